@@ -1,4 +1,4 @@
-"""Annotations of pods by which GPUs are injected: NVIDIA's NRI plugin follows some, its container runtime others."""
+"""Annotations that NVIDIA's NRI plugin or container runtime reads to inject GPUs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     "A pod must not name GPUs by annotations that NVIDIA's NRI plugin or container runtime reads",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the annotation; {EXEMPT}",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, and remove the annotation; {EXEMPT}",
     source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, "
     "internal/modifier/cdi.go getAnnotationDevices",
 )
-def injected(subject: Subject) -> Iterator[Problem]:
+def injecting_annotations(subject: Subject) -> Iterator[Problem]:
     """Containers get the CDI devices that an annotation names, without a request to the scheduler.
 
     The NRI plugin of the container toolkit reads `nvidia.cdi.k8s.io/...`. NVIDIA's container runtime reads
@@ -46,7 +46,7 @@ def injected(subject: Subject) -> Iterator[Problem]:
         followed = subject.view.derive(is_there)
         if followed is False:
             continue
-        text = f"names GPUs, {shown(value)}, that {what} injects without asking the scheduler"
+        text = f"names GPUs, {shown(value)}, that {what} injects without a request to the scheduler"
         severity = subject.severity if followed else Severity.WARN
         yield problem(FieldPath(("metadata", "annotations", key)), text, severity=severity)
 

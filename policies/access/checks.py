@@ -10,7 +10,7 @@ from policies.checks import Checks
 if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
 
-__all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "ask_or", "is_exempt"]
+__all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "is_exempt", "request_or"]
 
 ACCESS: Checks[Subject] = Checks()
 """What takes GPUs by itself."""
@@ -23,11 +23,11 @@ EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exe
 """The end of remedies: what to do where access is wanted."""
 
 
-def ask_or(container: Container, otherwise: str) -> str:
-    """A remedy for a container that takes GPUs: ask for one, or do otherwise; ephemeral containers cannot ask."""
+def request_or(container: Container, otherwise: str) -> str:
+    """A remedy: request a GPU, or do otherwise; ephemeral containers cannot request GPUs."""
     if container.list_name == "ephemeralContainers":
-        return f"{otherwise}: an ephemeral container cannot ask for GPUs; {EXEMPT}"
-    return f"ask for nvidia.com/gpu: 1 in resources.limits, or {otherwise}; {EXEMPT}"
+        return f"{otherwise}: an ephemeral container cannot request GPUs; {EXEMPT}"
+    return f"request nvidia.com/gpu: 1 in resources.limits, or {otherwise}; {EXEMPT}"
 
 
 def is_exempt(subject: Subject) -> bool:
@@ -41,6 +41,6 @@ def is_exempt(subject: Subject) -> bool:
 
 
 def _service_account(subject: Subject) -> str:
-    """The pod's service account; `serviceAccount` is the field's old name, which the API server still reads."""
+    """The pod's service account; `serviceAccount` is the old name of the field, still in use."""
     names = (subject.spec.get("serviceAccountName"), subject.spec.get("serviceAccount"))
     return next((name for name in names if isinstance(name, str) and name), "default")

@@ -33,7 +33,7 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
     source="nvidia-container-toolkit internal/config/image/privileged.go; Pod Security Standards",
 )
 def privileges(subject: Subject) -> Iterator[Problem]:
-    """`privileged`, `hostPID` and mounts of `/` or `/dev` have many reasons that have nothing to do with GPUs.
+    """`privileged`, `hostPID` and mounts of `/` or `/dev` often have nothing to do with GPUs.
 
     In a pod that takes GPUs without asking they take away what would still stop it, so they are named then. This is as
     severe as the gravest of the other findings, and is not told where all of these are off. On a pod that runs only the

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.access.checks import ACCESS, EXEMPT, ask_or
-from policies.access.env_from import brought
+from policies.access.checks import ACCESS, EXEMPT, request_or
+from policies.access.env_from import sourced_variable
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
 from policies.decision import Severity
@@ -27,11 +27,11 @@ _REQUIRE = "NVIDIA_REQUIRE_CUDA"
     "GA610",
     "A container that sets CUDA_VERSION must say which GPUs are visible",
     default=Severity.WARN,
-    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go IsLegacy",
 )
 def legacy_image(subject: Subject) -> Iterator[Problem]:
-    """CUDA_VERSION without NVIDIA_REQUIRE_CUDA marks CUDA images of the time before NVIDIA_VISIBLE_DEVICES.
+    """CUDA_VERSION without NVIDIA_REQUIRE_CUDA marks CUDA images older than NVIDIA_VISIBLE_DEVICES.
 
     For their sake NVIDIA's container runtime gives every GPU of the node to a container that has the first and neither
     of the others, whether the image sets it or the pod does. Builds set it for reasons of their own and do not know of
@@ -46,11 +46,11 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
         require = _setting(container, _REQUIRE, subject)
         if require is None or require.value == "":
             text = (
-                f"{container.title} asks for no GPU and has CUDA_VERSION{version.origin}, but neither "
+                f"{container.title} requests no GPU and has CUDA_VERSION{version.origin}, but neither "
                 "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA "
                 "image and gives it every GPU of the node, unless the image says otherwise"
             )
-            yield problem(version.path, text, ask_or(container, f"set {VISIBLE_DEVICES} to void"))
+            yield problem(version.path, text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
 
 
 class _Setting(NamedTuple):
@@ -67,7 +67,7 @@ def _setting(container: Container, name: str, subject: Subject) -> _Setting | No
     variable = container.variable(name)
     if variable is not None:
         return _Setting(container.path / "env" / variable.entry, variable.value)
-    found = brought(container, name, subject) if "envFrom" in container.fields else None
+    found = sourced_variable(container, name, subject) if "envFrom" in container.fields else None
     if found is None:
         return None
     return _Setting(found.path, found.value, f" from {found.kind} {shown(found.source)}")
@@ -81,7 +81,7 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
     "GA608",
     "A container with a CUDA image must request a GPU, or see none",
     default=Severity.AUDIT,
-    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
     suspicion=True,
 )
@@ -98,7 +98,7 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
             continue
         if container.variable(VISIBLE_DEVICES) is None and not container.requests_gpu:
             text = (
-                f"{container.title} asks for no GPU and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
+                f"{container.title} requests no GPU and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"
             )
-            yield problem(container.path / "image", text, ask_or(container, f"set {VISIBLE_DEVICES} to void"))
+            yield problem(container.path / "image", text, request_or(container, f"set {VISIBLE_DEVICES} to void"))

@@ -7,7 +7,7 @@ import binascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.access.checks import ACCESS, EXEMPT
-from policies.access.environment import devices_given
+from policies.access.environment import parse_device_list
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
 from policies.decision import Severity
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
-__all__ = ["Brought", "brought"]
+__all__ = ["SourcedVariable", "sourced_variable"]
 
 _KINDS = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 
 
-class Brought(NamedTuple):
+class SourcedVariable(NamedTuple):
     """A variable from elsewhere."""
 
     path: FieldPath
@@ -37,7 +37,7 @@ class Brought(NamedTuple):
     value: str
 
 
-def brought(container: Container, variable: str, subject: Subject) -> Brought | None:
+def sourced_variable(container: Container, variable: str, subject: Subject) -> SourcedVariable | None:
     """A variable as the last source sets it that does; None where none does, or none that can be seen.
 
     Source: k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
@@ -50,7 +50,7 @@ def brought(container: Container, variable: str, subject: Subject) -> Brought | 
                 continue
             value = _value(kind, subject.view.get(kind, name, subject.namespace), key)
             if value is not None:
-                return Brought(container.path / "envFrom" / index / field, kind, name, value)
+                return SourcedVariable(container.path / "envFrom" / index / field, kind, name, value)
     return None
 
 
@@ -64,11 +64,11 @@ def _value(kind: str, document: Any, key: str) -> str | None:
     value = lookup(document, ("data", key))
     if kind == "Secret":
         plain = lookup(document, ("stringData", key))
-        value = plain if isinstance(plain, str) else _decoded(value)
+        value = plain if isinstance(plain, str) else _decoded_text(value)
     return value if isinstance(value, str) else None
 
 
-def _decoded(value: Any) -> str | None:
+def _decoded_text(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     try:
@@ -94,8 +94,8 @@ def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
     for container in subject.containers:
         if "envFrom" not in container.fields or container.variable(VISIBLE_DEVICES) is not None:
             continue
-        found = brought(container, VISIBLE_DEVICES, subject)
-        if found is not None and devices_given(found.value):
-            who = "" if container.requests_gpu else ", which asks for no GPU"
+        found = sourced_variable(container, VISIBLE_DEVICES, subject)
+        if found is not None and parse_device_list(found.value):
+            who = "" if container.requests_gpu else ", which requests no GPU"
             text = f"{found.kind} {shown(found.source)} sets NVIDIA_VISIBLE_DEVICES in {container.title}{who}"
             yield problem(found.path, text)

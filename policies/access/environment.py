@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVERY_GPU", "Variable", "devices_given", "expanded", "read_environment"]
+__all__ = ["EVERY_GPU", "Variable", "expand_references", "parse_device_list", "read_environment"]
 
 EVERY_GPU = ("all",)
 
@@ -16,7 +16,7 @@ _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2
 """What Go's strings.TrimSpace takes away; `str.strip` takes more, and would find names where the runtime finds none."""
 
 
-def devices_given(value: str) -> tuple[str, ...]:
+def parse_device_list(value: str) -> tuple[str, ...]:
     """The devices that a value gives a container: none, every GPU, or those that it names.
 
     Spaces around names and empty names do not count. `void` anywhere gives nothing. Otherwise the first of `all` and
@@ -51,7 +51,7 @@ class Variable(NamedTuple):
 
 
 def read_environment(env: Any) -> dict[str, Variable]:
-    """What `env` sets, by name: of several entries the last one counts, and `$(NAME)` means what came before.
+    """The variables of `env`, by name; the last entry wins, and `$(NAME)` refers to earlier ones.
 
     A reference to a variable that `env` does not set may mean one of `envFrom` or of a Service, so the value is not
     known then.
@@ -68,15 +68,15 @@ def read_environment(env: Any) -> dict[str, Variable]:
         if value in (None, ""):
             known = "" if entry.get("valueFrom") is None else None
         elif isinstance(value, str):
-            known = expanded(value, variables) if "$" in value else value
+            known = expand_references(value, variables) if "$" in value else value
         else:
             known = None
         variables[name] = Variable(index, known)
     return variables
 
 
-def expanded(text: str, variables: Mapping[str, Variable]) -> str | None:
-    """The text with `$(NAME)` replaced and `$$` as one `$`; None where a reference is not known or it grows too long.
+def expand_references(text: str, variables: Mapping[str, Variable]) -> str | None:
+    """The text with `$(NAME)` and `$$` replaced; None if a reference is unknown, or it is too long.
 
     Source: k8s.io/kubernetes third_party/forked/golang/expansion.
     """

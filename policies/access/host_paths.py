@@ -11,7 +11,7 @@ from policies.kubernetes.printable import printable
 if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["HostMount", "ancestors", "is_within", "leads_to_open_file", "normalised", "shown_path"]
+__all__ = ["HostMount", "ancestors", "is_within", "leads_to_open_file", "normalised_path", "shown_path"]
 
 _LONGEST = 120
 """Characters of a path in messages."""
@@ -53,7 +53,7 @@ class HostMount:
         return shown_path(self.source)
 
 
-def normalised(path: str) -> str:
+def normalised_path(path: str) -> str:
     """The path that another spelling means: `/dev//x/../nvidia0`, `/var/run/cdi/`, `/proc/1/root/dev`.
 
     Steps are followed in order, as the kernel follows them: `..` behind a link is the parent of its target.
@@ -80,7 +80,7 @@ def normalised(path: str) -> str:
 
 
 def leads_to_open_file(path: str) -> bool:
-    """True if a normalised path leads through what a process runs, has open or has mapped, which can be any file."""
+    """True if a path leads through files that a process has open or mapped, which can be any file."""
     return _OPEN_FILES.match(path) is not None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.access.checks import ACCESS, EXEMPT, ask_or
-from policies.access.host_paths import leads_to_open_file, normalised, shown_path
+from policies.access.checks import ACCESS, EXEMPT, request_or
+from policies.access.host_paths import leads_to_open_file, normalised_path, shown_path
 from policies.access.node_places import OPEN_FILES
 from policies.checks import problem
 from policies.decision import Severity
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
-_DEVICE_LIST = normalised("/var/run/nvidia-container-devices")
+_DEVICE_LIST = normalised_path("/var/run/nvidia-container-devices")
 
 _OF_GPUS = re.compile(r"/dev(?P<one>/nvidia[0-9]+|/char/195:(?!25[45]\Z)[0-9]+)?\Z")
 """How paths end of the device node of a particular GPU, and of the folder of all device nodes of a driver.
@@ -33,11 +33,11 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
     "A container must not mount GPUs of the node, nor their driver without a GPU request",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
     source="gpu-operator assets and controllers/object_controls.go",
 )
-def unasked_mounts(subject: Subject) -> Iterator[Problem]:
-    """Device nodes and driver come with a GPU; whoever mounts them from the node uses GPUs that others were given.
+def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
+    """Device nodes and driver come with a GPU; a pod that mounts them uses GPUs of other pods.
 
     A container that requests a GPU may need more of the driver, but gets the GPU itself: a mount of a particular one, or
     of all, is warned about in every mode. If the request is a claim, which can be replaced before the pod starts, or may
@@ -57,8 +57,8 @@ def unasked_mounts(subject: Subject) -> Iterator[Problem]:
             severity = Severity.WARN if container.gets_gpu_whatever_changes else subject.severity
             yield from _other_gpus(container, mount, place, severity)
         else:
-            text = f"{container.title} asks for no GPU and mounts {mount.text} of the node: {place.what}"
-            yield subject.problem(mount.path, text, ask_or(container, "remove the mount"))
+            text = f"{container.title} requests no GPU and mounts {mount.text} of the node: {place.what}"
+            yield subject.problem(mount.path, text, request_or(container, "remove the mount"))
 
 
 def _place_of_gpus(subject: Subject, mount: HostMount) -> NodePlace | None:
@@ -76,8 +76,8 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
         what = "other pods' GPUs may be among its device nodes"
     else:
         return
-    text = f"{container.title} asks for a GPU and mounts {mount.text} of the node: {what}"
-    remedy = f"remove the mount: the GPU that it asks for comes without one; {EXEMPT}"
+    text = f"{container.title} requests a GPU and mounts {mount.text} of the node: {what}"
+    remedy = f"remove the mount: the GPU that it requests comes without one; {EXEMPT}"
     yield problem(mount.path, text, remedy, severity=severity)
 
 
@@ -91,16 +91,16 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
     ),
     source="k8s.io/kubelet pkg/apis/deviceplugin/v1beta1; tags.cncf.io/container-device-interface; gpu-operator assets",
 )
-def handing_out(subject: Subject) -> Iterator[Problem]:
+def distribution(subject: Subject) -> Iterator[Problem]:
     """Containers get the GPUs that CDI specs, device plugins and drivers give them.
 
-    Whoever writes these specs, speaks on these sockets or registers there decides about GPUs. Reading CDI specs gives
+    A writer of these specs, or a program that uses these sockets, decides about GPUs. Reading CDI specs gives
     nothing, so a mount of them with `readOnly: true` is left alone; so is `/var/lib/kubelet/pod-resources`, which only
     tells. CSI drivers mount `plugins_registry`, and many of them `plugins` or all of `/var/lib/kubelet`, in which the
     sockets lie, and agents of many kinds the sockets of container runtimes: these are never more than audited.
     """
     for container, mount in subject.host_mounts:
-        for place in subject.node_places.handing_out:
+        for place in subject.node_places.distribution:
             if place.covers(mount.source) and not (place.harmless_read_only and mount.read_only):
                 text = f"{container.title} mounts {mount.text} of the node: {place.what}"
                 severity = Severity.AUDIT if place.common else subject.severity
@@ -113,14 +113,14 @@ def handing_out(subject: Subject) -> Iterator[Problem]:
     "A container must not name GPUs by volume mounts",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, and remove the mount; {EXEMPT}",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, and remove the mount; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go requestsFromMounts",
 )
 def device_list(subject: Subject) -> Iterator[Problem]:
-    """Clusters that do not trust NVIDIA_VISIBLE_DEVICES let the device plugin name GPUs by mounts of `/dev/null`.
+    """The device plugin can name GPUs by mounts of `/dev/null` instead of NVIDIA_VISIBLE_DEVICES.
 
-    NVIDIA's container runtime takes the names below /var/run/nvidia-container-devices for them, and does not ask who
-    mounted it.
+    NVIDIA's container runtime reads the names below /var/run/nvidia-container-devices, and any pod can
+    mount it.
     """
     for container in subject.containers:
         for index, mount in container.items("volumeMounts"):
@@ -128,11 +128,11 @@ def device_list(subject: Subject) -> Iterator[Problem]:
             if not isinstance(target, str) or "nvidia-container-devices" not in target:
                 continue
             # The runtime compares texts, so `/var/run/nvidia-container-devicesall` names "all" too.
-            listed = normalised(target)
+            listed = normalised_path(target)
             if listed.startswith(_DEVICE_LIST) and listed != _DEVICE_LIST:
                 text = (
                     f"{container.title} mounts something at {shown_path(target)}: where NVIDIA's container runtime "
                     "accepts device lists as volume mounts, it gives the container what the path names"
                 )
                 path = container.path / "volumeMounts" / index / "mountPath"
-                yield subject.problem(path, text, ask_or(container, "remove the mount"))
+                yield subject.problem(path, text, request_or(container, "remove the mount"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.access.host_paths import ancestors, is_within, normalised
+from policies.access.host_paths import ancestors, is_within, normalised_path
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN
 
@@ -46,7 +46,7 @@ class NodePlaces:
 
     gpus: tuple[NodePlace, ...]
     """What gives a container GPUs or their driver."""
-    handing_out: tuple[NodePlace, ...]
+    distribution: tuple[NodePlace, ...]
     """By what others hand out GPUs."""
     parents: Mapping[str, NodePlace]
     """The folders that these lie in, each with one that does."""
@@ -73,7 +73,7 @@ OPEN_FILES = NodePlace("/proc", "a link to a file of a process, which may be the
 _CDI = "CDI specs, by which container runtimes inject GPUs"
 _MPS = "the pipes of the MPS daemons that share its GPUs"
 _RUNTIME = "the sockets of its container runtime, which starts containers with any device"
-_HANDING_OUT = (
+_DISTRIBUTION = (
     NodePlace("/etc/cdi", _CDI, harmless_read_only=True),
     NodePlace("/run/cdi", _CDI, harmless_read_only=True),
     NodePlace("/run/nvidia/mps", _MPS),
@@ -102,37 +102,40 @@ _KUBELETS = ("/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/com
 
 
 def node_places(view: ClusterView) -> NodePlaces:
-    """The places that are the same everywhere, and those that the ClusterPolicy moves; to be called by `derive`."""
-    gpus, handing_out = list(_GPUS), list(_HANDING_OUT)
+    """The usual places, and those that the ClusterPolicy moves; called by `derive`."""
+    gpus, distribution = list(_GPUS), list(_DISTRIBUTION)
     kubelets = list(_KUBELETS)
     policies = view.list("ClusterPolicy")
     for policy in () if policies is UNKNOWN else policies:
-        if moved := _moved(policy, "hostPaths", "driverInstallDir"):
+        if moved := _moved_path(policy, "hostPaths", "driverInstallDir"):
             gpus.append(NodePlace(moved, "the driver of its GPUs", holds_device_nodes=True))
-        if moved := _moved(policy, "toolkit", "installDir"):
+        if moved := _moved_path(policy, "toolkit", "installDir"):
             gpus.append(NodePlace(moved, "NVIDIA's container toolkit"))
-        if moved := _moved(policy, "hostPaths", "kubeletRootDir"):
+        if moved := _moved_path(policy, "hostPaths", "kubeletRootDir"):
             kubelets.append(moved)
-        if moved := _moved(policy, "mps", "root"):
-            handing_out.append(NodePlace(moved, _MPS))
-    handing_out += (place for kubelet in dict.fromkeys(kubelets) for place in _of_kubelet(kubelet))
-    places = (*gpus, *handing_out)
+        if moved := _moved_path(policy, "devicePlugin", "mps", "root"):
+            distribution.append(NodePlace(moved, _MPS))
+    distribution += (place for kubelet in dict.fromkeys(kubelets) for place in _of_kubelet(kubelet))
+    places = (*gpus, *distribution)
     parents: dict[str, NodePlace] = {}
     for place in places:
         for parent in ancestors(place.path):
             if not any(other.covers(parent) for other in places):
                 parents.setdefault(parent, place)
-    return NodePlaces(tuple(gpus), tuple(handing_out), parents)
+    return NodePlaces(tuple(gpus), tuple(distribution), parents)
 
 
-def _moved(policy: object, *steps: str) -> str:
+def _moved_path(policy: object, *steps: str) -> str:
     value = lookup(policy, ("spec", *steps))
-    path = normalised(value) if isinstance(value, str) and value else "/"
+    path = normalised_path(value) if isinstance(value, str) and value else "/"
     return "" if path == "/" else path
 
 
 def _of_kubelet(root: str) -> tuple[NodePlace, ...]:
-    """Sources: k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/constants.go; dra-driver-nvidia-gpu cmd/*/main.go."""
+    """The places in a kubelet's directory.
+
+    Sources: k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/constants.go; dra-driver-nvidia-gpu cmd/*/main.go.
+    """
     sockets = "sockets by which the kubelet hands out devices"
     return (
         NodePlace(root, f"the kubelet's directory, and in it the {sockets}", reach="alone", common=True),

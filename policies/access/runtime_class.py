@@ -32,13 +32,13 @@ Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gp
     default=Severity.WARN,
     setting="access.mode",
     remedy=(
-        "ask for nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void "
+        "request nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void "
         f"in every container; {EXEMPT}"
     ),
     source="gpu-operator assets/pre-requisites; nvidia-container-toolkit internal/config/image/cuda_image.go",
 )
-def unasked_runtime(subject: Subject) -> Iterator[Problem]:
-    """NVIDIA's container runtime gives GPUs to whoever names them, and images can.
+def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
+    """NVIDIA's container runtime gives GPUs to containers that name them, and images can.
 
     CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
     the node, unless it requests some and the device plugin says which. In a pod that requests GPUs the other containers,
@@ -49,7 +49,7 @@ def unasked_runtime(subject: Subject) -> Iterator[Problem]:
     if not isinstance(name, str) or not name or not subject.created:
         return
     handler = _handler(name, subject.view)
-    if handler not in _HANDLERS and handler not in subject.view.derive(_configured):
+    if handler not in _HANDLERS and handler not in subject.view.derive(_configured_handlers):
         return
     left_to_images = [each for each in subject.containers if _is_left_to_its_image(each)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
@@ -64,7 +64,7 @@ def unasked_runtime(subject: Subject) -> Iterator[Problem]:
             yield problem(path, text, remedy, severity=Severity.AUDIT)
     elif left_to_images:
         text = (
-            f"{runtime}, NVIDIA's container runtime, and no container asks for a GPU: an image that sets "
+            f"{runtime}, NVIDIA's container runtime, and no container requests a GPU: an image that sets "
             "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
         )
         yield subject.problem(path, text)
@@ -76,12 +76,12 @@ def _is_left_to_its_image(container: Container) -> bool:
 
 
 def _handler(name: str, view: ClusterView) -> str:
-    """What the container runtime is asked for; a RuntimeClass that cannot be seen is taken to be called like it."""
+    """The handler of a RuntimeClass; its name if the RuntimeClass is unknown."""
     handler = lookup(view.get("RuntimeClass", name), ("handler",))
     return handler if isinstance(handler, str) else name
 
 
-def _configured(view: ClusterView) -> frozenset[str]:
+def _configured_handlers(view: ClusterView) -> frozenset[str]:
     """The names that ClusterPolicies give NVIDIA's runtime, `spec.operator.runtimeClass`."""
     policies = view.list("ClusterPolicy")
     names = (

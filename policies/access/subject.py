@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.access.environment import Variable, devices_given, expanded, read_environment
-from policies.access.host_paths import HostMount, normalised
+from policies.access.environment import Variable, expand_references, parse_device_list, read_environment
+from policies.access.host_paths import HostMount, normalised_path
 from policies.access.node_places import NodePlaces, node_places
 from policies.checks import Problem, problem
 from policies.decision import Severity
@@ -54,7 +54,7 @@ class PodRequests:
 
 @dataclass(frozen=True)
 class Container:
-    """A container of any kind, as it is written: the API server checks its shape, and what has none is passed over."""
+    """A container of any kind, as it is written; the API server validates its shape."""
 
     fields: dict[str, Any]
     list_name: str
@@ -81,7 +81,7 @@ class Container:
     def gets_gpu_whatever_changes(self) -> bool:
         """True if it certainly gets a GPU, even if claims and templates are replaced before it starts.
 
-        Whoever created the pod may delete a claim and create another of its name that has no devices, while a scheduling
+        The author of the pod may delete a claim and create another of its name that has no devices, while a scheduling
         gate holds the pod back. DeviceClasses belong to administrators.
         """
         return any(
@@ -133,7 +133,7 @@ class Container:
     def sees_nothing(self) -> bool:
         """Whether it says itself that it wants no GPU, whatever its image says."""
         variable = self.variable(VISIBLE_DEVICES)
-        return variable is not None and variable.value is not None and not devices_given(variable.value)
+        return variable is not None and variable.value is not None and not parse_device_list(variable.value)
 
     @cached_property
     def environment(self) -> dict[str, Variable]:
@@ -165,7 +165,7 @@ class Container:
             if volume is None:
                 continue
             part = self._sub_path(mount)
-            source = normalised(f"{volume}/{part}") if part else volume
+            source = normalised_path(f"{volume}/{part}") if part else volume
             yield HostMount(self.path / "volumeMounts" / index, source, mount.get("readOnly") is True)
 
     def _sub_path(self, mount: dict[str, Any]) -> str:
@@ -173,7 +173,7 @@ class Container:
         expression, text = mount.get("subPathExpr"), mount.get("subPath")
         if not isinstance(expression, str) or not expression:
             return text if isinstance(text, str) else ""
-        known = expanded(expression, self.environment)
+        known = expand_references(expression, self.environment)
         return expression.partition("$(")[0].rpartition("/")[0] if known is None else known
 
 
@@ -254,6 +254,6 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
             continue
         name, path = volume.get("name"), lookup(source, ("path",))
         if isinstance(name, str) and isinstance(path, str):
-            place = normalised(path)
+            place = normalised_path(path)
             if len(place) <= _LONGEST_PATH:
                 yield name, place

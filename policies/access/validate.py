@@ -43,13 +43,13 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if not findings:
         return
     yield from findings
-    severity = _gravest(findings, subject)
+    severity = _gravest_severity(findings, subject)
     if severity is not None:
         for circumstance in CIRCUMSTANCES.run(subject):
             yield replace(circumstance, severity=severity)
 
 
-def _gravest(findings: Iterable[Finding], subject: Subject) -> Severity | None:
+def _gravest_severity(findings: Iterable[Finding], subject: Subject) -> Severity | None:
     """As severe as a circumstance is: as the gravest of what it adds to; None where that is nothing."""
     settings = subject.settings
     found = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.access.checks import ACCESS, EXEMPT, ask_or
-from policies.access.environment import EVERY_GPU, devices_given
+from policies.access.checks import ACCESS, EXEMPT, request_or
+from policies.access.environment import EVERY_GPU, parse_device_list
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
 from policies.decision import Severity
@@ -33,21 +33,21 @@ _SOURCES = {
     "A container without a GPU request must not set NVIDIA_VISIBLE_DEVICES",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"ask for nvidia.com/gpu: 1 in resources.limits, or set it to void; {EXEMPT}",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set it to void; {EXEMPT}",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go; kubelet makeEnvironmentVariables",
 )
-def unasked_devices(subject: Subject) -> Iterator[Problem]:
+def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names.
 
-    The device plugin sets it for containers that ask for GPUs; a container that sets it itself gets GPUs that the
+    The device plugin sets it for containers that request GPUs; a container that sets it itself gets GPUs that the
     scheduler has given to others, with their memory. `void`, `none` and nothing name no GPU. In a list `void` wins
     wherever it is, and otherwise the first of `all` and `none`. A value from elsewhere is not known before the
     container starts, and counts as one that names GPUs. Of several entries the last counts.
     """
     for container, what in _named_devices(subject):
         if not container.requests_gpu:
-            text = f"{what.text} in {container.title}, which asks for no GPU: {_consequence(what, 'it')}"
-            yield subject.problem(what.path, text, ask_or(container, "set it to void"))
+            text = f"{what.text} in {container.title}, which requests no GPU: {_consequence(what, 'it')}"
+            yield subject.problem(what.path, text, request_or(container, "set it to void"))
 
 
 @ACCESS.rule(
@@ -97,7 +97,7 @@ class _Named:
 def _named_devices(subject: Subject) -> Iterator[tuple[Container, _Named]]:
     for container in subject.containers:
         variable = container.variable(VISIBLE_DEVICES)
-        if variable is not None and (variable.value is None or devices_given(variable.value)):
+        if variable is not None and (variable.value is None or parse_device_list(variable.value)):
             yield container, _Named(container)
 
 
@@ -110,6 +110,6 @@ def _origin(entry: dict[str, Any]) -> str:
 def _consequence(named: _Named, who: str) -> str:
     if named.value is None:
         return f"its value is not known here, and unless it is void or none {who} gets GPUs that others were given"
-    if devices_given(named.value) == EVERY_GPU:
+    if parse_device_list(named.value) == EVERY_GPU:
         return f"NVIDIA's container runtime gives {who} every GPU of the node"
-    return f"NVIDIA's container runtime gives {who} these GPUs of the node, whoever has them"
+    return f"NVIDIA's container runtime gives {who} these GPUs of the node, which other pods may have"

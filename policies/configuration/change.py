@@ -1,4 +1,4 @@
-"""A change of configuration: the object before and after, who changes it, and the facts to judge it by."""
+"""A change of configuration: the object before and after, the user, and the facts to judge it by."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Fields(ABC):
         """The value of a field; None if it is missing."""
 
     @abstractmethod
-    def before(self, *steps: str | int) -> Any:
+    def value_before(self, *steps: str | int) -> Any:
         """The value of a field before an update; None if it was missing."""
 
     @abstractmethod
@@ -119,7 +119,7 @@ class Change(_Fields):
 
     @property
     def is_read_by_operator(self) -> bool:
-        """True if the operator may read the object: it is in its namespace, or in a file that names no namespace."""
+        """True if the object is in the operator's namespace, or in a file that names no namespace."""
         return self.namespace in ("", *self.facts.operator_namespaces)
 
     @property
@@ -143,7 +143,7 @@ class Change(_Fields):
         """The value at `spec.<steps>`; None if it is missing."""
         return lookup(self.spec, steps)
 
-    def before(self, *steps: str | int) -> Any:
+    def value_before(self, *steps: str | int) -> Any:
         """The value at `spec.<steps>` before an update."""
         return lookup(self.old, ("spec", *steps))
 
@@ -168,9 +168,9 @@ class Section(_Fields):
         """The value of a field; None if it is missing."""
         return self.change.value(*self.steps, *steps)
 
-    def before(self, *steps: str | int) -> Any:
+    def value_before(self, *steps: str | int) -> Any:
         """The value of a field before an update; None if it was missing."""
-        return self.change.before(*self.steps, *steps)
+        return self.change.value_before(*self.steps, *steps)
 
     def at(self, *steps: str | int) -> FieldPath:
         """The path of a field."""
@@ -178,7 +178,7 @@ class Section(_Fields):
 
 
 def applied_spec(document: Object) -> dict[str, Any] | None:
-    """The spec that `kubectl apply` sent last; None if the object was not applied, or its note cannot be read."""
+    """The spec that `kubectl apply` sent last; None if it was not applied, or the note cannot be read."""
     note = lookup(document, APPLIED)
     try:
         spec = lookup(json.loads(note), ("spec",)) if isinstance(note, str) else None

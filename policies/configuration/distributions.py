@@ -30,7 +30,7 @@ def is_k0s(node: Object) -> bool:
 
 
 def is_microk8s(node: Object) -> bool:
-    """Whether the node is one of MicroK8s, whose kubelet lives below /var/snap, with a link from the usual place."""
+    """True for a node of MicroK8s, whose kubelet is below /var/snap, with a link at the usual path."""
     return "microk8s.io/cluster" in labels_of(node)
 
 

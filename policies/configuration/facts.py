@@ -48,18 +48,18 @@ class Facts:
         """All objects of a kind."""
         return self.view.list(kind)
 
-    def known(self, kind: str) -> Sequence[Object]:
+    def known_objects(self, kind: str) -> Sequence[Object]:
         """All objects of a kind; none where they are unknown: for findings that need one to say anything."""
         found = self.view.list(kind)
         return () if found is UNKNOWN else found
 
-    def seen(self, kind: str) -> Sequence[Object]:
-        """The objects of a kind, where they are known; otherwise those under review, beside which there may be others."""
+    def known_or_reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind; if they are unknown, those under review."""
         found = self.view.list(kind)
         return self.view.objects_under_review(kind) if found is UNKNOWN else found
 
     def operator_object(self, kind: str, name: str) -> Object | Unknown | None:
-        """A ConfigMap or Secret of the operator's namespace; None only where it is in none of them for certain.
+        """A ConfigMap or Secret of the operator's namespace; None only if it certainly does not exist.
 
         A file under review may name no namespace, because `kubectl apply --namespace` names it.
         """
@@ -83,7 +83,7 @@ class Facts:
         return active_cluster_policy(self.view)
 
     def policy_value(self, *steps: str) -> Any:
-        """What the active ClusterPolicy has at `spec.<steps>`; None where there is nothing, or no policy is known."""
+        """The value at `spec.<steps>` of the active ClusterPolicy; None if it is missing or unknown."""
         policy = self.cluster_policy()
         return lookup(policy, ("spec", *steps)) if isinstance(policy, dict) else None
 
@@ -103,7 +103,7 @@ class Facts:
         """The known nodes that have a label, with a value where one is given."""
         return [
             node
-            for node in self.known("Node")
+            for node in self.known_objects("Node")
             if label in labels_of(node) and (value is None or labels_of(node)[label] == value)
         ]
 

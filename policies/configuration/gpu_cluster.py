@@ -41,12 +41,12 @@ _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
     rows=("A-02", "L-01", "L-05"),
 )
 def surroundings(change: Change) -> Iterator[Problem]:
-    """The operator runs either the device plugin, for a ClusterPolicy, or the DRA driver, for a GPUCluster.
+    """The operator runs the device plugin for a ClusterPolicy, or the DRA driver for a GPUCluster.
 
     With both it stops to look after either; there is no migration in place, the ClusterPolicy has to go first. The DRA
     driver needs an API that Kubernetes has since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
     """
-    policies = [name_of(policy) for policy in change.facts.known("ClusterPolicy")]
+    policies = [name_of(policy) for policy in change.facts.known_objects("ClusterPolicy")]
     if change.created and policies:
         text = (
             f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
@@ -64,7 +64,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
 
 def _old_drivers(change: Change) -> Iterator[Problem]:
     """Where NVIDIADrivers are known and all of them are too old; a host may have its driver without one."""
-    drivers = change.facts.known("NVIDIADriver")
+    drivers = change.facts.known_objects("NVIDIADriver")
     old = [f"{name_of(driver)} {lookup(driver, ('spec', 'version'))}" for driver in drivers if _is_old(driver)]
     if old and len(old) == len(drivers):
         text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
@@ -114,7 +114,7 @@ def startable(change: Change) -> Iterator[Problem]:
     for gate in change.mapping(*_GATES):
         if gate not in _KNOWN:
             guess = closest(gate, sorted(_KNOWN))
-            text = f"is no feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
+            text = f"is not a feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
             remedy = f"write {guess}" if guess else "remove it, or look it up in the version of the driver that you run"
             yield problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
     for gate, other in _EXCLUDE:

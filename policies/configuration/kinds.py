@@ -57,7 +57,7 @@ def existing_kind(change: Change) -> Iterator[Problem]:
     group, _, _ = change.api_version.rpartition("/")
     meant = _GUESSES.get(change.kind) or (closest(change.kind, _VERSIONS) if group in _GROUPS else None)
     if group in _GROUPS and change.kind in TYPE_OF:
-        text = f'"{change.kind}" is a part of claims and no object; kubectl would refuse it with: no matches for kind'
+        text = f'"{change.kind}" is a part of claims, not an object; kubectl would refuse it with: no matches for kind'
         remedy = "move it into devices.config[].opaque.parameters of a ResourceClaim or ResourceClaimTemplate"
         yield problem(FieldPath(["kind"]), text, remedy)
     elif group in _GROUPS and change.kind not in _VERSIONS:
@@ -69,7 +69,7 @@ def existing_kind(change: Change) -> Iterator[Problem]:
         )
         # A newer driver may have more kinds, so only what looks like one of these is a mistake.
         severity = None if meant or change.kind in _NEVER_KINDS else Severity.AUDIT
-        yield problem(FieldPath(["kind"]), f'"{change.kind}" is no kind of {group}', remedy, severity=severity)
+        yield problem(FieldPath(["kind"]), f'"{change.kind}" is not a kind of {group}', remedy, severity=severity)
     elif group in _GROUPS and change.api_version != _VERSIONS[change.kind]:
         right = _VERSIONS[change.kind]
         path = FieldPath(["apiVersion"])

@@ -67,7 +67,7 @@ def _cleans_up(request: Request, view: ClusterView) -> bool:
 
 
 def _repeats(request: Request) -> bool:
-    """True if an update changes nothing that configuration consists of: adding an annotation must stay possible."""
+    """True if an update changes no configuration: adding an annotation must stay possible."""
     old, new = request.old_object, request.object
     if request.operation != "UPDATE" or request.kind == "Node" or not (isinstance(old, dict) and isinstance(new, dict)):
         return False

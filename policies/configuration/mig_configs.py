@@ -1,4 +1,4 @@
-"""MIG configurations that nodes can select by `nvidia.com/mig.config`, and what they make of a node's GPUs."""
+"""MIG configurations that nodes select by `nvidia.com/mig.config`, and their effect on GPUs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SelectableConfigs:
     """What would have to be known to tell all names, as the end of a sentence; empty where they are known."""
 
     def entries(self, name: str, labels: Mapping[str, str]) -> Sequence[Entry]:
-        """What a configuration says of the GPUs of a node; nothing where it, or the GPU, is not known well enough."""
+        """The entries of a configuration for the GPUs of a node; empty if it or the GPU is unknown."""
         product = node_product(labels)
         if name in self.configs:
             entries = self.configs[name]
@@ -58,7 +58,7 @@ def _for_any(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def _shipped_counts(name: str, product: MIGProduct | None) -> dict[str, int] | None:
-    """The `mig-devices` of a configuration that the operator brings, one of each kind; None where it cuts nothing."""
+    """The `mig-devices` of one of the operator's configurations; None if it divides nothing."""
     kind = name.removeprefix("all-")
     if kind == "enabled":
         return {}

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets of the operator's namespace that operands read: missing ones, and missing keys in them."""
+"""ConfigMaps and Secrets that operands read: missing objects, and missing keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_object(
     *,
     keys_severity: Severity | None = None,
 ) -> Iterator[Problem]:
-    """Problems if the ConfigMap or Secret that a field names, or a key of it, does not exist; none if that is unknown.
+    """Problems if the ConfigMap or Secret that a field names, or a key of it, does not exist.
 
     The keys of a Secret can be hidden, so a Secret without any key has no problem.
     """
@@ -52,8 +52,8 @@ def check_object(
 def not_found(
     change: Change, path: FieldPath, kind: str, name: str, consequence: str, keys: Sequence[str] = ()
 ) -> Problem:
-    """The problem of an object that does not exist in the operator's namespace; it may exist in another one."""
-    namespaces, known = change.facts.operator_namespaces, change.facts.known(kind)
+    """The problem of an object that does not exist in the operator's namespace."""
+    namespaces, known = change.facts.operator_namespaces, change.facts.known_objects(kind)
     elsewhere = sorted(namespace_of(each) or "default" for each in known if name_of(each) == name)
     guess = closest(name, [name_of(each) for each in known if namespace_of(each) in namespaces])
     text = f'{kind} "{name}" not found in {" or ".join(namespaces)}'

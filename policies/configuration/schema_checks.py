@@ -1,12 +1,11 @@
-"""Schema: what the CRDs allow, in better words than the API server has."""
+"""Schemas of the CRDs: fields and values that they do not allow, in clearer words."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks, Problem, problem
-from policies.configuration.change import SPEC
+from policies.configuration.change import APPLIED, SPEC, applied_spec
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.schemas import SCHEMAS
 from policies.decision import Severity
@@ -24,7 +23,7 @@ __all__ = ["SCHEMA"]
 SCHEMA: Checks[Change] = Checks(cluster_scoped=True)
 
 _FEWEST_MISSING = 3
-"""Required fields that a patch lacks at least; somebody may have forgotten fewer."""
+"""The least number of required fields that a patch lacks; fewer can be forgotten."""
 
 _CHOICES = {
     (
@@ -35,7 +34,7 @@ _CHOICES = {
     ("driver.kernelModuleType", "runcompiled"): "write kernelModuleType: auto, and usePrecompiled: false",
     ("kernelModuleType", "runcompiled"): "write kernelModuleType: auto, and usePrecompiled: false",
 }
-"""What guides teach in place of a choice that exists."""
+"""Values in guides that do not exist, and what to write instead."""
 
 _ELSEWHERE = {
     "cuda": "remove it; CUDA comes with the images of workloads",
@@ -79,19 +78,18 @@ def _as_patch(change: Change) -> Iterator[Problem]:
         yield problem(SPEC, f"{text}; the API server refuses it as an object", _REVIEW_OUTPUT)
 
 
-def _missing(change: Change) -> Iterator[Problem]:
+def _missing_fields(change: Change) -> Iterator[Problem]:
     """The required fields that are missing, in one problem for each object that lacks them."""
     by_parent: dict[FieldPath, list[SchemaProblem]] = {}
     for found in _problems(change, "required"):
         by_parent.setdefault(FieldPath(found.path[:-1]), []).append(found)
     for parent, fields in by_parent.items():
-        first = fields[0]
+        first, names = fields[0], ", ".join(str(each.path[-1]) for each in fields)
         if len(fields) == 1:
             yield problem(first.path, first.message, first.remedy)
-            continue
-        names = ", ".join(str(each.path[-1]) for each in fields)
-        text = f"{len(fields)} required fields are missing: {names}; the API server refuses the object without them"
-        yield problem(parent, text, f"{first.remedy}, and the others like it")
+        else:
+            text = f"{len(fields)} required fields are missing: {names}; the API server refuses the object without them"
+            yield problem(parent, text, f"{first.remedy}, and the others like it")
 
 
 def _has_directive(value: Any) -> bool:
@@ -122,7 +120,7 @@ def allowed_values(change: Change) -> Iterator[Problem]:
     An object without most of the fields that the CRD requires, or with directives of kustomize, is taken for a patch, and
     gets one finding for all of them.
     """
-    yield from tuple(_as_patch(change)) or _missing(change)
+    yield from tuple(_as_patch(change)) or _missing_fields(change)
     for found in _problems(change, "type", "choice", "bound"):
         value = change.value(*found.path[1:])
         remedy = _CHOICES.get((_inside(found), value)) if isinstance(value, str) else None
@@ -163,13 +161,9 @@ def known_fields(change: Change) -> Iterator[Problem]:
     rows=("F-03", "F-13", "I-17", "J-13", "C-13", "S-17", "S-60", "S-66"),
 )
 def current_fields(change: Change) -> Iterator[Problem]:
-    """The field is still accepted and does nothing, or does what another field does better.
-
-    What somebody meant to set by it is not set.
-    """
+    """The field is still accepted but has no effect, or another field does the same better."""
     for found in _problems(change, "deprecated"):
-        instead = _INSTEAD.get(_inside(found))
-        yield problem(found.path, found.message, instead)
+        yield problem(found.path, found.message, _INSTEAD.get(_inside(found)))
 
 
 _INSTEAD = {
@@ -181,9 +175,6 @@ _INSTEAD = {
 }
 
 
-_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
-
-
 @CLUSTER_POLICY.rule(
     "GA109",
     "A field that was applied must not be dropped",
@@ -192,22 +183,17 @@ _APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-confi
     source="kubernetes.io/docs/tasks/extend-kubernetes/custom-resources: fields that a CRD does not know are pruned",
     rows=("A-08",),
 )
-def nothing_dropped(change: Change) -> Iterator[Problem]:
-    """The API server has dropped the field before any webhook was asked; only kubectl's note of what was applied has it.
+def unpruned_fields(change: Change) -> Iterator[Problem]:
+    """The API server drops the field before webhooks see it; only kubectl's annotation keeps it.
 
-    Whoever wrote it believes that it acts. A field that looks like a mistyped one is refused, any other is warned about:
-    values of the Helm chart are the usual ones. What a later edit leaves in the note is not told again.
+    The setting never takes effect. A field that looks like a mistyped one is refused, any other is warned about: values
+    of the Helm chart are the usual ones. A later edit that leaves the annotation as it is has no finding.
     """
-    note = lookup(change.object, _APPLIED)
-    if not isinstance(note, str) or note == lookup(change.old, _APPLIED):
+    if lookup(change.object, APPLIED) == lookup(change.old, APPLIED):
         return
-    try:
-        applied = lookup(json.loads(note), ("spec",))
-    except (ValueError, RecursionError):
-        return
-    for found in find_problems(SCHEMAS["ClusterPolicy"], applied, SPEC) if isinstance(applied, dict) else ():
+    for found in find_problems(SCHEMAS["ClusterPolicy"], applied_spec(change.object) or {}, SPEC):
         parent: Any = lookup(change.object, found.path[:-1])
         if found.kind == "unknown" and not (isinstance(parent, dict) and found.path[-1] in parent):
-            mistyped = found.remedy.startswith("write ")
             text = "was applied and silently dropped by the API server, because there is no such field"
-            yield problem(found.path, text, found.remedy, severity=None if mistyped else Severity.WARN)
+            severity = None if found.remedy.startswith("write ") else Severity.WARN
+            yield problem(found.path, text, found.remedy, severity=severity)

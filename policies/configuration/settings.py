@@ -31,16 +31,16 @@ SETTINGS: Checks[Change] = Checks()
     fixed=True,
 )
 def readable_settings(change: Change) -> Iterator[Problem]:
-    """Settings with one mistake do not hold at all: the ones before stay, and nobody would notice.
+    """Settings with one mistake do not take effect at all: the ones before silently stay.
 
-    So nobody can store them, whatever severities and exemptions there are. Labels and annotations of what is stored
+    So they cannot be stored, whatever severities and exemptions are set. Labels and annotations of what is stored
     already can be changed all the same, and it can be deleted.
     """
     try:
         parse_settings(change.object)
     except SettingsError as error:
         # What is stored may be invalid only since a newer version runs: who labels it has not written it.
-        kept = change.old is not None and change.before() == change.object.get("spec")
+        kept = change.old is not None and change.value_before() == change.object.get("spec")
         for path, sentence in error.problems:
             yield problem(path, sentence, "", severity=Severity.WARN if kept else None)
 
@@ -72,7 +72,7 @@ def effective_rules(change: Change) -> Iterator[Problem]:
     fixed=True,
 )
 def effective_settings(change: Change) -> Iterator[Problem]:
-    """Some settings change nothing alone, and some are overruled by others, so their author expects what never happens.
+    """Some settings have no effect alone, and others override some.
 
     GA609 is found only beside another finding on the same pod. GA411 needs `placement.avoidSharedGPUs`. Of two entries for
     the same thing in the same namespaces the later one wins. An entry for the rule of a setting replaces the setting.

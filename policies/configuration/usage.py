@@ -24,7 +24,7 @@ def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> l
     """The pods, as `namespace/name`, that run and request an extended resource that gives a GPU, or could."""
     return sorted(
         full_name(pod)
-        for pod in facts.known("Pod")
+        for pod in facts.known_objects("Pod")
         if (matches is None or matches(pod))
         and lookup(pod, ("spec", "nodeName"))
         and not has_ended(pod)
@@ -36,7 +36,7 @@ def gpu_claims(facts: Facts) -> list[str]:
     """The claims, as `namespace/name`, that hold a GPU and are in use."""
     return sorted(
         full_name(claim)
-        for claim in facts.known("ResourceClaim")
+        for claim in facts.known_objects("ResourceClaim")
         if Claim(claim).consumers and any(device.get("driver") == DRIVER for device in Claim(claim).allocated_devices)
     )
 

@@ -37,7 +37,7 @@ _NVIDIA = {"ClusterPolicy": CLUSTER_POLICY, "NVIDIADriver": NVIDIA_DRIVER, "GPUC
 
 
 def uses(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, ...]:
-    """The fields that put a written ConfigMap into effect, a sentence for each; nothing for objects of other kinds."""
+    """The fields that put a ConfigMap into effect, a sentence for each; empty for other kinds."""
     change = Change.of(request, Facts(view, settings)) if (request.group, request.kind) == ("", "ConfigMap") else None
     if change is None or change.deleted:
         return ()
@@ -45,7 +45,7 @@ def uses(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Everything that is wrong with a change, by the rules of its kind; nothing for kinds that are not ours."""
+    """The findings for a change, by the rules of its kind; none for kinds that have no rules."""
     change = Change.of(request, Facts(view, settings))
     if change is None:
         return

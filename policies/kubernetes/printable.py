@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["printable", "shown"]
+__all__ = ["printable", "quote", "shown"]
 
 _LONGEST = 80
 
@@ -25,3 +25,8 @@ def shown(value: Any) -> str:
     """A value of an object as JSON on one line, cut where it is long."""
     text = json.dumps(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def quote(value: Any) -> str:
+    """A scalar as JSON, with the letters of every language as they are."""
+    return json.dumps(value, ensure_ascii=False)

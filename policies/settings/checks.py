@@ -1,13 +1,13 @@
-"""What types do not tell of settings: lists that name nothing, rules that cannot be, accounts in another spelling."""
+"""Checks of settings beside their types: empty lists, unknown rules, spellings of accounts."""
 
 from __future__ import annotations
 
-import json
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.printable import quote
 from policies.settings.placement_checks import taint_problems, wish_problems
 from policies.settings.workload_kinds import kind_problems
 
@@ -42,7 +42,7 @@ _EMPTY = {
 def spec_problems(spec: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Where in a spec of any shape something is wrong beside types, and what."""
     for path, check in _ITEMS.items():
-        for index, item in enumerate(_listed(spec, path)):
+        for index, item in enumerate(items_at(spec, path)):
             if lookup(item, ("namespaces",)) == []:
                 yield (*path, index, "namespaces"), "is empty; leave it out to mean every namespace"
             for steps, said in check(item):
@@ -50,17 +50,12 @@ def spec_problems(spec: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for path, said in _EMPTY.items():
         if lookup(spec, path) == []:
             yield path, said
-    for index, user in enumerate(_listed(spec, _TRUSTED)):
+    for index, user in enumerate(items_at(spec, _TRUSTED)):
         if user == "":
             yield (*_TRUSTED, index), "is empty; write the name of a user, such as system:kube-scheduler"
-    for index, account in enumerate(_listed(spec, _ACCOUNTS)):
+    for index, account in enumerate(items_at(spec, _ACCOUNTS)):
         if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
             yield (*_ACCOUNTS, index), _account_problem(account)
-
-
-def _listed(spec: Any, path: tuple[str, ...]) -> list[Any]:
-    value = lookup(spec, path)
-    return value if isinstance(value, list) else []
 
 
 def _override_problems(override: Any) -> Iterator[tuple[tuple[str], str]]:
@@ -72,19 +67,19 @@ def _override_problems(override: Any) -> Iterator[tuple[tuple[str], str]]:
 def _account_problem(account: str) -> str:
     user = _USER.fullmatch(account)
     written = f'"{user[1]}/{user[2]}"' if user else "namespace/name, such as monitoring/dcgm-exporter"
-    return f"is {json.dumps(account, ensure_ascii=False)}; write {written}"
+    return f"is {quote(account)}; write {written}"
 
 
 def _exemption_problems(exemption: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(exemption, dict) and not any(exemption.get(key) for key in _SUBJECTS):
-        yield (), f"exempts nobody; name somebody in {', '.join(_SUBJECTS[:-1])} or {_SUBJECTS[-1]}"
+        yield (), f"exempts no user; name users in {', '.join(_SUBJECTS[:-1])} or {_SUBJECTS[-1]}"
     if lookup(exemption, ("from",)) == []:
         yield ("from",), "is empty, so it exempts from nothing; write conversion, access, or rules such as GA307"
-    for index, what in enumerate(_listed(exemption, ("from",))):
+    for index, what in enumerate(items_at(exemption, ("from",))):
         if isinstance(what, str) and not _EXEMPT_FROM.fullmatch(what):
-            said = json.dumps(what, ensure_ascii=False)
+            said = quote(what)
             yield ("from", index), f"is {said}; write conversion, access, or rules such as GA307 or GA6*"
-    for index, account in enumerate(_listed(exemption, ("serviceAccounts",))):
+    for index, account in enumerate(items_at(exemption, ("serviceAccounts",))):
         if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
             yield ("serviceAccounts", index), _account_problem(account)
 
@@ -92,12 +87,12 @@ def _exemption_problems(exemption: Any) -> Iterator[tuple[tuple[str | int, ...],
 def _weight_problems(weight: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if lookup(weight, ("products",)) == []:
         yield ("products",), 'is empty, so it weighs nothing; write "*" to mean every product'
-    for index, product in enumerate(_listed(weight, ("products",))):
+    for index, product in enumerate(items_at(weight, ("products",))):
         if product == "":
             yield ("products", index), 'is empty; write a product such as "Tesla-T4" or "H100*"'
     gpus = lookup(weight, ("gpus",))
     if isinstance(gpus, str) and not (_WEIGHT.fullmatch(gpus) and 0 < Fraction(gpus) <= 1):
-        said = json.dumps(gpus, ensure_ascii=False)
+        said = quote(gpus)
         yield ("gpus",), f'is {said}; write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"'
 
 

@@ -99,7 +99,7 @@ class Configuration:
     operator_namespaces: tuple[str, ...] = ("gpu-operator", "nvidia-gpu-operator")
     """Where the GPU Operator may run; ConfigMaps and Secrets that its resources name are looked for there."""
     cluster_policy_deletion: Literal["warn", "deny"] = "warn"
-    """What happens when somebody deletes the ClusterPolicy while pods use GPUs."""
+    """What happens when the ClusterPolicy is deleted while pods use GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,9 @@ class DRADriver:
     __pydantic_config__ = _MODEL
 
     feature_gates: dict[str, bool] | None = None
-    """Its feature gates that are set; None where nobody says, and then those of the GPUCluster count if there is one."""
+    """Its feature gates that are set; None if unknown, and then those of the GPUCluster count if there is one."""
     version: str = ""
-    """Its release, such as `25.8.0`; empty where nobody says."""
+    """Its release, such as `25.8.0`; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class TaintTolerated(_InNamespaces):
     """Empty for every value."""
     effect: Literal["NoSchedule", "PreferNoSchedule"] = "NoSchedule"
     namespaces: tuple[str, ...] = ("*",)
-    """Whose pods may have it: a taint that reserves nodes to somebody is tolerated by their pods only."""
+    """Whose pods may have it: a taint that reserves nodes is tolerated by their pods only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Placement:
     unsatisfiable: Literal["warn", "deny"] = "warn"
     """What happens when no node has what a pod wishes now."""
     avoid_shared_gpus: bool = False
-    """Whether pods that ask for `nvidia.com/gpu` and do not wish otherwise are kept off nodes that share their GPUs."""
+    """Whether pods that request `nvidia.com/gpu` and do not wish otherwise are kept off nodes that share their GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +194,13 @@ class Quotas:
     weights: tuple[ReplicaWeight, ...] = ()
     """Of several for one product the last one counts."""
     admin_access: Literal["charge", "free"] = "charge"
-    """Whether devices that a claim asks for with adminAccess count; Kubernetes' own quota counts them."""
+    """Whether devices that a claim requests with adminAccess count; Kubernetes' own quota counts them."""
     trusted_creators: tuple[str, ...] = (
         "system:serviceaccount:kube-system:resource-claim-controller",
         "system:kube-controller-manager",
         "system:kube-scheduler",
     )
-    """Users who make the claims of pods; what anybody else makes is no pod's, whatever it says of its owner."""
+    """Users who make the claims of pods; what other users make is no pod's, whatever it says of its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class Workloads:
 
 @dataclass(frozen=True, slots=True)
 class Exemption(_InNamespaces):
-    """Somebody whom some of it does not concern; each use is in the audit log."""
+    """Users or groups exempt from some rules; each use is in the audit log."""
 
     __pydantic_config__ = _MODEL
 
@@ -271,7 +271,7 @@ class GPUAdmissionPolicy:
 
     @property
     def exempts_from_conversion(self) -> bool:
-        """Whether who asks is exempt from conversion; `policies.settings.exemptions` makes the settings of who is."""
+        """True if the user is exempt from conversion; see `policies.settings.exemptions`."""
         return False
 
     def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:

@@ -1,4 +1,4 @@
-"""Exempt namespaces: the one place that says which namespaces conversion, access and quotas leave alone.
+"""Exempt namespaces: those that conversion, access and quotas leave alone.
 
 What runs a cluster and hands out its GPUs must be able to start while nothing can be checked, converted or counted.
 """
@@ -47,12 +47,12 @@ def exemption_in_cluster(concern: Concern | None, namespace: str, settings: GPUA
 
 
 def exempt_by_default(concern: Concern | None) -> frozenset[str]:
-    """The namespaces that a concern leaves alone by default; `deploy/` has them in the webhooks' namespace selectors."""
+    """The namespaces that a concern leaves alone by default, as the webhooks' selectors in `deploy/`."""
     return exempt_names(concern, DEFAULTS)
 
 
 def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> frozenset[str]:
-    """The namespaces that a concern leaves alone by their names; patterns such as `monitoring-*` are left out."""
+    """The names of namespaces that a concern leaves alone; without patterns such as `monitoring-*`."""
     named = (name for names, _ in _names(concern, settings) for name in names)
     return frozenset((*named, *(name for name in _patterns(concern, settings)[0] if not _WILD.search(name))))
 

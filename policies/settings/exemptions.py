@@ -30,7 +30,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class ExemptPolicy(GPUAdmissionPolicy):
-    """The settings as they hold for somebody who is exempt from some of them."""
+    """The settings as they hold for a user who is exempt from some of them."""
 
     exempt_from: frozenset[str] = frozenset()
     """What the exemptions name, `access` as the rules that it stands for."""
@@ -41,7 +41,7 @@ class ExemptPolicy(GPUAdmissionPolicy):
         return CONVERSION in self.exempt_from
 
     def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
-        """The findings with the severities that hold; one that would refuse or warn only tells that they are exempt."""
+        """The findings with their severities; those that an exemption lowers are audited only."""
         judged = GPUAdmissionPolicy.judge(self, findings, namespace)
         return tuple(
             replace(found, severity=Severity.AUDIT, exempt=True)
@@ -69,7 +69,7 @@ def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -
 
 
 def _names(exemption: Exemption, user: UserInfo) -> bool:
-    """Whether an exemption is for a user; who is not authenticated has no name, and is nobody."""
+    """Whether an exemption is for a user; who is not authenticated has no name and no exemption."""
     if not user.username:
         return False
     if any(fnmatchcase(user.username, pattern) for pattern in exemption.users):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.entries import ENTRIES
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.settings.choices import DEFAULTS
 from policies.settings.exempt_namespaces import exempt_names
 
@@ -28,7 +28,7 @@ _REMEDY = "apply what deploy/render.py --settings FILE prints"
 def uncovered_settings(
     configurations: Iterable[Object], settings: GPUAdmissionPolicy
 ) -> Iterator[tuple[FieldPath, str]]:
-    """The settings that the installed webhook configurations do not cover, each with what that means and what to do.
+    """The settings that the installed webhook configurations do not cover, each with a sentence.
 
     Patterns of namespaces cannot be in a selector; the service itself obeys them.
 
@@ -36,7 +36,7 @@ def uncovered_settings(
         configurations: MutatingWebhookConfiguration and ValidatingWebhookConfiguration as they are stored.
         settings: The settings in use.
     """
-    webhooks = [webhook for configuration in configurations for webhook in _listed(configuration, "webhooks")]
+    webhooks = [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
     workloads = [webhook for webhook in webhooks if lookup(webhook, ("name",)) == f"workloads{_SUFFIX}"]
     for index, kind in enumerate(settings.workloads.kinds):
         if workloads and not any(_has_rule(webhook, kind.group, kind.plural) for webhook in workloads):
@@ -57,9 +57,9 @@ def excluded_namespaces(webhook: Any) -> frozenset[str]:
     """The names of namespaces that a webhook's selector leaves out."""
     return frozenset(
         name
-        for term in _listed(lookup(webhook, ("namespaceSelector",)), "matchExpressions")
+        for term in items_at(lookup(webhook, ("namespaceSelector",)), ("matchExpressions",))
         if (lookup(term, ("key",)), lookup(term, ("operator",))) == (NAME_LABEL, "NotIn")
-        for name in _listed(term, "values")
+        for name in items_at(term, ("values",))
         if isinstance(name, str)
     )
 
@@ -89,7 +89,7 @@ def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[
         str(lookup(condition, ("expression",)))
         for webhook in webhooks
         if lookup(webhook, ("name",)) == f"configuration{_SUFFIX}"
-        for condition in _listed(webhook, "matchConditions")
+        for condition in items_at(webhook, ("matchConditions",))
         if lookup(condition, ("name",)) == "ours"
     ]
     for name in settings.configuration.operator_namespaces:
@@ -107,14 +107,9 @@ def _setting(concern: Concern, name: str, settings: GPUAdmissionPolicy) -> Field
 
 def _has_rule(webhook: Any, group: str, plural: str) -> bool:
     return any(
-        {group, "*"} & {*_listed(rule, "apiGroups")} and {plural, "*", "*/*"} & {*_listed(rule, "resources")}
-        for rule in _listed(webhook, "rules")
+        {group, "*"} & {*items_at(rule, ("apiGroups",))} and {plural, "*", "*/*"} & {*items_at(rule, ("resources",))}
+        for rule in items_at(webhook, ("rules",))
     )
-
-
-def _listed(value: Any, field: str) -> list[Any]:
-    found = lookup(value, (field,))
-    return found if isinstance(found, list) else []
 
 
 def _webhooks(names: list[str]) -> str:

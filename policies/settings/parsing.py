@@ -1,4 +1,4 @@
-"""Reading a GPUAdmissionPolicy: its envelope, the types of its settings, and what is said of what is wrong."""
+"""Parsing of a GPUAdmissionPolicy: its envelope, the types of its settings, and error messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.printable import quote
 from policies.settings.checks import spec_problems
 from policies.settings.choices import GPUAdmissionPolicy
 from policies.settings.placement_checks import joint_problems
@@ -83,27 +84,27 @@ def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
 
 def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
     if document.get("apiVersion") != API_VERSION:
-        yield FieldPath(["apiVersion"]), f'is {_shown(document.get("apiVersion"))}; write "{API_VERSION}"'
+        yield FieldPath(["apiVersion"]), f'is {_value_text(document.get("apiVersion"))}; write "{API_VERSION}"'
     if document.get("kind") != "GPUAdmissionPolicy":
-        yield FieldPath(["kind"]), f'is {_shown(document.get("kind"))}; write "GPUAdmissionPolicy"'
+        yield FieldPath(["kind"]), f'is {_value_text(document.get("kind"))}; write "GPUAdmissionPolicy"'
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name != "default":
-        said = f'is {_shown(name)}; a cluster has one GPUAdmissionPolicy, named "default"'
+        said = f'is {_value_text(name)}; a cluster has one GPUAdmissionPolicy, named "default"'
         yield FieldPath(["metadata", "name"]), said
     for key in document:
         if key not in _FIELDS:
             yield FieldPath([key]), "is no field of a GPUAdmissionPolicy; settings are under spec"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
 
 
 def _type_problem(detail: Any) -> tuple[FieldPath, str]:
     """Where and what, in our words: pydantic speaks of Python's types."""
     path, kind, value = FieldPath((*_SPEC, *detail["loc"])), detail["type"], detail["input"]
-    shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else _shape(value)
+    shown = quote(value) if isinstance(value, str | int | float | None) else _shape(value)
     if kind == "missing":
         return path, "is missing"
     if kind == "unexpected_keyword_argument":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import is_label_key, is_label_value
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import quote
 from policies.kubernetes.taints import NodeTaint, node_taint
 from policies.nvidia.identifiers import GPU_RESOURCE
 
@@ -20,7 +20,7 @@ __all__ = ["joint_problems", "taint_problems", "wish_problems"]
 
 
 def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is wrong with the `wish` of one default; wrong types are told elsewhere."""
+    """What is wrong with the `wish` of one default; wrong types are reported elsewhere."""
     wish = lookup(default, ("wish",))
     if wish == {}:
         yield ("wish",), "is empty; write what is wished, such as product: H100*, or take the entry away"
@@ -42,7 +42,7 @@ def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def joint_problems(defaults: Sequence[WishDefault]) -> Iterator[tuple[int, str]]:
-    """Which of several valid defaults contradicts others wherever it holds, so that no pod there gets a GPU, and how.
+    """The defaults that contradict others wherever they hold, so that no pod there gets a GPU.
 
     Patterns are compared as they are written: one default holds wherever another does if it has the same patterns, or
     `*`. Where others meet is known with the namespace, and pods there are refused with the reason.
@@ -113,14 +113,14 @@ _NOT_TOLERATED = {
 
 
 def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
-    """What is wrong with one taint of the settings, by field; wrong types and effects are told elsewhere."""
+    """What is wrong with one taint, by field; wrong types and effects are reported elsewhere."""
     key, value = lookup(taint, ("key",)), lookup(taint, ("value",))
     if isinstance(key, str) and (said := _key_problem(key)):
         yield ("key",), said
     if isinstance(value, str) and not is_label_value(value):
-        yield ("value",), f"is {_quoted(value)}; {_VALUE}"
+        yield ("value",), f"is {quote(value)}; {_VALUE}"
     if key == GPU_RESOURCE and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and _narrows(taint):
-        yield ("key",), f"is {_quoted(GPU_RESOURCE)}, {_EVERYBODYS}"
+        yield ("key",), f"is {quote(GPU_RESOURCE)}, {_EVERYBODYS}"
 
 
 def _key_problem(key: str) -> str:
@@ -128,17 +128,13 @@ def _key_problem(key: str) -> str:
         return "is empty, which would stand for every taint; write the key of one"
     if is_label_key(key):
         kind = node_taint(key)
-        return "" if kind is None else f"is {_quoted(key)}, {_NOT_TOLERATED[kind]}"
+        return "" if kind is None else f"is {quote(key)}, {_NOT_TOLERATED[kind]}"
     parts = _KUBECTL.fullmatch(key)
     if parts and is_label_key(parts["key"]):
         written = ", ".join(f"{name}: {text}" for name, text in parts.groupdict().items() if text)
-        return f"is {_quoted(key)}, as kubectl spells a taint; write {written}"
-    return f"is {_quoted(key)}; the key of a taint is a name such as {GPU_RESOURCE} or dedicated"
+        return f"is {quote(key)}, as kubectl spells a taint; write {written}"
+    return f"is {quote(key)}; the key of a taint is a name such as {GPU_RESOURCE} or dedicated"
 
 
 def _narrows(taint: dict[str, Any]) -> bool:
     return bool(taint.get("value")) or taint.get("namespaces", ["*"]) != ["*"]
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import quote
 from policies.kubernetes.workloads import WORKLOADS, WorkloadKind, path_steps
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _PATH = "a path such as spec.template or spec.workers[*].template"
 
 
 def workload_kinds(settings: GPUAdmissionPolicy) -> Mapping[tuple[str, str], WorkloadKind]:
-    """The kinds of objects that make pods, by group and kind; one that the settings add replaces a built-in one."""
+    """The kinds of objects that create pods, by group and kind; settings can replace built-in ones."""
     return _with_added(settings.workloads.kinds) if settings.workloads.kinds else WORKLOADS
 
 
@@ -44,18 +44,18 @@ def kind_problems(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for field, (pattern, wanted) in _WORDS.items():
         value = lookup(entry, (field,))
         if isinstance(value, str) and not pattern.fullmatch(value):
-            yield (field,), f"is {_quoted(value)}; write {wanted}"
+            yield (field,), f"is {quote(value)}; write {wanted}"
     if lookup(entry, ("templates",)) == []:
         yield ("templates",), f"is empty; write where the pod templates are, {_PATH}"
     templates = [steps for _, _, steps in _paths(entry, "templates") if steps]
     for field in ("templates", "counts"):
         for index, text, steps in _paths(entry, field):
             if not steps:
-                yield (field, index), f"is {_quoted(text)}; write {_PATH}"
+                yield (field, index), f"is {quote(text)}; write {_PATH}"
             elif field == "counts" and not any(each[: len(steps) - 1] == steps[:-1] for each in templates):
                 parent = text.rpartition(".")[0]
                 place = f"in {parent} or below it" if parent else "in the object"
-                yield (field, index), f"is {_quoted(text)}, and no template is {place}, so it counts nothing"
+                yield (field, index), f"is {quote(text)}, and no template is {place}, so it counts nothing"
 
 
 def _paths(entry: Any, field: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -67,7 +67,3 @@ def _paths(entry: Any, field: str) -> Iterator[tuple[int, str, tuple[str, ...]]]
                 yield index, text, path_steps(text)
             except ValueError:
                 yield index, text, ()
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -9,7 +9,7 @@ ON, OFF = (
 )
 NONE = "{apiVersion: nvidia.com/v1, kind: ClusterPolicyList, items: []}"
 REMEDY = (
-    "ask for nvidia.com/gpu: 1 in resources.limits, and remove the annotation; "
+    "request nvidia.com/gpu: 1 in resources.limits, and remove the annotation; "
     "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 )
 
@@ -22,7 +22,7 @@ def test_annotation_that_the_plugin_follows_is_told(told, cluster, severity):
     assert told(SPEC, metadata=metadata, cluster=cluster) == [
         (
             f"GA611 {severity} metadata.annotations[nvidia.cdi.k8s.io/container.train]: names GPUs, "
-            f'"nvidia.com/gpu=all", that NVIDIA\'s NRI plugin injects without asking the scheduler; {REMEDY}'
+            f'"nvidia.com/gpu=all", that NVIDIA\'s NRI plugin injects without a request to the scheduler; {REMEDY}'
         )
     ]
 
@@ -66,7 +66,7 @@ def test_annotation_that_the_container_runtime_follows_is_reported(told, cluster
     assert told(SPEC, metadata=metadata, cluster=cluster) == [
         (
             f'GA611 {severity} metadata.annotations[cdi.k8s.io/any]: names GPUs, "{value}", that NVIDIA\'s container '
-            f"runtime, in mode cdi under CRI-O, injects without asking the scheduler; {REMEDY}"
+            f"runtime, in mode cdi under CRI-O, injects without a request to the scheduler; {REMEDY}"
         )
     ]
 

@@ -73,10 +73,10 @@ def pod(*references, claims=({"name": "gpu", "resourceClaimTemplateName": "t"},)
 def test_variable_beside_a_claim_without_gpus_is_told(told):
     assert told(pod(), cluster=known(template(requesting(exactly(CHANNEL))))) == [
         (
-            'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which asks '
-            "for no GPU: NVIDIA's container runtime gives it every GPU of the node; ask for nvidia.com/gpu: 1 in "
-            "resources.limits, or set it to void; exempt monitoring agents in access.exemptServiceAccounts or "
-            "access.exemptNamespaces"
+            'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in '
+            'container "train", which requests no GPU: NVIDIA\'s container runtime gives it every '
+            "GPU of the node; request nvidia.com/gpu: 1 in resources.limits, or set it to void; "
+            "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
         )
     ]
 

@@ -7,7 +7,7 @@ import pytest
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-REMEDY = f"ask for nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}"
+REMEDY = f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}"
 GPU = {"limits": {"nvidia.com/gpu": 1}}
 
 
@@ -18,7 +18,7 @@ def variables(**values):
 def test_image_of_nvidia_without_a_request_is_audited_in_every_mode(told):
     assert told({"containers": [{"name": "a", "image": "nvidia/cuda:12.8.1-base-ubuntu24.04"}]}) == [
         (
-            'GA608 audit spec.containers[0].image: container "a" asks for no GPU and runs '
+            'GA608 audit spec.containers[0].image: container "a" requests no GPU and runs '
             "\"nvidia/cuda:12.8.1-base-ubuntu24.04\": NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all, so where NVIDIA's "
             f"container runtime is the default it gets every GPU of the node; {REMEDY}"
         )
@@ -62,7 +62,7 @@ def test_image_is_told_once_where_the_variable_is_set(rules):
 def test_cuda_version_alone_is_told_and_only_warns(told, settings):
     assert told({"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=settings) == [
         (
-            'GA610 warn spec.containers[0].env[1]: container "a" asks for no GPU and has CUDA_VERSION, but neither '
+            'GA610 warn spec.containers[0].env[1]: container "a" requests no GPU and has CUDA_VERSION, but neither '
             "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA image and "
             f"gives it every GPU of the node, unless the image says otherwise; {REMEDY}"
         )
@@ -101,7 +101,7 @@ def built(**env):
 def test_cuda_version_from_a_config_map_is_told(told):
     assert told(built(), cluster=json.dumps(config_map(CUDA_VERSION="12.8"))) == [
         (
-            'GA610 warn spec.containers[0].envFrom[0].configMapRef: container "a" asks for no GPU and has CUDA_VERSION '
+            'GA610 warn spec.containers[0].envFrom[0].configMapRef: container "a" requests no GPU and has CUDA_VERSION '
             'from ConfigMap "cuda", but neither NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA\'s container '
             "runtime takes it for an old CUDA image and gives it every GPU of the node, unless the image says otherwise; "
             f"{REMEDY}"

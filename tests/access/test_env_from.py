@@ -45,7 +45,7 @@ def test_config_map_is_told_and_only_warns(told):
     assert told(pod(config_map("plain"), config_map("all")), cluster=CLUSTER) == [
         (
             'GA607 warn spec.containers[0].envFrom[1].configMapRef: ConfigMap "all" sets NVIDIA_VISIBLE_DEVICES in '
-            f'container "a", which asks for no GPU; {REMEDY}'
+            f'container "a", which requests no GPU; {REMEDY}'
         )
     ]
 

@@ -31,8 +31,8 @@ def test_new_container_is_told_with_a_remedy_that_it_can_follow():
     (finding,) = findings(pod({"name": "old"}, DEBUG), pod({"name": "old"}))
     assert finding.text == (
         'spec.ephemeralContainers[1].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in ephemeral container "debug", '
-        "which asks for no GPU: NVIDIA's container runtime gives it every GPU of the node; set it to void: an ephemeral "
-        "container cannot ask for GPUs; exempt monitoring agents in access.exemptServiceAccounts or "
+        "which requests no GPU: NVIDIA's container runtime gives it every GPU of the node; set it to void: an ephemeral "
+        "container cannot request GPUs; exempt monitoring agents in access.exemptServiceAccounts or "
         "access.exemptNamespaces"
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from policies.settings import Access, GPUAdmissionPolicy
 
-ASK = "ask for nvidia.com/gpu: 1 in resources.limits, or remove the mount"
+ASK = "request nvidia.com/gpu: 1 in resources.limits, or remove the mount"
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 PLUGINS = "exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces"
 SOCKETS = "sockets by which the kubelet hands out devices"
@@ -17,7 +17,7 @@ metadata: {name: cluster-policy}
 spec:
   hostPaths: {driverInstallDir: /srv/driver/, kubeletRootDir: /data/kubelet}
   toolkit: {installDir: /srv/toolkit}
-  mps: {root: /srv/mps}"""
+  devicePlugin: {mps: {root: /srv/mps}}"""
 
 
 def pod(path, *, resources=None, mounted=True, **mount):
@@ -48,7 +48,7 @@ def pod(path, *, resources=None, mounted=True, **mount):
 def test_gpus_and_driver_without_a_request_are_told(told, path, what):
     assert told(pod(path)) == [
         (
-            f'GA604 deny spec.containers[0].volumeMounts[0]: container "a" asks for no GPU and mounts {path} of the node: '
+            f'GA604 deny spec.containers[0].volumeMounts[0]: container "a" requests no GPU and mounts {path} of the node: '
             f"{what}; {ASK}; {EXEMPT}"
         )
     ]
@@ -91,8 +91,8 @@ def test_particular_gpus_beside_a_request_are_warned_about_in_every_mode(told, p
     settings = GPUAdmissionPolicy(access=Access(mode=mode))
     assert told(pod(path, resources=GPU), settings=settings) == [
         (
-            f'GA604 warn spec.containers[0].volumeMounts[0]: container "a" asks for a GPU and mounts {path} of the node: '
-            f"{what}; remove the mount: the GPU that it asks for comes without one; {EXEMPT}"
+            f'GA604 warn spec.containers[0].volumeMounts[0]: container "a" requests a GPU and mounts {path} of the node: '
+            f"{what}; remove the mount: the GPU that it requests comes without one; {EXEMPT}"
         )
     ]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.access.host_paths import ancestors, is_within, normalised, shown_path
+from policies.access.host_paths import ancestors, is_within, normalised_path, shown_path
 
 STEPS = st.sampled_from(["dev", "nvidia0", "var", "run", "proc", "1", "self", "root", "cwd", "nvidia", "x"])
 CLEAN = st.lists(STEPS, min_size=1, max_size=6).map(lambda steps: "/" + "/".join(steps))
@@ -16,12 +16,12 @@ ANY = st.text(max_size=40) | st.text("/.proctself10vandu:", max_size=40)
 
 @given(ANY)
 def test_normalising_twice_changes_nothing(path):
-    assert normalised(normalised(path)) == normalised(path)
+    assert normalised_path(normalised_path(path)) == normalised_path(path)
 
 
 @given(ANY)
 def test_normalised_path_has_one_spelling(path):
-    clean = normalised(path)
+    clean = normalised_path(path)
     assert clean.startswith("/")
     assert clean == "/" or not clean.endswith("/")
     assert not {"", ".", ".."} & set(clean.split("/")[1:]) or clean == "/"
@@ -32,13 +32,13 @@ def test_normalised_path_has_one_spelling(path):
 def test_every_spelling_is_the_same_path(path, data):
     steps = path.split("/")[1:]
     noisy = "".join(data.draw(NOISE) + step for step in steps) + data.draw(st.sampled_from(["", "/", "/.", "//"]))
-    assert normalised(noisy) == normalised(path)
+    assert normalised_path(noisy) == normalised_path(path)
 
 
 @given(CLEAN)
 def test_path_without_links_is_that_of_posix(path):
     if "/proc/" not in path and not is_within(path, "/var/run"):
-        assert normalised(path) == posixpath.normpath(path)
+        assert normalised_path(path) == posixpath.normpath(path)
 
 
 @given(CLEAN)
@@ -83,7 +83,7 @@ def test_path_is_within_its_ancestors(path):
     ],
 )
 def test_links_of_every_node_are_followed(path, expected):
-    assert normalised(path) == expected
+    assert normalised_path(path) == expected
 
 
 def test_ancestors_begin_at_the_root():

@@ -3,8 +3,8 @@
 import pytest
 
 TAIL = (
-    "NVIDIA's container runtime, and no container asks for a GPU: an image that sets NVIDIA_VISIBLE_DEVICES, as CUDA "
-    "images do, gets every GPU of the node; ask for nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or "
+    "NVIDIA's container runtime, and no container requests a GPU: an image that sets NVIDIA_VISIBLE_DEVICES, as CUDA "
+    "images do, gets every GPU of the node; request nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or "
     "set NVIDIA_VISIBLE_DEVICES to void in every container; exempt monitoring agents in access.exemptServiceAccounts "
     "or access.exemptNamespaces"
 )

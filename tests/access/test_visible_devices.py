@@ -3,7 +3,7 @@
 import pytest
 
 ASK = (
-    "ask for nvidia.com/gpu: 1 in resources.limits, or set it to void; "
+    "request nvidia.com/gpu: 1 in resources.limits, or set it to void; "
     "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 )
 REMOVE = "remove the variable; exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
@@ -49,8 +49,8 @@ def visible_from(source):
 def test_every_gpu_without_a_request_is_told(told):
     assert told({"containers": [container({"name": "A", "value": "b"}, visible("all"))]}) == [
         (
-            'GA601 deny spec.containers[0].env[1].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which asks '
-            f"for no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
+            'GA601 deny spec.containers[0].env[1].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which requests '
+            f"no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
         )
     ]
 
@@ -60,7 +60,7 @@ def test_some_gpus_without_a_request_are_told(told, value):
     assert told({"containers": [container(visible(value))]}) == [
         (
             f'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "{value}" in container "train", which '
-            f"asks for no GPU: NVIDIA's container runtime gives it these GPUs of the node, whoever has them; {ASK}"
+            f"requests no GPU: NVIDIA's container runtime gives it these GPUs of the node, which other pods may have; {ASK}"
         )
     ]
 
@@ -84,7 +84,9 @@ def test_list_that_gives_every_gpu_is_told_so(found, value):
 @pytest.mark.parametrize("value", ["Void", "0 void", "NONE", "0,,1", "\x1cvoid"])
 def test_list_of_other_names_is_told(found, value):
     (finding,) = found({"containers": [container(visible(value))]})
-    assert finding.message.endswith("NVIDIA's container runtime gives it these GPUs of the node, whoever has them")
+    assert finding.message.endswith(
+        "NVIDIA's container runtime gives it these GPUs of the node, which other pods may have"
+    )
 
 
 @pytest.mark.parametrize("name", ["nvidia_visible_devices", "NVIDIA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"])
@@ -108,7 +110,7 @@ def test_value_from_elsewhere_is_told_as_unknown(told, source, origin):
     assert told({"containers": [container(visible_from(source))]}) == [
         (
             f"GA601 deny spec.containers[0].env[0].valueFrom: NVIDIA_VISIBLE_DEVICES comes {origin} in container "
-            f'"train", which asks for no GPU: {UNKNOWN}; {ASK}'
+            f'"train", which requests no GPU: {UNKNOWN}; {ASK}'
         )
     ]
 
@@ -117,7 +119,7 @@ def test_value_from_variables_that_are_not_known_is_told_as_unknown(told):
     assert told({"containers": [container(visible("$(GPUS)"))]}) == [
         (
             "GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES comes from other variables in container "
-            f'"train", which asks for no GPU: {UNKNOWN}; {ASK}'
+            f'"train", which requests no GPU: {UNKNOWN}; {ASK}'
         )
     ]
 
@@ -160,8 +162,8 @@ def test_own_value_beside_a_claim_is_refused(told):
 def test_own_value_beside_a_device_of_another_driver_is_refused(told, how):
     assert told(asking(how), cluster=OTHER_CLASS + TEMPLATE) == [
         (
-            'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which asks '
-            f"for no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
+            'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which requests '
+            f"no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
         )
     ]
 

@@ -37,7 +37,7 @@ def test_second_variable_of_a_name_is_warned_of(told):
     ],
 )
 def test_name_that_no_kubernetes_takes_is_refused(told, name, shown, remedy):
-    message = f"{shown} is no name of an environment variable, so Kubernetes refuses the pods"
+    message = f"{shown} is not a name of an environment variable, so Kubernetes refuses the pods"
     found = told("GA115", f'validator: {{plugin: {{env: [{{name: "{name}"}}]}}}}')
     assert found == [("spec.validator.plugin.env[0].name", "deny", message, remedy)]
 

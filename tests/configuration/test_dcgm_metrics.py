@@ -98,8 +98,8 @@ def test_indented_comment_is_told(found):
     rule, severity, place, text = only(found(GOOD + "  # memory\n"))
     assert (rule, severity, place) == ("GA163", "deny", (5, 3))
     assert text == (
-        "data[dcgm-metrics.csv]: is no comment, because # is not in the first column, so it is read as a metric; move # to "
-        "the beginning of the line"
+        "data[dcgm-metrics.csv]: is not a comment, because # is not in the first column, so "
+        "it is read as a metric; move # to the beginning of the line"
     )
 
 
@@ -125,7 +125,7 @@ def test_mistyped_field_is_refused_with_the_one_that_was_meant(found, written, m
         "deny",
         (1, 1),
         (
-            f'data[dcgm-metrics.csv]: "{written}" is no field of DCGM; the exporter would exit with: could not find DCGM field; '
+            f'data[dcgm-metrics.csv]: "{written}" is not a field of DCGM; the exporter would exit with: could not find DCGM field; '
             f"err: unknown ExporterCounter field '{written}'; write {meant}"
         ),
     )
@@ -147,8 +147,8 @@ def test_type_that_does_not_exist_is_told(found):
     assert only(found("DCGM_FI_DEV_FB_USED, guage, text\n"))[2:] == (
         (1, 22),
         (
-            'data[dcgm-metrics.csv]: "guage" is no type of metric; the exporter would exit with: could not find Prometheus '
-            "metric type 'guage'; write gauge"
+            'data[dcgm-metrics.csv]: "guage" is not a type of metric; the exporter would exit '
+            "with: could not find Prometheus metric type 'guage'; write gauge"
         ),
     )
 

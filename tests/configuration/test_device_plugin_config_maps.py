@@ -470,9 +470,10 @@ RENAMED = config_map(any=sliced(renameByDefault=True))
 
 def test_renaming_warns_of_pods_that_ask_for_the_old_name(told):
     expected = (
-        "data.any.sharing.timeSlicing.renameByDefault: makes nvidia.com/gpu.shared of nvidia.com/gpu, and the pod "
-        '"team-a/train" asks for nvidia.com/gpu and could not start again where it is gone; let them ask for '
-        "nvidia.com/gpu.shared, or write renameByDefault: false"
+        "data.any.sharing.timeSlicing.renameByDefault: makes nvidia.com/gpu.shared of "
+        'nvidia.com/gpu, and the pod "team-a/train" requests nvidia.com/gpu and could not '
+        "start again where it is gone; let them request nvidia.com/gpu.shared, or write "
+        "renameByDefault: false"
     )
     assert told(RENAMED, policy(), node(), pod()) == [("GA142", Severity.WARN, expected)]
     assert told(RENAMED, policy(), pod()) == [("GA142", Severity.WARN, expected)]
@@ -513,9 +514,9 @@ def test_pods_that_ask_for_several_shares_are_told_what_they_get(told):
             "GA142",
             Severity.WARN,
             (
-                'data.any.sharing.timeSlicing.resources[0].name: is shared, and the pod "team-a/train" asks for more than '
-                "one; two shares can be of the same GPU and give no more than one; let them ask for one, and write "
-                "failRequestsGreaterThanOne: true"
+                "data.any.sharing.timeSlicing.resources[0].name: is shared, and the pod "
+                '"team-a/train" requests more than one; two shares can be of the same GPU and give '
+                "no more than one; let them request one, and write failRequestsGreaterThanOne: true"
             ),
         )
     ]
@@ -531,8 +532,8 @@ def test_pods_that_ask_for_several_shares_are_told_that_they_would_fail(told, sh
             "GA142",
             Severity.WARN,
             (
-                f'data.any.sharing.{strategy}.resources[0].name: is shared, and the pod "team-a/train" asks for more than '
-                "one; the kubelet would refuse them with: maximum request size for shared resources is 1; let them ask for "
+                f'data.any.sharing.{strategy}.resources[0].name: is shared, and the pod "team-a/train" requests more than '
+                "one; the kubelet would refuse them with: maximum request size for shared resources is 1; let them request "
                 "one"
             ),
         )

@@ -446,8 +446,8 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
         (
             "version: v1\nsharing:\n\ttimeSlicing: {}\n",
             (
-                "is no YAML in line 3: a tab cannot indent; use spaces; the device plugin would exit, unable to parse its "
-                "config file; correct line 3"
+                "is not YAML in line 3: a tab cannot indent; use spaces; the device plugin would "
+                "exit, unable to parse its config file; correct line 3"
             ),
         ),
         (
@@ -460,15 +460,15 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
         (
             "just text",
             (
-                "is a single value and no mapping; the device plugin would exit, unable to parse its config file; write fields "
-                "such as version, flags and sharing"
+                "is a single value, not a mapping; the device plugin would exit, unable to parse its "
+                "config file; write fields such as version, flags and sharing"
             ),
         ),
         (
             "- version: v1\n",
             (
-                "is a list and no mapping; the device plugin would exit, unable to parse its config file; write fields such as "
-                "version, flags and sharing"
+                "is a list, not a mapping; the device plugin would exit, unable to parse its config "
+                "file; write fields such as version, flags and sharing"
             ),
         ),
     ],
@@ -500,7 +500,7 @@ def test_a_config_map_without_keys_is_refused(data):
 def test_a_value_that_is_no_text_is_refused():
     (found,) = reviewed(config_map({"any": {"version": "v1"}}))
     assert found.text == (
-        "data.any: is no text; the API server refuses it; write any: |- and indent the configuration below it"
+        "data.any: must be a string; the API server refuses it; write any: |- and indent the configuration below it"
     )
 
 

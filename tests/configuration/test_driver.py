@@ -42,8 +42,8 @@ def test_precompiled_driver_has_a_branch(told):
             "spec.driver.version",
             "deny",
             (
-                '"580.65.06" is a full version, and precompiled drivers are tagged by branch, so nodes would look for the '
-                'tag "580.65.06-<kernel>-<os>"'
+                '"580.65.06" is a full version, but precompiled drivers are tagged by branch: '
+                '"580.65.06-<kernel>-<os>" does not exist'
             ),
         )
     ]
@@ -56,10 +56,7 @@ def test_other_driver_has_a_full_version(told):
         (
             "spec.version",
             "deny",
-            (
-                '"580" is a branch, and only precompiled drivers are tagged by branch, so nodes would look for the tag '
-                '"580-<os>"'
-            ),
+            ('"580" is a branch, but only precompiled drivers are tagged by branch: "580-<os>" does not exist'),
         )
     ]
 

@@ -116,7 +116,7 @@ def test_unknown_gate_is_warned_about(told):
         (
             "spec.draDriver.featureGates.DynamicMig",
             "warn",
-            "is no feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: DynamicMig",
+            ("is not a feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: DynamicMig"),
             "write DynamicMIG",
         )
     ]

@@ -84,10 +84,10 @@ def test_file_under_another_key_is_judged_all_the_same(told):
         ("{}", "has no config.yaml, which is the one file that the MIG manager reads"),
         ("[]", "has no config.yaml, which is the one file that the MIG manager reads"),
         ("{a: x, b: y}", 'has "a", "b" and no config.yaml, which is the one file that the MIG manager reads'),
-        ("{config.yaml: 5}", "is no text; the API server refuses it"),
+        ("{config.yaml: 5}", "must be a string; the API server refuses it"),
         ("{config.yaml: ''}", "is empty, so every value of the label nvidia.com/mig.config fails"),
-        ("{config.yaml: '[]'}", "is a list and no mapping; mig-parted cannot read it"),
-        ("{config.yaml: text}", "is a single value and no mapping; mig-parted cannot read it"),
+        ("{config.yaml: '[]'}", "is a list, not a mapping; mig-parted cannot read it"),
+        ("{config.yaml: text}", "is a single value, not a mapping; mig-parted cannot read it"),
     ],
 )
 def test_file_that_is_none_is_refused(examined, data, said):
@@ -98,7 +98,7 @@ def test_file_that_is_none_is_refused(examined, data, said):
 def test_broken_yaml_is_told_at_its_line(told):
     ((_, severity, message, remedy, line),) = told("GA149", "version: v1\nmig-configs:\n\tall: []\n")
     assert (severity, remedy, line) == ("deny", "correct line 3", 3)
-    assert message.startswith("is no YAML in line 3: ")
+    assert message.startswith("is not YAML in line 3: ")
 
 
 def test_duplicate_name_is_refused(told):
@@ -135,12 +135,12 @@ def test_what_mig_parted_refuses_is_quoted(told, body, said):
     [
         (
             "version: 1\nmig-configs: {a: [{devices: all, mig-enabled: false}]}",
-            "is 1, and no text; mig-parted cannot read it",
+            "is 1, not a string; mig-parted cannot read it",
         ),
         ("version: v1", "has no mig-configs, so every value of the label nvidia.com/mig.config fails"),
-        ("version: v1\nmig-configs: [a]", "is no mapping of names to lists of entries; mig-parted cannot read it"),
-        (HEAD + "  mine: {devices: all}", "is no list of entries; mig-parted cannot read it"),
-        (HEAD + "  mine: [all]", "is no mapping; mig-parted cannot read it"),
+        ("version: v1\nmig-configs: [a]", "must be a mapping of names to lists of entries; mig-parted cannot read it"),
+        (HEAD + "  mine: {devices: all}", "must be a list of entries; mig-parted cannot read it"),
+        (HEAD + "  mine: [all]", "must be a mapping; mig-parted cannot read it"),
     ],
 )
 def test_wrong_shape_is_refused(told, body, said):
@@ -182,22 +182,22 @@ def test_wrong_shape_is_refused(told, body, said):
             "0.devices",
             "is empty; mig-parted would report: invalid string input for 'devices':",
         ),
-        ("{devices: 0, mig-enabled: false}", "0.devices", "is 0 and no list; mig-parted cannot read it"),
+        ("{devices: 0, mig-enabled: false}", "0.devices", "is 0, not a list; mig-parted cannot read it"),
         (
             "{devices: ['0'], mig-enabled: false}",
             "0.devices.0",
-            'is "0" and no whole number; mig-parted cannot read it',
+            'is "0", not a whole number; mig-parted cannot read it',
         ),
         (
             "{devices: [0.5], mig-enabled: false}",
             "0.devices.0",
-            "is 0.5 and no whole number; mig-parted cannot read it",
+            "is 0.5, not a whole number; mig-parted cannot read it",
         ),
-        ("{devices: all, mig-enabled: 'true'}", "0.mig-enabled", 'is "true" and no boolean; mig-parted cannot read it'),
+        ("{devices: all, mig-enabled: 'true'}", "0.mig-enabled", 'is "true", not a boolean; mig-parted cannot read it'),
         (
             "{devices: all, mig-enabled: false, device-filter: 0x20B010DE}",
             "0.device-filter",
-            "is 548409566 and no text; mig-parted cannot read it",
+            "is 548409566, not a string; mig-parted cannot read it",
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: [1g.5gb]}",
@@ -207,7 +207,7 @@ def test_wrong_shape_is_refused(told, body, said):
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}",
             "0.mig-devices",
-            f"asks for none of any profile; {INVALID}: all counts for all MigProfiles are 0",
+            f"has no count above 0; {INVALID}: all counts for all MigProfiles are 0",
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1, 2g.10gb: 1}}",
@@ -217,12 +217,12 @@ def test_wrong_shape_is_refused(told, body, said):
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: '7'}}",
             "0.mig-devices.1g.5gb",
-            'is "7" and no whole number; mig-parted cannot read it',
+            'is "7", not a whole number; mig-parted cannot read it',
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5: 7}}",
             "0.mig-devices.1g.5",
-            f"is no MIG profile; {INVALID}: invalid format for '1g.5'",
+            f"is not a MIG profile; {INVALID}: invalid format for '1g.5'",
         ),
     ],
 )
@@ -279,7 +279,7 @@ def test_valid_entry_is_left_alone(examined, entry):
             "{device-filter: '0x20B010DE', devices: all, mig-enabled: true, mig-devices: {3g.40gb: 1}}",
             "0.mig-devices.3g.40gb",
             "deny",
-            f"is no profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb){FAILED}",
+            f"is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb){FAILED}",
             'write "3g.20gb"',
         ),
         (
@@ -294,14 +294,14 @@ def test_valid_entry_is_left_alone(examined, entry):
             "0.mig-devices",
             "deny",
             f"needs 5 of 4 memory slices of A30{FAILED}",
-            "ask for fewer or smaller profiles",
+            "lower the counts, or use smaller profiles",
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2, 1g.5gb: 1}}",
             "0.mig-devices",
             "deny",
             f"needs 9 of 8 memory slices of A100 40GB{FAILED}",
-            "ask for fewer or smaller profiles",
+            "lower the counts, or use smaller profiles",
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.7gb: 1}}",
@@ -314,7 +314,7 @@ def test_valid_entry_is_left_alone(examined, entry):
             "{devices: all, mig-enabled: true, mig-devices: {5g.40gb: 1}}",
             "0.mig-devices.5g.40gb",
             "warn",
-            "is no profile of a GPU that is known here",
+            "is not a profile of a GPU that is known here",
             LIST,
         ),
         (
@@ -337,7 +337,7 @@ def test_nodes_that_use_the_configuration_are_warned_about(entry_told):
         policy(name="mig-config"),
         node("a100", "mine", A100),
     )
-    said = "is no profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb)"
+    said = "is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb)"
     where = ', the GPU of the node "a100" with this configuration'
     assert found == [("0.mig-devices.3g.40gb", "warn", said + where + FAILED, 'write "3g.20gb"')]
 
@@ -368,7 +368,7 @@ def test_nodes_that_use_something_else_are_not(entry_told, config, selected):
 )
 def test_filter_that_matches_no_gpu_is_told(entry_told, item, remedy):
     found = entry_told("GA152", f"{{device-filter: '{item}', devices: all, mig-enabled: false}}")
-    said = f'is "{item}", which is no PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
+    said = f'is "{item}", which is not a PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
     assert found == [("0.device-filter", "warn", said, remedy)]
 
 

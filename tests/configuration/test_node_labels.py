@@ -95,14 +95,14 @@ def told(examined):
             {MIG: "halfs"},
             OWN,
             "deny",
-            f'"halfs" is no configuration of the ConfigMap "cuts", which has "halves", "ninth", "of-h100" and 2 more{STATE}',
+            f'"halfs" is not a configuration of the ConfigMap "cuts", which has "halves", "ninth", "of-h100" and 2 more{STATE}',
             'write "halves"',
         ),
         (
             {MIG: "all-1g.5gb"},
             OWN,
             "deny",
-            f'"all-1g.5gb" is no configuration of the ConfigMap "cuts", which has "halves", "ninth", "of-h100" and 2 more{STATE}',
+            f'"all-1g.5gb" is not a configuration of the ConfigMap "cuts", which has "halves", "ninth", "of-h100" and 2 more{STATE}',
             "write one of these",
         ),
         (
@@ -110,7 +110,7 @@ def told(examined):
             (mig(),),
             "deny",
             (
-                '"custom" is no configuration that the operator brings, and the ClusterPolicy names no ConfigMap in '
+                '"custom" is not a configuration that the operator brings, and the ClusterPolicy names no ConfigMap in '
                 f"migManager.config.name{STATE}"
             ),
             "define it in a mig-parted ConfigMap that migManager.config.name names",
@@ -120,8 +120,8 @@ def told(examined):
             (mig(),),
             "warn",
             (
-                '"all-9g.99gb" is no configuration that the operator brings, and what the MIG manager makes for this node is '
-                "not known here"
+                '"all-9g.99gb" is not a configuration that the operator brings, and what the MIG '
+                "manager makes for this node is not known here"
             ),
             'write "all-7g.96gb"',
         ),
@@ -129,35 +129,35 @@ def told(examined):
             {MIG: "custom"},
             (),
             "warn",
-            '"custom" is no configuration that the operator brings, and the ClusterPolicy is not known here',
+            '"custom" is not a configuration that the operator brings, and the ClusterPolicy is not known here',
             "define it in a mig-parted ConfigMap that migManager.config.name names",
         ),
         (
             {MIG: "custom"},
             ({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicyList", "items": []},),
             "warn",
-            '"custom" is no configuration that the operator brings, and no ClusterPolicy is known here',
+            '"custom" is not a configuration that the operator brings, and no ClusterPolicy is known here',
             "define it in a mig-parted ConfigMap that migManager.config.name names",
         ),
         (
             {MIG: "custom"},
             OWN[:1],
             "warn",
-            f'"custom" is no configuration that the operator brings, and the ConfigMap "cuts" is not known here{STATE}',
+            f'"custom" is not a configuration that the operator brings, and the ConfigMap "cuts" is not known here{STATE}',
             "write the name of a configuration that exists",
         ),
         (
             {MIG: "custom"},
             (OWN[0], config_map("other")),
             "warn",
-            f'"custom" is no configuration that the operator brings, and the ConfigMap "cuts" does not exist{STATE}',
+            f'"custom" is not a configuration that the operator brings, and the ConfigMap "cuts" does not exist{STATE}',
             "write the name of a configuration that exists",
         ),
         (
             {MIG: "custom"},
             (OWN[0], config_map("cuts", **{"config.yaml": "\t"})),
             "warn",
-            f'"custom" is no configuration that the operator brings, and the ConfigMap "cuts" cannot be read{STATE}',
+            f'"custom" is not a configuration that the operator brings, and the ConfigMap "cuts" cannot be read{STATE}',
             "write the name of a configuration that exists",
         ),
         (
@@ -165,7 +165,7 @@ def told(examined):
             (mig(), config_map("gpu-1-mig-config", **{"config.yaml": FILE})),
             "deny",
             (
-                '"all-1g.5gb" is no configuration that the MIG manager made for this node, which has "halves", "ninth", '
+                '"all-1g.5gb" is not a configuration that the MIG manager made for this node, which has "halves", "ninth", '
                 f'"of-h100" and 2 more{STATE}'
             ),
             "write one of these",
@@ -192,8 +192,8 @@ def told(examined):
             SHARING,
             "deny",
             (
-                '"a10" is no key of the ConfigMap "slices", which has "a100", "any"; the device plugin would exit with: '
-                "specified config a10 does not exist"
+                '"a10" is not a key of the ConfigMap "slices", which has "a100", "any"; the device '
+                "plugin would exit with: specified config a10 does not exist"
             ),
             'write "a100"',
         ),
@@ -292,7 +292,7 @@ def test_kubelets_and_operators_are_only_warned(told, user):
             (mig(),),
             "deny",
             (
-                '"all-3g.40gb" asks for 3g.40gb, which is no profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, '
+                '"all-3g.40gb" requests 3g.40gb, which is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, '
                 f"7g.40gb){STATE}"
             ),
             'write "all-3g.20gb"',
@@ -311,7 +311,10 @@ def test_kubelets_and_operators_are_only_warned(told, user):
                 ),
             ),
             "warn",
-            '"all-7g.41gb" asks for 7g.41gb, which is called "7g.40gb" on A100 40GB; names differ by a little between drivers',
+            (
+                '"all-7g.41gb" requests 7g.41gb, which is called "7g.40gb" on A100 40GB; names '
+                "differ by a little between drivers"
+            ),
             'compare with what "nvidia-smi mig -lgip" lists on the node',
         ),
         (
@@ -447,7 +450,7 @@ def test_change_of_an_empty_node_is_not(told):
     ],
 )
 def test_unknown_workload_is_refused(told, value, cluster, applied, remedy):
-    said = f'"{value}" is no workload that the operator knows; {applied} would apply, and only its log tells'
+    said = f'"{value}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
     assert told("GA157", {WORKLOAD: value}, *cluster) == [("deny", said, remedy)]
 
 

@@ -131,8 +131,8 @@ def test_vgpu_with_kata_is_refused(examined):
         (
             Severity.DENY,
             (
-                'spec.sandboxWorkloads.defaultWorkload: "vm-vgpu" cannot be: Kata machines get whole GPUs, and vGPU is not '
-                'supported with mode: kata; write "vm-passthrough", or mode: kubevirt'
+                'spec.sandboxWorkloads.defaultWorkload: "vm-vgpu" does not work with mode: kata: '
+                'Kata machines get whole GPUs only; write "vm-passthrough", or mode: kubevirt'
             ),
         )
     ]
@@ -211,7 +211,7 @@ def test_nodes_for_vgpus_without_their_manager_are_warned_of(examined, default):
         (
             Severity.WARN,
             (
-                'spec.sandboxWorkloads.enabled: is true, but vgpuManager is not enabled, and the node "gpu-1" needs it; '
+                'spec.sandboxWorkloads.enabled: is true, but vgpuManager, which the node "gpu-1" would need, is not enabled; '
                 f"{VGPU_MANAGER}, or label them nvidia.com/gpu.workload.config: vm-passthrough"
             ),
         )
@@ -223,8 +223,8 @@ def test_nodes_for_passthrough_without_vfio_are_warned_of(examined):
         (
             Severity.WARN,
             (
-                'spec.sandboxWorkloads.enabled: is true, but vfioManager is not enabled, and the node "gpu-1" needs it; write '
-                "vfioManager.enabled: true"
+                'spec.sandboxWorkloads.enabled: is true, but vfioManager, which the node "gpu-1" '
+                "would need, is not enabled; write vfioManager.enabled: true"
             ),
         )
     ]

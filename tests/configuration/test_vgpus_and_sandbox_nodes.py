@@ -200,9 +200,9 @@ def test_mislabelled_nodes_are_warned_of(examined):
         (
             Severity.WARN,
             (
-                'spec.sandboxWorkloads.defaultWorkload: "container" applies to the GPU node "gpu-1", whose label '
-                'nvidia.com/gpu.workload.config is "passthrough", which is no workload; label them with one of container, '
-                "vm-passthrough, vm-vgpu"
+                'spec.sandboxWorkloads.defaultWorkload: "container" applies to the GPU node "gpu-1", '
+                "because the label nvidia.com/gpu.workload.config is not a known workload: "
+                '"passthrough"; label them with one of container, vm-passthrough, vm-vgpu'
             ),
         )
     ]
@@ -214,9 +214,9 @@ def test_cut_gpus_for_machines_are_warned_of(examined):
         (
             Severity.WARN,
             (
-                "spec.sandboxWorkloads.defaultWorkload: vm-passthrough hands out whole GPUs, but the GPU node "
-                '"gpu-1" is to be cut by nvidia.com/mig.config; label them nvidia.com/gpu.workload.config: container, or '
-                "nvidia.com/mig.config: all-disabled"
+                "spec.sandboxWorkloads.defaultWorkload: vm-passthrough hands out whole GPUs, but "
+                'nvidia.com/mig.config divides those of the GPU node "gpu-1"; label them '
+                "nvidia.com/gpu.workload.config: container, or nvidia.com/mig.config: all-disabled"
             ),
         )
     ]
@@ -229,8 +229,8 @@ def test_confidential_computing_on_older_gpus_is_warned_of(examined):
         (
             Severity.WARN,
             (
-                'spec.ccManager.enabled: needs GPUs of Hopper or later, and the GPU node "gpu-1" has only "ampere"; disable '
-                'it, or write defaultMode: "off"'
+                'spec.ccManager.enabled: needs GPUs of Hopper or later, not "ampere" of the GPU node '
+                '"gpu-1"; disable it, or write defaultMode: "off"'
             ),
         )
     ]

@@ -12,7 +12,7 @@ from webhook.cluster.manifests import ManifestsView
 
 ALICE = UserInfo("alice", ("system:authenticated", "gpu-admins"))
 DEPLOYER = UserInfo("system:serviceaccount:ci:deployer-7", ("system:serviceaccounts",))
-NOBODY = "exempts nobody; name somebody in users, groups or serviceAccounts"
+NO_USER = "exempts no user; name users in users, groups or serviceAccounts"
 
 
 def policy(*exemptions, **fields):
@@ -141,8 +141,8 @@ def test_exemptions_are_read():
 @pytest.mark.parametrize(
     ("exemption", "said"),
     [
-        ({"from": ["access"]}, [("spec.exemptions[0]", NOBODY)]),
-        ({"from": ["access"], "users": []}, [("spec.exemptions[0]", NOBODY)]),
+        ({"from": ["access"]}, [("spec.exemptions[0]", NO_USER)]),
+        ({"from": ["access"], "users": []}, [("spec.exemptions[0]", NO_USER)]),
         ({"users": ["a"]}, [("spec.exemptions[0].from", "is missing")]),
         (
             {"users": ["a"], "from": []},

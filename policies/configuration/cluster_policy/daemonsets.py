@@ -81,7 +81,7 @@ def _refusal(text: str) -> str:
     rows=("E-22", "E-23"),
 )
 def pods_may_run(change: Change) -> Iterator[Problem]:
-    """Operands load kernel modules and write to the host as root; the kubelet refuses to start them as another user.
+    """Operands need root to load kernel modules; the kubelet refuses to start them as another user.
 
     If the priority class does not exist, the pods are forbidden, and no DaemonSet gets any.
     """
@@ -120,7 +120,7 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
     rows=("E-20", "E-21"),
 )
 def pod_metadata(change: Change) -> Iterator[Problem]:
-    """The CRD accepts any text; the API server refuses the DaemonSet, Service or ServiceMonitor that gets it.
+    """The CRD accepts any text; the API server refuses the objects that get it.
 
     One invalid key on `daemonsets` affects every operand. The labels by which the operator finds its pods, `app` and
     `app.kubernetes.io/part-of`, are silently dropped.

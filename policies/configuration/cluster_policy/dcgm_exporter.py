@@ -39,7 +39,7 @@ def exports_metrics(change: Change) -> bool:
     rows=("I-01", "I-02"),
 )
 def metrics_list_exists(change: Change) -> Iterator[Problem]:
-    """The exporter's pods mount the key `dcgm-metrics.csv` of this ConfigMap, from the operator's namespace.
+    """The exporter's pods mount the key `dcgm-metrics.csv` from the operator's namespace.
 
     If the ConfigMap or the key is missing, the pods stay in ContainerCreating on every GPU node, and there are no GPU
     metrics. The operator itself only reports a state that is not ready.
@@ -58,7 +58,7 @@ def metrics_list_exists(change: Change) -> Iterator[Problem]:
     rows=("I-04", "I-05", "I-06"),
 )
 def one_host_engine(change: Change) -> Iterator[Problem]:
-    """In a ClusterPolicy an omitted `dcgm.enabled` means true: the operator deploys a host engine of its own.
+    """In a ClusterPolicy an omitted `dcgm.enabled` means that the operator deploys a host engine.
 
     The operator points the exporter at it, but a variable of the exporter wins: then two host engines watch the same
     GPUs, and one of them is unused. The exporter reaches a host engine of the node by localhost only on the node's
@@ -101,7 +101,7 @@ _SKIPPED = "the exporter would warn: Failed to compile pod label allowlist regex
     rows=("I-07", "I-08", "I-15"),
 )
 def labels_of_metrics(change: Change) -> Iterator[Problem]:
-    """The directory of job files is mounted from the node, so it must be absolute; otherwise pods do not start.
+    """The directory of job files is mounted from the node; if it is not absolute, pods do not start.
 
     Patterns of pod labels are joined by commas and split at commas. The exporter skips a pattern that it cannot compile,
     and if none is left it adds every label of every pod: Prometheus gets far too many series.

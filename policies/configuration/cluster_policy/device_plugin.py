@@ -59,7 +59,7 @@ def _config_map(change: Change) -> Object | None:
     rows=("G-01", "G-06"),
 )
 def mountable_config_map(change: Change) -> Iterator[Problem]:
-    """A ClusterPolicy has no namespace; the operator looks for the ConfigMap in its own, and mounts it from there.
+    """The operator looks for the ConfigMap in its own namespace, and mounts it from there.
 
     Without it the pods of the device plugin, of GPU Feature Discovery and of the MPS daemon stay in ContainerCreating,
     on every node. The volume is named after the ConfigMap, so a name that is none for a volume, or that the DaemonSet
@@ -211,7 +211,7 @@ def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
     rows=("G-26", "S-06"),
 )
 def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
-    """The device plugin and the DRA driver are independent: both hand out every GPU of a node on which they run.
+    """The device plugin and the DRA driver are independent: both hand out every GPU of their nodes.
 
     Two pods can then get the same GPU, and the second one fails to allocate memory. A change that enables the device
     plugin is refused; if it is already enabled, this is a warning.
@@ -219,19 +219,19 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     by_dra = _nodes_of_driver(change.facts.view)
     nodes = [
         node
-        for node in change.facts.known("Node")
+        for node in change.facts.known_objects("Node")
         if name_of(node) in by_dra and runs_device_plugin(node, change.facts.view, change.object)
     ]
     if nodes:
         hand_out = "hands out its GPUs" if len(nodes) == 1 else "hand out their GPUs"
         text = f"is true, and {the_nodes(nodes)} {hand_out} by DRA (gpu.nvidia.com) already; two pods could get one GPU"
-        was_on = not change.created and change.before("devicePlugin", "enabled") is not False
+        was_on = not change.created and change.value_before("devicePlugin", "enabled") is not False
         severity = Severity.WARN if was_on else None
         yield problem(change.at("devicePlugin", "enabled"), text, severity=severity)
 
 
 def _nodes_of_driver(view: ClusterView) -> frozenset[str]:
-    """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; empty if ResourceSlices are unknown."""
+    """The nodes whose GPUs or MIG devices NVIDIA's DRA driver publishes; empty if they are unknown."""
     groups = gpu_groups(view)
     return frozenset(
         node

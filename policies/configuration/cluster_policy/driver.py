@@ -71,7 +71,7 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
     rows=("C-14", "C-15"),
 )
 def disabled_driver(change: Change) -> Iterator[Problem]:
-    """With `driver.enabled: false` the operator uses the driver of the host and reads nothing else of `spec.driver`.
+    """With `driver.enabled: false` the operator uses the driver of the host and ignores `spec.driver`.
 
     GPUDirect Storage and GDRCopy are containers of the driver's pods. Without these pods nothing is installed, but the
     operator configures the device plugin as if it was, and pods fail to find devices that do not exist.
@@ -89,7 +89,7 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
         yield problem(driver.at(*steps), "has no effect with driver.enabled: false")
     for name in _IMAGE if change.old is not None else ():
         now = driver.text(name)
-        if now and now != driver.before(name):
+        if now and now != driver.value_before(name):
             yield problem(driver.at(name), f'is changed to "{now}", which has no effect with driver.enabled: false')
 
 
@@ -103,7 +103,7 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
     rows=("C-16",),
 )
 def replaced_driver(change: Change) -> Iterator[Problem]:
-    """With `useNvidiaDriverCRD: true` the operator deploys what NVIDIADrivers describe, and nothing of `spec.driver`.
+    """With `useNvidiaDriverCRD: true` the operator deploys NVIDIADrivers and ignores `spec.driver`.
 
     A new version here silently upgrades no node.
     """
@@ -138,7 +138,7 @@ _OLDEST_MANAGER = (0, 6, 4)
     rows=("C-17", "C-18", "C-19"),
 )
 def probes(change: Change) -> Iterator[Problem]:
-    """The driver's container has a startup probe only; with another probe the operator crashes on every reconciliation.
+    """The driver's container has a startup probe only; with another probe the operator crashes.
 
     Nothing is reconciled then. If the startup probe gives up before the kernel modules are compiled, the kubelet kills
     the container again and again.
@@ -195,7 +195,7 @@ _SUPERSEDED = {
     rows=("C-32", "C-33", "S-14"),
 )
 def driver_manager(change: Change) -> Iterator[Problem]:
-    """With `upgradePolicy.autoUpgrade` the operator's upgrade controller evicts and drains, by its own settings.
+    """With `upgradePolicy.autoUpgrade` the upgrade controller evicts and drains, by its own settings.
 
     The variables for it are not read by the driver manager any more: nodes are not drained, and upgrades wait for their
     pods.

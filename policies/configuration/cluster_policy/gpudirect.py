@@ -32,7 +32,7 @@ _OVERRULED = {
 
 
 def _driver(change: Change) -> Section | None:
-    """The driver's settings: in a ClusterPolicy under `driver`, in an NVIDIADriver at the top; None in a GPUCluster."""
+    """The driver's settings, of a ClusterPolicy or of an NVIDIADriver; None in a GPUCluster."""
     steps = {"ClusterPolicy": ("driver",), "NVIDIADriver": ()}.get(change.kind)
     return None if steps is None else change.section(*steps)
 
@@ -84,7 +84,7 @@ def _overruled_flags(change: Change) -> Iterator[Problem]:
     rows=("D-04", "D-05"),
 )
 def gds_on_open_modules(change: Change) -> Iterator[Problem]:
-    """Since version 2.17.5 the GDS driver, nvidia-fs, cannot be loaded beside the proprietary kernel modules.
+    """Since version 2.17.5 nvidia-fs cannot be loaded beside the proprietary kernel modules.
 
     For a ClusterPolicy the operator does not check that, and the driver pods fail on every node. For an NVIDIADriver it
     does, and stops: `auto`, the default, is not enough there, although it often chooses the open modules.
@@ -104,7 +104,7 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
 
 
 def _needs_open_modules(version: str) -> bool:
-    """True if a GDS version needs the open modules; a digest and the operator's own default count as recent."""
+    """True if a GDS version needs the open modules; a digest and the default count as recent."""
     match = _VERSION.match(version)
     return match is None or tuple(int(part or 0) for part in match.groups()) >= _OPEN_SINCE
 
@@ -118,7 +118,7 @@ def _needs_open_modules(version: str) -> bool:
     rows=("D-09",),
 )
 def sidecars_name_images(change: Change) -> Iterator[Problem]:
-    """Both are containers of the driver's pod, and neither has a default image, so the whole driver is not deployed.
+    """Both are containers of the driver's pod without a default image, so no driver is deployed.
 
     Only OpenShift's installation of the operator includes an image of GDRCopy, for ClusterPolicies and not for
     NVIDIADrivers.
@@ -163,7 +163,7 @@ _DMA_BUF_SINCE = (5, 12)
     rows=("D-02", "D-03", "D-06"),
 )
 def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
-    """With RDMA enabled the driver's pod waits for the network driver (MOFED), without end if no adapter needs one.
+    """With RDMA enabled the driver's pod waits for the network driver (MOFED), maybe without end.
 
     GPUDirect Storage over a network needs the same; from local NVMe it does not. On kernels since 5.12, the open kernel
     modules share memory by DMA-BUF, and only old libraries need the nvidia-peermem that `rdma.enabled` loads.

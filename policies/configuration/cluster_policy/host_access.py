@@ -128,7 +128,9 @@ def _namespace_labels(change: Change) -> dict[str, Mapping[str, str]]:
 
 def _is_openshift(change: Change) -> bool:
     """True if the nodes show it, or the driver toolkit that only OpenShift has."""
-    return change.flag("operator", "use_ocp_driver_toolkit") or any(map(is_openshift, change.facts.known("Node")))
+    return change.flag("operator", "use_ocp_driver_toolkit") or any(
+        map(is_openshift, change.facts.known_objects("Node"))
+    )
 
 
 _PORTS = {"dcgm": 5555, "dcgmExporter": 9400}
@@ -170,7 +172,9 @@ def host_network(change: Change) -> Iterator[Problem]:
 
 def _listener(change: Change, port: int) -> Object | None:
     """A pod outside the operator's namespaces that uses a port of its node."""
-    pods = (pod for pod in change.facts.known("Pod") if namespace_of(pod) not in change.facts.operator_namespaces)
+    pods = (
+        pod for pod in change.facts.known_objects("Pod") if namespace_of(pod) not in change.facts.operator_namespaces
+    )
     return next((pod for pod in pods if _uses_port(pod, port)), None)
 
 

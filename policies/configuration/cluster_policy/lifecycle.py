@@ -32,17 +32,19 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
     rows=("A-01", "A-02", "A-07"),
 )
 def one_cluster_policy(change: Change) -> Iterator[Problem]:
-    """The operator follows the oldest ClusterPolicy and ignores every other, without an event and without an error.
+    """The operator follows the oldest ClusterPolicy and silently ignores every other.
 
     Edits of an ignored one have no effect. Beside a GPUCluster the operator reconciles neither of the two, and no longer
     manages what runs on the nodes.
     """
     if not change.created:
         return
-    others = [name_of(policy) for policy in change.facts.known("ClusterPolicy") if name_of(policy) != change.name]
+    others = [
+        name_of(policy) for policy in change.facts.known_objects("ClusterPolicy") if name_of(policy) != change.name
+    ]
     if others:
         yield problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
-    clusters = [name_of(cluster) for cluster in change.facts.known("GPUCluster")]
+    clusters = [name_of(cluster) for cluster in change.facts.known_objects("GPUCluster")]
     if clusters:
         text = (
             f'"{change.name}" and the GPUCluster "{clusters[0]}" exclude each other; the operator would report: '
@@ -66,7 +68,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     setting="configuration.clusterPolicyDeletion",
 )
 def deleted_without_pods(change: Change) -> Iterator[Problem]:
-    """Deleting the ClusterPolicy deletes the driver, the device plugin and every other operand on every node at once.
+    """Deleting the ClusterPolicy deletes the driver and every other operand on every node at once.
 
     The driver's modules are in use and cannot be unloaded ("Failed to remove GPU"), pods that end stay Terminating, and
     running pods keep devices that no component accounts for. Nodes recover by a reboot.
@@ -92,7 +94,7 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
     rows=("A-05", "A-06"),
 )
 def driver_kept(change: Change) -> Iterator[Problem]:
-    """The operator removes the driver's DaemonSets at once, and with them the modules that running pods use.
+    """The operator removes the driver's DaemonSets at once, with the modules that running pods use.
 
     Switching `useNvidiaDriverCRD` off makes every NVIDIADriver `disabled` and replaces their DaemonSets by one with the
     settings of the ClusterPolicy, which may be another driver.
@@ -100,15 +102,15 @@ def driver_kept(change: Change) -> Iterator[Problem]:
     if change.old is None:
         return
     driver, facts = change.section("driver"), change.facts
-    if driver.before("enabled") is not False and driver.value("enabled") is False:
+    if driver.value_before("enabled") is not False and driver.value("enabled") is False:
         path, nodes = driver.at("enabled"), facts.nodes_with("nvidia.com/gpu.deploy.driver", "true")
         if facts.all("Node") is UNKNOWN:
             yield problem(path, "removes the driver from every node that has it; the nodes are not known here")
         elif nodes:
             yield problem(path, f"removes the driver from {the_nodes(nodes)}, under the pods that run there")
-    if driver.before("useNvidiaDriverCRD") is True and not driver.flag("useNvidiaDriverCRD"):
+    if driver.value_before("useNvidiaDriverCRD") is True and not driver.flag("useNvidiaDriverCRD"):
         path, remedy = driver.at("useNvidiaDriverCRD"), "delete the NVIDIADrivers first, or leave it true"
-        names = [name_of(each) for each in facts.known("NVIDIADriver")]
+        names = [name_of(each) for each in facts.known_objects("NVIDIADriver")]
         if facts.all("NVIDIADriver") is UNKNOWN:
             yield problem(path, "disables every NVIDIADriver; which ones exist is not known here", remedy)
         elif names:

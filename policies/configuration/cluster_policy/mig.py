@@ -102,7 +102,7 @@ def manager_settings(change: Change) -> Iterator[Problem]:
     rows=("H-01", "H-02"),
 )
 def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
-    """Under "single" all MIG devices of a node are advertised as `nvidia.com/gpu`, so they must be of one kind.
+    """Under "single" all MIG devices of a node are `nvidia.com/gpu`, so they must be of one kind.
 
     Otherwise the node gets the label `<product>-MIG-INVALID` and no GPU at all. Under "none", which is also the default,
     the device plugin does not advertise GPUs that MIG divides. A change that sets the strategy is refused; a policy that
@@ -115,7 +115,7 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
         if labels_of(node)[MIG_CONFIG_LABEL] not in WHOLE and runs_device_plugin(node, change.facts.view, change.object)
     ]
     if strategy == "single":
-        severity = Severity.WARN if change.before("mig", "strategy") == "single" else None
+        severity = Severity.WARN if change.value_before("mig", "strategy") == "single" else None
         for (name, reason), nodes in _unfit_configs(change, labelled).items():
             text = f'is "single", and the configuration "{name}" of {the_nodes(nodes)} {reason}'
             yield problem(path, text, severity=severity)
@@ -127,7 +127,7 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
 
 
 def _unfit_configs(change: Change, labelled: list[Object]) -> dict[tuple[str, str], list[Object]]:
-    """The nodes of each configuration that the strategy "single" does not allow, by its name and the reason."""
+    """The nodes of each configuration that "single" does not allow, by its name and the reason."""
     config_map = change.text("migManager", "config", "name")
     found: dict[tuple[str, str], list[Object]] = {}
     for node in labelled:

@@ -76,7 +76,7 @@ def toolkit_somewhere(change: Change) -> Iterator[Problem]:
     path = change.at("toolkit", "enabled")
     if toolkit_enabled(change):
         return
-    if change.old is not None and change.before("toolkit", "enabled") is not False:
+    if change.old is not None and change.value_before("toolkit", "enabled") is not False:
         lost = "CDI specifications are not written" if cdi_enabled(change) else "the runtime is not configured"
         yield problem(path, f"removes the toolkit from nodes that rely on it; {lost} unless the hosts have their own")
     elif change.created and change.flag("driver", "enabled", default=True):
@@ -135,7 +135,7 @@ _RUNTIME = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)(?:\.(\d+))?")
     rows=("F-01", "F-02"),
 )
 def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
-    """The operator checks this only when it starts: an edit is half applied, and refused at the next restart.
+    """The operator checks this only when it starts: an edit is refused at the next restart.
 
     The NRI plugin is a part of the toolkit and hands out CDI devices; it does nothing without either.
     """
@@ -161,7 +161,7 @@ def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
     rows=("F-04", "F-05"),
 )
 def nri_suits(change: Change) -> Iterator[Problem]:
-    """With runtimes older than those that NVIDIA documents the plugin cannot register, and pods get no GPU.
+    """With runtimes older than those that NVIDIA documents the plugin cannot register.
 
     With the plugin the operator creates no RuntimeClass, so pods that name one are refused with "RuntimeClass not
     found".
@@ -174,7 +174,7 @@ def nri_suits(change: Change) -> Iterator[Problem]:
         text = f'"{runtime_class}" is never created, because the NRI plugin needs no RuntimeClass'
         yield problem(change.at("operator", "runtimeClass"), text, "remove it, or write nriPluginEnabled: false")
     wanted = runtime_class or "nvidia"
-    if not change.before("cdi", "nriPluginEnabled"):
+    if not change.value_before("cdi", "nriPluginEnabled"):
         pods = gpu_pods(change.facts, lambda pod: lookup(pod, ("spec", "runtimeClassName")) == wanted)
         if pods:
             text = f'removes the RuntimeClass "{wanted}", which {counted_names("pod", pods)} would need again'

@@ -62,14 +62,14 @@ def scrapable(change: Change) -> Iterator[Problem]:
             text = f'"{value}" is not one of {", ".join(known)}; the API server would refuse the exporter\'s Service'
             yield problem(service.at(field), text, write_closest(value, known, f'write "{known[0]}"'))
     for field in ("interval", "scrapeTimeout"):
-        yield from _malformed(monitor.at(field), monitor.value(field))
+        yield from _duration_problem(monitor.at(field), monitor.value(field))
     if monitor.flag("enabled"):
-        yield from _slow(monitor)
-        yield from _unseen(monitor)
-        yield from _doubled(monitor)
+        yield from _long_timeout(monitor)
+        yield from _unused_monitor(monitor)
+        yield from _second_monitor(monitor)
 
 
-def _malformed(path: FieldPath, value: Any) -> Iterator[Problem]:
+def _duration_problem(path: FieldPath, value: Any) -> Iterator[Problem]:
     if value == "":
         text = "is empty, which counts as not set; Prometheus would use its own"
         yield problem(path, text, "write a duration such as 15s, or remove it", severity=Severity.WARN)
@@ -78,7 +78,7 @@ def _malformed(path: FieldPath, value: Any) -> Iterator[Problem]:
         yield problem(path, f'"{value}" is not a duration of Prometheus; the API server refuses it', unit)
 
 
-def _slow(monitor: Section) -> Iterator[Problem]:
+def _long_timeout(monitor: Section) -> Iterator[Problem]:
     """A timeout that is longer than the interval; if no interval is set, than that of Prometheus."""
     path, interval, timeout = monitor.at("scrapeTimeout"), monitor.text("interval"), monitor.text("scrapeTimeout")
     waits, scrapes = _milliseconds(timeout), _milliseconds(interval)
@@ -87,7 +87,7 @@ def _slow(monitor: Section) -> Iterator[Problem]:
         text = f"{timeout} is longer than the interval; the Prometheus operator would drop the ServiceMonitor: {error}"
         yield problem(path, text, f"write interval: {timeout} or more, or scrapeTimeout: {interval} or less")
     elif waits and not scrapes:
-        prometheuses = monitor.change.facts.known("Prometheus")
+        prometheuses = monitor.change.facts.known_objects("Prometheus")
         own = [lookup(prometheus, ("spec", "scrapeInterval")) or "30s" for prometheus in prometheuses]
         shortest = min((found for text in own if (found := _milliseconds(text))), default=_USUAL_INTERVAL)
         whose = "the interval of Prometheus" if own else "30s, the usual interval of Prometheus"
@@ -96,14 +96,14 @@ def _slow(monitor: Section) -> Iterator[Problem]:
             yield problem(path, text, f"write interval: {timeout} beside it", severity=Severity.WARN)
 
 
-def _unseen(monitor: Section) -> Iterator[Problem]:
+def _unused_monitor(monitor: Section) -> Iterator[Problem]:
     """A ServiceMonitor that is not created, or that no Prometheus selects."""
     facts = monitor.change.facts
     if facts.get("CustomResourceDefinition", _CRD) is None:
         text = f"has no effect, because the cluster has no {_CRD}; the operator creates no ServiceMonitor without it"
         yield problem(monitor.at("enabled"), text, "install the Prometheus operator first", severity=Severity.WARN)
     labels = {"app": _own_name(monitor), **monitor.mapping("additionalLabels")}
-    wanted = [_wanted_labels(prometheus) for prometheus in facts.known("Prometheus")]
+    wanted = [_wanted_labels(prometheus) for prometheus in facts.known_objects("Prometheus")]
     if wanted and all(selector and not selector.items() <= labels.items() for selector in wanted):
         missing = ", ".join(f"{key}: {value}" for key, value in wanted[0].items() if labels.get(key) != value)
         text = f"the ServiceMonitor lacks the label {missing}, by which Prometheus here selects ServiceMonitors"
@@ -119,8 +119,8 @@ def _wanted_labels(prometheus: Object) -> dict[str, str]:
     return {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
-def _doubled(monitor: Section) -> Iterator[Problem]:
-    for other in monitor.change.facts.known("ServiceMonitor"):
+def _second_monitor(monitor: Section) -> Iterator[Problem]:
+    for other in monitor.change.facts.known_objects("ServiceMonitor"):
         selects_exporter = lookup(other, ("spec", "selector", "matchLabels", "app")) == _own_name(monitor)
         if selects_exporter and name_of(other) not in _OWN_MONITORS and _selects_here(monitor.change, other):
             name = f"{namespace_of(other)}/{name_of(other)}".strip("/")

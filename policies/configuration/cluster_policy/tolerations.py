@@ -41,10 +41,10 @@ _COMPARING = ("Lt", "Gt")
     rows=("E-17", "E-18"),
 )
 def taints_tolerated(change: Change) -> Iterator[Problem]:
-    """Tolerations that are written replace the default one, which is for `nvidia.com/gpu`, the usual taint of GPU nodes.
+    """Tolerations replace the default one for `nvidia.com/gpu`, the usual taint of GPU nodes.
 
     Without it the operands leave every node that has the taint: the driver, the device plugin, and with them the GPUs.
-    A taint that nothing tolerates leaves the DaemonSets at "DESIRED 0", which is no error for anybody.
+    A taint that nothing tolerates leaves the DaemonSets at "DESIRED 0", which no component reports as an error.
     """
     if change.kind not in ("ClusterPolicy", "GPUCluster"):
         return
@@ -104,7 +104,7 @@ def _text(item: Any, field: str) -> str:
     rows=("E-19",),
 )
 def toleration_syntax(change: Change) -> Iterator[Problem]:
-    """The CRD accepts any toleration; the API server refuses the DaemonSets of all operands if one is invalid.
+    """The CRD accepts any toleration; the API server refuses all operands if one is invalid.
 
     Only the operator's log shows the reason.
     """

@@ -75,7 +75,7 @@ _NOT_READ = "; it is not read while autoUpgrade is false"
     rows=("E-01", "E-02", "E-03"),
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
-    """The upgrade controller computes how many nodes may be unavailable; a text that is not a percentage stops it.
+    """The upgrade controller computes how many nodes may be unavailable, and stops at invalid text.
 
     Zero means that no node may ever be upgraded, so a new driver version is silently never rolled out.
     """
@@ -180,7 +180,7 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
     rows=("E-07", "E-09"),
 )
 def pods_in_the_way(change: Change) -> Iterator[Problem]:
-    """A driver is replaced when no GPU pod runs on its node; with a timeout of zero the operator waits without end.
+    """A driver is replaced when no GPU pod runs on its node; a timeout of zero waits without end.
 
     Pods without a controller are deleted only with `podDeletion.force` or a forced drain, because they are not created
     again. Pods with emptyDir volumes are deleted only with `deleteEmptyDir`, because their content is lost. Otherwise the
@@ -240,7 +240,7 @@ _STOPS = (
     rows=("E-10", "E-11", "J-15"),
 )
 def upgrades_run(change: Change) -> Iterator[Problem]:
-    """With sandbox workloads enabled the upgrade controller does nothing, and removes its labels from the nodes.
+    """With sandbox workloads the upgrade controller does nothing and removes its labels from nodes.
 
     Operators up to 26.3 read `drain` without a check, and crash again and again if it is missing. The values that the
     Helm chart writes into every policy do not count as a wish for upgrades.
@@ -271,7 +271,7 @@ def _operator_version(change: Change) -> tuple[int, int] | None:
     chart = labels.get("helm.sh/chart") if isinstance(labels, dict) else None
     images = [
         lookup(pod, ("spec", "containers", 0, "image"))
-        for pod in change.facts.known("Pod")
+        for pod in change.facts.known_objects("Pod")
         if namespace_of(pod) in change.facts.operator_namespaces
         and lookup(pod, ("metadata", "labels", "app")) == "gpu-operator"
     ]

@@ -35,7 +35,7 @@ _FILE = "config.yaml"
     rows=("J-08", "J-09", "J-16"),
 )
 def vgpu_images(change: Change) -> Iterator[Problem]:
-    """NVIDIA's licence does not allow the vGPU Manager in public registries, so the operator has no default for it.
+    """The licence does not allow the vGPU Manager in public registries, so it has no default image.
 
     The driver of guests is another image; on the host it creates no vGPUs. Guests of vGPU before 17 cannot use the
     open kernel modules.
@@ -67,7 +67,7 @@ def vgpu_images(change: Change) -> Iterator[Problem]:
     rows=("J-10", "J-11"),
 )
 def defaults_exist(change: Change) -> Iterator[Problem]:
-    """The vGPU device manager reads `vgpu-configs` of `config.yaml`, and applies the default to nodes without a label.
+    """The vGPU device manager applies the default of its ConfigMap to nodes without a label.
 
     If the default does not exist, these nodes get no vGPU and the state "failed". The mode of confidential computing has
     no default in the ClusterPolicy: the one that is built into the manager's image applies.

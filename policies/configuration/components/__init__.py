@@ -1,4 +1,4 @@
-"""Components: the containers that the GPU Operator deploys for a ClusterPolicy, an NVIDIADriver or a GPUCluster.
+"""Components: the containers that the GPU Operator deploys.
 
 Rules about the driver of a ClusterPolicy that hold for an NVIDIADriver too are here.
 """

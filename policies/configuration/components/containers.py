@@ -34,7 +34,7 @@ _RELAXED_SINCE = (1, 32)
     rows=("C-30", "C-31"),
 )
 def environment(change: Change) -> Iterator[Problem]:
-    """The operator copies the variables into its DaemonSets, and Kubernetes refuses those with an invalid name.
+    """The operator copies the variables into its DaemonSets, which need valid names.
 
     The component is then not deployed, and only the operator's log says why. Of a name that is there twice, the last
     value wins silently.
@@ -61,7 +61,7 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
         fixed = name.partition("=")[0]
         yield problem(
             path,
-            f"{shown}{reason} is no name of an environment variable, so Kubernetes refuses the pods",
+            f"{shown}{reason} is not a name of an environment variable, so Kubernetes refuses the pods",
             f"write name: {fixed}" if "=" in name and _STRICT_NAME.fullmatch(fixed) else None,
         )
         return
@@ -72,7 +72,7 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
     if version is UNKNOWN:
         text = f'"{name}" is refused by Kubernetes before {shown}, and the version of this cluster is not known here'
     else:
-        text = f'"{name}" is no name of an environment variable before Kubernetes {shown}, so the pods are refused'
+        text = f'"{name}" is not a name of an environment variable before Kubernetes {shown}, so the pods are refused'
     yield problem(path, text, severity=Severity.WARN if version is UNKNOWN else None)
 
 
@@ -85,7 +85,7 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
     rows=("C-34",),
 )
 def resources(change: Change) -> Iterator[Problem]:
-    """The operator copies the resources into its DaemonSets, and Kubernetes refuses what contradicts itself.
+    """The operator copies the resources into its DaemonSets, which Kubernetes validates.
 
     The DaemonSet is not updated, the ClusterPolicy stays notReady, and only the operator's log has Kubernetes' words.
     """
@@ -121,7 +121,7 @@ def _amounts(component: Component, side: str) -> dict[str, tuple[Fraction, Any]]
 
 
 def _is_never_overcommitted(name: str) -> bool:
-    """Whether Kubernetes wants the request of a resource to equal its limit: huge pages and extended resources."""
+    """True for huge pages and extended resources, whose request must equal the limit."""
     domain, slash, _ = name.rpartition("/")
     native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
     return name.startswith("hugepages-") or (bool(slash) and not native)

@@ -59,7 +59,7 @@ class Driver(Section):
         if self.steps:
             return True
         if self.change.flag("default"):
-            others = self.change.facts.known("NVIDIADriver")
+            others = self.change.facts.known_objects("NVIDIADriver")
             return not any(
                 _selects(lookup(other, ("spec", "nodeSelector")), node)
                 for other in others
@@ -81,7 +81,7 @@ def drivers_of(change: Change) -> Iterator[Driver]:
 
 
 def os_of(node: Object) -> str:
-    """A node's operating system as driver tags spell it, `ubuntu22.04`; empty where its labels do not tell."""
+    """A node's operating system as driver tags spell it, `ubuntu22.04`; empty if it is unknown."""
     labels = labels_of(node)
     return labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")
 

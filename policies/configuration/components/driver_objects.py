@@ -83,7 +83,7 @@ def nvidia_driver_objects(change: Change) -> Iterator[Problem]:
 
 
 def _volumes(driver: Driver, fields: Iterable[tuple[str, str]]) -> Iterator[Problem]:
-    """Problems with ConfigMaps that become volumes of their own names, in the order in which the operator adds them."""
+    """Problems with ConfigMaps that become volumes of their own names, in the operator's order."""
     field_of: dict[str, str] = {}
     for field, key in fields:
         name, path = driver.text(field, key), driver.at(field, key)
@@ -147,4 +147,4 @@ def _is_left_empty(driver: Driver) -> bool:
     """True if the name is written as "", as charts and OpenShift's example do, and was not set before."""
     fields = driver.mapping("licensingConfig")
     is_empty = "" in (fields.get("secretName"), fields.get("configMapName"))
-    return is_empty and not driver.before("licensingConfig", "secretName")
+    return is_empty and not driver.value_before("licensingConfig", "secretName")

@@ -13,7 +13,7 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
@@ -23,20 +23,8 @@ _SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
 _UBUNTU_KERNELS = ("generic", "aws", "azure", "nvidia", "oracle")
 _NVIDIA = "nvcr.io/nvidia"
 _NEVER_PUBLISHED = (
-    *(
-        "amzn",
-        "arch",
-        "azurelinux",
-        "bottlerocket",
-        "buildroot",
-        "cos",
-        "debian",
-        "fedora",
-        "flatcar",
-        "mariner",
-        "nixos",
-    ),
-    *("opensuse", "photon", "talos"),
+    *("amzn", "arch", "azurelinux", "bottlerocket", "buildroot", "cos", "debian", "fedora", "flatcar", "mariner"),
+    *("nixos", "opensuse", "photon", "talos"),
 )
 """Operating systems that NVIDIA has published no driver image for. Source: tags of nvcr.io/nvidia/driver; gpu-operator
 issues 170, 418, 647, 709, 1212, 2225."""
@@ -53,38 +41,27 @@ issues 170, 418, 647, 709, 1212, 2225."""
 def version_form(change: Change) -> Iterator[Problem]:
     """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
 
-    With the wrong one of the two the operator puts together a tag that no registry has, and the driver pods stay in
-    ImagePullBackOff.
+    With the other form the operator composes a tag that no registry has, and the driver pods stay in ImagePullBackOff.
     """
     for driver in drivers_of(change):
         version, text, path = driver.version, driver.text("version"), driver.at("version")
-        if version is None:
-            continue
-        if driver.precompiled and not version.is_branch:
-            yield problem(
-                path,
-                f'"{text}" is a full version, and precompiled drivers are tagged by branch, so nodes would look for '
-                f'the tag "{text}-<kernel>-<os>"',
-                f'write version: "{version.branch}", or set usePrecompiled: false',
+        if version is not None and driver.precompiled and not version.is_branch:
+            message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" does not exist'
+            yield problem(path, message, f'write version: "{version.branch}", or set usePrecompiled: false')
+        elif version is not None and version.is_branch and not driver.precompiled:
+            message = (
+                f'"{text}" is a branch, but only precompiled drivers are tagged by branch: "{text}-<os>" does not exist'
             )
-        elif version.is_branch and not driver.precompiled:
-            yield problem(
-                path,
-                f'"{text}" is a branch, and only precompiled drivers are tagged by branch, so nodes would look for '
-                f'the tag "{text}-<os>"',
-                f"write a full version of the branch{_example(version.branch)}, or set usePrecompiled: true",
-            )
+            full = _FULL_VERSIONS.get(version.branch)
+            example = f" such as {full}" if full else ""
+            yield problem(path, message, f"write a full version of the branch{example}, or set usePrecompiled: true")
 
 
 _FULL_VERSIONS = {580: "580.95.05", 595: "595.91.07"}
 
 
-def _example(branch: int) -> str:
-    return f" such as {_FULL_VERSIONS[branch]}" if branch in _FULL_VERSIONS else ""
-
-
 def _build_instead(driver: Driver) -> str:
-    """What to write so that the driver is built on the nodes: that takes a full version, and not a branch."""
+    """A remedy with which the driver is built on the nodes: that takes a full version, not a branch."""
     version = driver.version
     if version is None or not version.is_branch:
         return "set usePrecompiled: false"
@@ -104,23 +81,23 @@ def _build_instead(driver: Driver) -> str:
     rows=("C-06", "C-07"),
 )
 def precompiled_kernels(change: Change) -> Iterator[Problem]:
-    """The operator makes one DaemonSet for each kernel that GPU nodes run, and looks for an image of that kernel.
+    """The operator makes a DaemonSet for each kernel of the GPU nodes, with an image of that kernel.
 
-    NVIDIA publishes them for some operating systems and kernel flavours, on x86_64; on other nodes the pods wait for an
-    image that does not exist. Two operating systems with the same kernel version stop the driver everywhere. Other drivers
-    are compiled on the node, in an image for its operating system, which NVIDIA publishes for some of them only.
+    NVIDIA publishes precompiled images for some operating systems and kernel flavours, on x86_64; on other nodes the pods
+    wait for an image that does not exist. Two operating systems with the same kernel version stop the driver everywhere.
+    Other drivers are compiled on the node, in an image for its operating system, which NVIDIA publishes for some only.
     """
     for driver in drivers_of(change):
         nodes, is_nvidias = driver.known_nodes(), driver.text("repository") in ("", _NVIDIA)
         if driver.precompiled:
             yield from _mixed_systems(driver, nodes)
             if is_nvidias:
-                yield from _unpublished(driver, nodes)
+                yield from _without_precompiled_image(driver, nodes)
         elif is_nvidias and not driver.for_vgpu:
-            yield from _never_published(driver, nodes)
+            yield from _without_image(driver, nodes)
 
 
-def _never_published(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+def _without_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
     without = [node for node in nodes if os_of(node).startswith(_NEVER_PUBLISHED)]
     if without:
         systems = " and ".join(sorted({os_of(node) for node in without}))
@@ -128,12 +105,8 @@ def _never_published(driver: Driver, nodes: Sequence[Object]) -> Iterator[Proble
         remedy = (
             "install the driver on these nodes, which the operator detects, or build the image and name its repository"
         )
-        yield problem(
-            driver.at("repository"),
-            f"{text}, so the driver pods would stay in ImagePullBackOff",
-            remedy,
-            severity=Severity.WARN,
-        )
+        message = f"{text}, so the driver pods would stay in ImagePullBackOff"
+        yield problem(driver.at("repository"), message, remedy, severity=Severity.WARN)
 
 
 def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
@@ -143,40 +116,30 @@ def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
             systems[kernel].add(os)
     for kernel, found in sorted(systems.items()):
         if len(found) > 1:
-            yield problem(
-                driver.at("usePrecompiled"),
-                f"does not work with GPU nodes that run kernel {kernel} under {' and '.join(sorted(found))}; the "
-                "operator would report: different OS versions found for the same kernel version "
-                f"{kernel}, unsupported configuration",
-                _build_instead(driver),
-            )
+            error = f"different OS versions found for the same kernel version {kernel}, unsupported configuration"
+            text = f"does not work with kernel {kernel} under {' and '.join(sorted(found))}; the operator would report: {error}"
+            yield problem(driver.at("usePrecompiled"), text, _build_instead(driver))
 
 
-def _unpublished(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
-    for reason, lacking in (
-        ("for x86_64 only", [node for node in nodes if _is_arm(node)]),
-        (
-            f"for {', '.join(_SYSTEMS[:-1])} and {_SYSTEMS[-1]}",
-            [node for node in nodes if os_of(node) and not os_of(node).startswith(_SYSTEMS)],
-        ),
-        (
-            f"for the Ubuntu kernels {', '.join(_UBUNTU_KERNELS[:-1])} and {_UBUNTU_KERNELS[-1]}",
-            [node for node in nodes if os_of(node).startswith("ubuntu") and _is_unusual_kernel(node)],
-        ),
-    ):
-        if lacking:
-            yield problem(
-                driver.at("usePrecompiled"),
-                f"has no image for {the_nodes(lacking)}; NVIDIA publishes precompiled drivers {reason}",
-                f"{_build_instead(driver)}, or build the image and name its repository",
-                severity=Severity.WARN,
-            )
+def _without_precompiled_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    systems, kernels = (f"{', '.join(each[:-1])} and {each[-1]}" for each in (_SYSTEMS, _UBUNTU_KERNELS))
+    checks: tuple[tuple[str, Callable[[Object], bool]], ...] = (
+        ("for x86_64 only", _is_arm),
+        (f"for {systems}", lambda node: bool(os_of(node)) and not os_of(node).startswith(_SYSTEMS)),
+        (f"for the Ubuntu kernels {kernels}", _has_unusual_kernel),
+    )
+    for reason, has_none in checks:
+        without = [node for node in nodes if has_none(node)]
+        if without:
+            text = f"has no image for {the_nodes(without)}; NVIDIA publishes precompiled drivers {reason}"
+            remedy = f"{_build_instead(driver)}, or build the image and name its repository"
+            yield problem(driver.at("usePrecompiled"), text, remedy, severity=Severity.WARN)
 
 
 def _is_arm(node: Object) -> bool:
     return labels_of(node).get("kubernetes.io/arch", "amd64") != "amd64"
 
 
-def _is_unusual_kernel(node: Object) -> bool:
+def _has_unusual_kernel(node: Object) -> bool:
     kernel = labels_of(node).get(_KERNEL, "")
-    return bool(kernel) and kernel.rpartition("-")[2] not in _UBUNTU_KERNELS
+    return os_of(node).startswith("ubuntu") and bool(kernel) and kernel.rpartition("-")[2] not in _UBUNTU_KERNELS

@@ -42,7 +42,7 @@ _PORT = re.compile(r"[^:/]+:[0-9]+")
 
 
 def is_default_image(component: Component) -> bool:
-    """True if an NVIDIADriver's image is the CRD's default, which is a whole path and has a rule of its own."""
+    """True if an NVIDIADriver's image is the CRD's default, a whole path that has its own rule."""
     return not component.steps and component.text("image") in ("", "nvcr.io/nvidia/driver")
 
 
@@ -115,7 +115,7 @@ def _image_alone(component: Component, image: str) -> Iterator[Problem]:
     rows=("B-04", "B-09", "B-14"),
 )
 def valid_reference(change: Change) -> Iterator[Problem]:
-    """The operator joins them as `repository/image:version`, or with `@` if the version begins with `sha256:`.
+    """The operator joins them as `repository/image:version`, or with `@` before a digest.
 
     It does not check the result: the kubelet does, on every node, and the pod stays in InvalidImageName or
     ImagePullBackOff.

@@ -54,7 +54,7 @@ Not of what contains other kernel modules: GPUDirect Storage, GDRCopy and vGPU h
     rows=("B-05", "B-06", "B-10", "B-11"),
 )
 def operating_system_added(change: Change) -> Iterator[Problem]:
-    """Images with kernel modules are built for each operating system, and the operator appends that of the node.
+    """Images with kernel modules are built for an operating system, which the operator appends.
 
     If the tag has it already, it is appended twice and the tag does not exist. Nothing is appended to a digest, so every
     node gets the image of one operating system. Precompiled drivers need the kernel in the tag, which a digest cannot

@@ -1,7 +1,7 @@
 """CSV as Go's encoding/csv reads it, with a place for every field.
 
 Lists of metrics are read with `#` as the comment character and without lazy quotes; the count of fields is checked by
-whoever knows how many there should be. Source: go.dev/src/encoding/csv/reader.go.
+its users. Source: go.dev/src/encoding/csv/reader.go.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOOSE_QUOTE = 'extraneous or missing " in quoted-field'
 
 
 def read_records(text: str) -> Iterator[list[CSVField] | CSVError]:
-    """The records of a text, and an error for each line that is none; the reading goes on with the line after it."""
+    """The records of a text, and an error for each invalid line; reading continues after it."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -1,4 +1,4 @@
-"""Names of DCGM's fields: those that lists of metrics usually have, and what a mistyped one was meant to be.
+"""Names of DCGM's fields that lists of metrics usually have, and corrections of mistyped ones.
 
 DCGM has a thousand fields and gets new ones with every release, so a name that is not here may exist all the same.
 """

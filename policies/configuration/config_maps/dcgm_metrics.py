@@ -39,7 +39,7 @@ _UNPROFILED = ("kepler", "maxwell", "pascal")
 
 
 def lists_of(change: Change) -> list[tuple[str, MetricsList]]:
-    """The lists in a ConfigMap, by key: at the operator's key, and wherever lines begin like those of a list."""
+    """The lists in a ConfigMap by key: the operator's key, and texts with lines like those of a list."""
     data = change.object.get("data")
     return [
         (key, MetricsList(FieldPath(["data", key]), text))
@@ -55,7 +55,7 @@ class MetricsList:
     path: FieldPath
     text: str
 
-    def broken(self) -> Iterator[Problem]:
+    def read_problems(self) -> Iterator[Problem]:
         """What the exporter exits at."""
         empty, expected = True, 0
         for record in read_records(self.text):
@@ -65,17 +65,17 @@ class MetricsList:
                 continue
             expected = expected or len(record)
             if record[0].text.lstrip(" \t").startswith("#"):
-                text = "is no comment, because # is not in the first column, so it is read as a metric"
+                text = "is not a comment, because # is not in the first column, so it is read as a metric"
                 yield self._at(record[0], text, "move # to the beginning of the line")
             elif len(record) != 3:
-                yield self._miscounted(record, expected)
+                yield self._count_problem(record, expected)
             else:
-                yield from self._misnamed(*record)
+                yield from self._field_problems(*record)
         if empty:
             text = "lists no metric, so the exporter would serve none"
             yield self._problem(1, 1, text, "add lines such as: DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).")
 
-    def doubtful(self, facts: Facts) -> Iterator[Problem]:
+    def value_problems(self, facts: Facts) -> Iterator[Problem]:
         """What the exporter serves, but not as it was meant."""
         lines: dict[str, int] = {}
         profiling: list[CSVField] = []
@@ -102,9 +102,9 @@ class MetricsList:
             if name.startswith(_PROFILING):
                 profiling.append(record[0])
         if profiling:
-            yield from self._unprofiled(profiling, facts)
+            yield from self._profiling_problem(profiling, facts)
 
-    def _unprofiled(self, listed: list[CSVField], facts: Facts) -> Iterator[Problem]:
+    def _profiling_problem(self, listed: list[CSVField], facts: Facts) -> Iterator[Problem]:
         nodes = facts.gpu_nodes()
         if nodes is UNKNOWN or not nodes or not all(map(_cannot_be_profiled, nodes)):
             return
@@ -121,7 +121,7 @@ class MetricsList:
         remedy = "remove the space before the quote" if spaced else "remove the quotes, or write each of them twice"
         return self._problem(error.line, error.column, f"{reason}; the exporter would exit with: {error}", remedy)
 
-    def _miscounted(self, record: list[CSVField], expected: int) -> Problem:
+    def _count_problem(self, record: list[CSVField], expected: int) -> Problem:
         count, line = len(record), record[0].line
         error = (
             f"malformed CSV record; err: failed to parse line {line}, expected 3 fields"
@@ -138,15 +138,15 @@ class MetricsList:
         text = f"has {count} field{'s' if count > 1 else ''} where 3 are needed; the exporter would exit with: {error}"
         return self._at(record[0], text, f"add {missing}")
 
-    def _misnamed(self, name: CSVField, kind: CSVField, text: CSVField) -> Iterator[Problem]:
+    def _field_problems(self, name: CSVField, kind: CSVField, text: CSVField) -> Iterator[Problem]:
         yield from self._wrong_name(name, kind)
         if kind.trimmed not in _TYPES and _is_name(name.trimmed):
             guess = closest(kind.trimmed, _TYPES)
             remedy = f"write {guess}" if guess else f"write one of {', '.join(_TYPES)}"
             error = f"could not find Prometheus metric type '{kind.trimmed}'"
-            found = f'"{kind.trimmed}" is no type of metric; the exporter would exit with: {error}'
+            found = f'"{kind.trimmed}" is not a type of metric; the exporter would exit with: {error}'
             if name.trimmed in EXPORTER_FIELDS:
-                found = f'"{kind.trimmed}" is no type of metric; Prometheus could not parse the metrics'
+                found = f'"{kind.trimmed}" is not a type of metric; Prometheus could not parse the metrics'
             yield self._at(kind, found, remedy)
         if "\n" in text.text:
             found = "the help text has more than one line, and Prometheus could not parse the metrics"
@@ -157,7 +157,7 @@ class MetricsList:
         if name in FIELDS or name in EXPORTER_FIELDS or name in BINARY:
             return
         error = f"could not find DCGM field; err: unknown ExporterCounter field '{name}'"
-        text = f'"{name}" is no field of DCGM; the exporter would exit with: {error}'
+        text = f'"{name}" is not a field of DCGM; the exporter would exit with: {error}'
         if "DCGM_EXP_" in name.upper():
             guess = closest(name, EXPORTER_FIELDS)
             yield self._at(field, text, f"write {guess}" if guess else f"there are {', '.join(EXPORTER_FIELDS)}")
@@ -167,7 +167,7 @@ class MetricsList:
             header = kind.trimmed not in _TYPES
             yield self._at(field, text, "put # before the line" if header else "write the name of a field, DCGM_FI_...")
         else:
-            unknown = f'"{name}" is no field that is known here; if DCGM does not have it, the exporter exits'
+            unknown = f'"{name}" is not known here; if DCGM does not have it, the exporter exits'
             yield self._at(field, unknown, "look it up in DCGM's list of field identifiers", Severity.AUDIT)
 
     def _at(self, field: CSVField, text: str, remedy: str, severity: Severity | None = None) -> Problem:
@@ -190,9 +190,9 @@ DCGM_METRICS: Checks[Change] = Checks()
 
 _DATA = FieldPath(["data"])
 _STANDALONE_KEY = "metrics"
-"""What the exporter reads where it is told a ConfigMap by DCGM_EXPORTER_CONFIGMAP_DATA, without the operator."""
+"""What the exporter reads where a ConfigMap is set by DCGM_EXPORTER_CONFIGMAP_DATA, without the operator."""
 _MOST = 50
-"""Problems of one list that are told; more help nobody."""
+"""The most problems of one list."""
 
 
 @DCGM_METRICS.rule(
@@ -245,13 +245,13 @@ def _is_named(change: Change) -> bool:
     rows=("I-03",),
 )
 def readable_list(change: Change) -> Iterator[Problem]:
-    """The exporter reads the list once, when it starts, and exits at the first line that it does not understand.
+    """The exporter reads the list when it starts, and exits at the first line that is not valid.
 
     The running pods go on with the old list, so the mistake shows at the next restart, on every node at once, and all GPU
     metrics are gone. Help texts with a comma and comments that are indented are the usual causes.
     """
     for _, found in lists_of(change):
-        yield from islice(found.broken(), _MOST)
+        yield from islice(found.read_problems(), _MOST)
 
 
 @DCGM_METRICS.rule(
@@ -271,4 +271,4 @@ def fitting_types(change: Change) -> Iterator[Problem]:
     cannot be profiled.
     """
     for _, found in lists_of(change):
-        yield from islice(found.doubtful(change.facts), _MOST)
+        yield from islice(found.value_problems(change.facts), _MOST)

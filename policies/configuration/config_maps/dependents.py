@@ -104,12 +104,12 @@ def _removed_keys(change: Change) -> Iterator[Problem]:
     for user in users(change):
         key = user.reference.key
         if key in gone:
-            yield _missed(key, f"{user} has it mounted", "pods that mount it could not start again")
+            yield _removed_key(key, f"{user} has it mounted", "pods that mount it could not start again")
     roles = roles_of(change)
     if Role.DEVICE_PLUGIN in roles:
         for key in gone:
             for named_by in _named_by(change, key):
-                yield _missed(
+                yield _removed_key(
                     key, named_by, f"the device plugin would exit with: specified config {key} does not exist"
                 )
     if Role.MIG_PARTED in roles:
@@ -126,7 +126,7 @@ def _named_by(change: Change, key: str) -> Iterator[str]:
         yield f"the label nvidia.com/device-plugin.config of {the_nodes(nodes)} names it"
 
 
-def _missed(key: str, user: str, consequence: str) -> Problem:
+def _removed_key(key: str, user: str, consequence: str) -> Problem:
     remedy = f'keep "{key}" until nothing names it'
     return problem(_DATA / key, f"is removed while {user}; {consequence}", remedy, severity=Severity.WARN)
 

@@ -34,7 +34,7 @@ _FAILED = "nvidia.com/mig.config.state would become failed"
     rows=("A-04", "G-05", "H-07", "S-51"),
 )
 def existing_configs(change: Change) -> Iterator[Problem]:
-    """The label's value is a name inside a ConfigMap, and not the name of the ConfigMap: people mix these up.
+    """The label's value is a name inside a ConfigMap, not the name of the ConfigMap.
 
     For `nvidia.com/device-plugin.config` it is a key of `data`; with another value the device plugin and GPU Feature
     Discovery crash-loop on that node. For `nvidia.com/mig.config` it is a name under `mig-configs`, and no list of
@@ -60,11 +60,11 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
         severity = Severity.WARN if known.missing else None
         yield problem(path, text, _among(value, known.names), severity=severity)
     elif known.config_map and not known.missing:
-        text = f'"{value}" is no configuration of the ConfigMap "{known.config_map}"{_has(known.names)}; {_FAILED}'
+        text = f'"{value}" is not a configuration of the ConfigMap "{known.config_map}"{_has(known.names)}; {_FAILED}'
         yield problem(path, text, _among(value, known.names))
     elif known.config_map:
         if value not in shipped_configs():
-            text = f'"{value}" is no configuration that the operator brings, and {known.missing}; {_FAILED}'
+            text = f'"{value}" is not a configuration that the operator brings, and {known.missing}; {_FAILED}'
             yield problem(path, text, severity=Severity.WARN)
     else:
         yield _not_shipped(change, value)
@@ -75,11 +75,11 @@ def _not_shipped(change: Change, value: str) -> Problem:
     known = selectable_configs(change.facts, change.name)
     path = label_path(MIG_CONFIG_LABEL)
     if not known.missing:
-        text = f'"{value}" is no configuration that the MIG manager made for this node{_has(known.names)}; {_FAILED}'
+        text = f'"{value}" is not a configuration that the MIG manager made for this node{_has(known.names)}; {_FAILED}'
         return problem(path, text, _among(value, known.names))
     has_policy = isinstance(change.facts.cluster_policy(), dict)
     certain = has_policy and not value.startswith("all-")
-    text = f'"{value}" is no configuration that the operator brings'
+    text = f'"{value}" is not a configuration that the operator brings'
     if certain:
         text += f", and the ClusterPolicy names no ConfigMap in migManager.config.name; {_FAILED}"
     else:
@@ -113,13 +113,13 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     if value == name:
         text = f'"{value}" is the name of the ConfigMap itself{_has(keys)}'
     else:
-        text = f'"{value}" is no key of the ConfigMap "{name}"{_has(keys)}'
+        text = f'"{value}" is not a key of the ConfigMap "{name}"{_has(keys)}'
     text += f"; the device plugin would exit with: specified config {value} does not exist"
     yield problem(path, text, _among(value, keys))
 
 
 def _has(names: Collection[str]) -> str:
-    """The names that exist, those first that are somebody's own."""
+    """The names that exist, custom ones first."""
     return (
         f", which has {quoted_names(sorted(names, key=lambda name: (name.startswith('all-'), name)))}" if names else ""
     )

@@ -77,17 +77,17 @@ NODE = _NodeChecks(cluster_scoped=True)
     rows=("J-14",),
 )
 def known_values(change: Change) -> Iterator[Problem]:
-    """With a workload that the operator does not know, the node gets the default one, and only a log tells.
+    """With an unknown workload the node gets the default one, which only a log shows.
 
     Labels by which the operator and its managers keep their own account are overwritten, or believed: a node with
-    somebody else's owner gets another driver. A node for vGPUs needs the vGPU Manager.
+    another owner gets another driver. A node for vGPUs needs the vGPU Manager.
     """
     workload = newly_set(change, WORKLOAD_CONFIG)
     if workload and workload not in WORKLOADS:
         default = change.facts.policy_value("sandboxWorkloads", "defaultWorkload")
         applied = default if isinstance(default, str) and default else "the default"
         guess = closest(workload, WORKLOADS)
-        text = f'"{workload}" is no workload that the operator knows; {applied} would apply, and only its log tells'
+        text = f'"{workload}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
         yield problem(label_path(WORKLOAD_CONFIG), text, f'write "{guess}"' if guess else None)
     if workload == "vm-vgpu" and _lacks_vgpu_manager(change):
         text = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
@@ -103,7 +103,7 @@ def known_values(change: Change) -> Iterator[Problem]:
 
 
 def _lacks_vgpu_manager(change: Change) -> bool:
-    """True if a ClusterPolicy with sandbox workloads is known, and neither it nor an NVIDIADriver brings the vGPU Manager."""
+    """True if sandbox workloads are enabled, and neither the policy nor NVIDIADrivers manage vGPUs."""
     value = change.facts.policy_value
     return (
         value("sandboxWorkloads", "enabled") is True

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
 )
 def possible_mig(change: Change) -> Iterator[Problem]:
-    """A configuration that the GPUs do not have leaves the node in the state `failed`; one that does not suit fares worse.
+    """A configuration that the GPUs do not have leaves the node in the state `failed`.
 
     GPUs that are cut into several kinds of devices under the strategy "single", or are cut at all under "none", are no
     longer handed out by the device plugin; nodes without it do not count. Virtual machines get whole GPUs, so a node for
@@ -66,7 +66,7 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
         return
     for entry in entries:
         for misfit in misfits(entry.counts, product) if entry.enabled else ():
-            what = f"asks for {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
+            what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
             severity = None if misfit.certain else Severity.WARN
             failed = "; nvidia.com/mig.config.state would become failed" if misfit.certain else ""
             yield problem(path, f'"{config}" {what}{failed}', _remedy(config, misfit), severity=severity)
@@ -80,7 +80,7 @@ def _remedy(config: str, misfit: Misfit) -> str | None:
 
 
 def _missing_gpus(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
-    """Numbers of GPUs that the node does not have; the label counts GPUs unless these are cut under "single"."""
+    """GPU numbers that the node does not have; its label counts GPUs unless "single" divides them."""
     labels = labels_of(change.object)
     count = labels.get(COUNT_LABEL, "")
     whole = Product.parse(labels.get(PRODUCT_LABEL, ""))

@@ -26,7 +26,7 @@ _VGPU = ("vgpu", "vgpu-host-manager")
     rows=("K-05",),
 )
 def named_image(change: Change) -> Iterator[Problem]:
-    """The default of `image` is a whole path, nvcr.io/nvidia/driver, and the operator puts the repository before it.
+    """The default of `image` is a whole path, and the operator puts the repository before it.
 
     So with a repository it is doubled, without one the version is refused, and alone it has no tag. The operator takes
     no image from its own settings here, as it does for a ClusterPolicy.
@@ -79,7 +79,7 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
                 yield problem(change.at(component, "enabled"), text)
     yield from _vgpu(change)
     if change.old is not None:
-        yield from _changed(change)
+        yield from _type_changes(change)
 
 
 def _vgpu(change: Change) -> Iterator[Problem]:
@@ -100,13 +100,13 @@ def _vgpu(change: Change) -> Iterator[Problem]:
         yield problem(change.at("licensingConfig"), text, remedy, severity=Severity.WARN)
 
 
-def _changed(change: Change) -> Iterator[Problem]:
+def _type_changes(change: Change) -> Iterator[Problem]:
     anew = "delete this NVIDIADriver, and create another one"
-    before, now = change.before("driverType") or "gpu", change.text("driverType") or "gpu"
+    before, now = change.value_before("driverType") or "gpu", change.text("driverType") or "gpu"
     if isinstance(before, str) and before != now:
         text = f'was "{before}" and cannot change to "{now}"; the API server refuses it'
         yield problem(change.at("driverType"), text, anew)
-    was, precompiled = change.before("usePrecompiled"), change.flag("usePrecompiled")
+    was, precompiled = change.value_before("usePrecompiled"), change.flag("usePrecompiled")
     if isinstance(was, bool) and isinstance(change.value("usePrecompiled"), bool) and was != precompiled:
         text = "cannot change once it is set; the API server refuses it"
         yield problem(change.at("usePrecompiled"), text, anew)

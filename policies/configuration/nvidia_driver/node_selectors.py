@@ -26,7 +26,7 @@ _EVERY_GPU_NODE = {PRESENT_LABEL: "true"}
 
 
 def selector_of(driver: Object) -> dict[str, Any]:
-    """The labels of the nodes that an NVIDIADriver is for: without a selector all GPU nodes, with an empty one all."""
+    """The node labels that an NVIDIADriver selects; without a selector, that of all GPU nodes."""
     selector = lookup(driver, ("spec", "nodeSelector"))
     return selector if isinstance(selector, dict) else _EVERY_GPU_NODE
 
@@ -45,7 +45,7 @@ def selects(selector: dict[str, Any], node: Object) -> bool:
     rows=("K-01", "K-02", "K-03", "K-04"),
 )
 def one_driver_per_node(change: Change) -> Iterator[Problem]:
-    """Where two NVIDIADrivers select the same node, the operator stops at both, and at every other one too.
+    """If two NVIDIADrivers select the same node, the operator deploys no NVIDIADriver at all.
 
     Their state becomes notReady with the reason ConflictingNodeSelector, and no driver is installed or upgraded
     anywhere until one of them is changed. The one with `default: true` takes the nodes that are left, so it conflicts
@@ -53,7 +53,7 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
     """
     others = [
         driver
-        for driver in change.facts.known("NVIDIADriver")
+        for driver in change.facts.known_objects("NVIDIADriver")
         if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
     ]
     if _OWNER in change.mapping("nodeSelector"):
@@ -83,7 +83,9 @@ def _is_default(driver: Object) -> bool:
 def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     mine, theirs, name = selector_of(change.object), selector_of(other), name_of(other)
     path, pair = change.at("nodeSelector"), " ".join(sorted([change.name, name]))
-    shared = [name_of(node) for node in change.facts.known("Node") if selects(mine, node) and selects(theirs, node)]
+    shared = [
+        name_of(node) for node in change.facts.known_objects("Node") if selects(mine, node) and selects(theirs, node)
+    ]
     if shared:
         text = (
             f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '

@@ -1,4 +1,4 @@
-"""Device-plugin ConfigMaps: time-slicing, MPS, flags; each key of `data` is a configuration of its own.
+"""Device-plugin ConfigMaps: time-slicing, MPS, flags; each key of `data` is a configuration.
 
 GPU Feature Discovery and the MPS control daemon read the same files, so a broken one costs labels too.
 """

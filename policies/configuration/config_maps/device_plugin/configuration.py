@@ -140,7 +140,7 @@ class SharedResource:
 
     @property
     def replicas(self) -> int:
-        """Into how many shares a device is cut; 0 where that is no number."""
+        """Into how many shares a device is cut; 0 if it is not an integer."""
         replicas = self.item.get("replicas")
         return replicas if isinstance(replicas, int) and not isinstance(replicas, bool) else 0
 
@@ -164,7 +164,7 @@ def reviewed_texts(config_map: Any) -> Iterator[tuple[str, Any]]:
 
 
 def configurations(change: Change) -> Iterator[Configuration]:
-    """The documents of a ConfigMap that can be read; what cannot is told by GA133."""
+    """The documents of a ConfigMap that can be read; GA133 reports the others."""
     for key, text in reviewed_texts(change.object):
         if isinstance(text, str):
             try:

@@ -1,4 +1,4 @@
-"""Documents: the keys of a device-plugin ConfigMap, each a file and a name that nodes select by a label."""
+"""Documents: the keys of a device-plugin ConfigMap, which nodes select by a label."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _DevicePluginChecks(Checks["Change"]):
     """The checks of a ConfigMap as a whole, and those of each configuration in it."""
 
     def run(self, subject: Change) -> Iterator[Finding]:
-        """Everything that the checks find; nothing in a ConfigMap that goes away."""
+        """The findings of the checks."""
         yield from super().run(subject)
         for configuration in configurations(subject):
             yield from CONFIGURATION.run(configuration)
@@ -58,15 +58,17 @@ _EMPTY = 'write "version: v1" to share nothing'
     rows=("G-07", "G-08", "G-23", "S-44"),
 )
 def readable_documents(change: Change) -> Iterator[Problem]:
-    """Every key is a file of its own, and only the nodes that select it read it: a broken one is a hidden time bomb.
+    """Every key is a file of its own, which only the nodes that select it read.
 
-    It goes off when a node gets the label or a new node joins; then the device plugin crash-loops there, and with it
+    A broken one shows when a node gets the label or a new node joins: the device plugin crash-loops there, and with it
     GPU Feature Discovery, so that the node loses its GPUs and its labels. Of a duplicate key the plugin keeps the last
     one and says nothing, and of several documents it reads only the first.
     """
     data = change.object.get("data")
     if data is not None and not isinstance(data, dict):
-        yield problem(_DATA, "is no mapping of names to configurations", "write a name, and below it the configuration")
+        yield problem(
+            _DATA, "must be a mapping of names to configurations", "write a name, and below it the configuration"
+        )
         return
     if not data and not change.object.get("binaryData"):
         text = "holds no configuration; the config manager would report: no configuration files available"
@@ -90,7 +92,7 @@ def _of_key(key: str) -> Iterator[Problem]:
 def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
     path = _DATA / key
     if not isinstance(text, str):
-        said = "is empty, and not even text" if text is None else "is no text; the API server refuses it"
+        said = "is empty, not a string" if text is None else "must be a string; the API server refuses it"
         yield problem(path, said, f"write {key}: |- and indent the configuration below it")
         return
     try:
@@ -107,7 +109,7 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         yield problem(path, said, _EMPTY, severity=Severity.WARN)
     elif not isinstance(value, dict):
         shape = "a list" if isinstance(value, list) else "a single value"
-        said = f"is {shape} and no mapping; the device plugin would exit, unable to parse its config file"
+        said = f"is {shape}, not a mapping; the device plugin would exit, unable to parse its config file"
         yield problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
 
 
@@ -121,7 +123,7 @@ def _unreadable(path: FieldPath, error: YAMLError) -> Problem:
     if error.message.startswith("a second document "):
         text = f"has a second document in {where}; the device plugin would read the first one only"
         return problem(path, text, "give each document a key of its own", place=place)
-    text = f"is no YAML in {where}: {error.message}; the device plugin would exit, unable to parse its config file"
+    text = f"is not YAML in {where}: {error.message}; the device plugin would exit, unable to parse its config file"
     return problem(path, text, f"correct {where}", place=place)
 
 
@@ -134,7 +136,7 @@ def _unreadable(path: FieldPath, error: YAMLError) -> Problem:
     rows=("G-08", "G-29", "G-30"),
 )
 def readable_values(configuration: Configuration) -> Iterator[Problem]:
-    """The device plugin parses the file when it starts and exits where it cannot, on every node that selects the key.
+    """The device plugin parses the file when it starts, and exits if it cannot.
 
     The DaemonSet then crash-loops there and the node has no GPUs to give. A number as sleepInterval is read, but as
     nanoseconds: GPU Feature Discovery then labels the node without a pause.
@@ -153,7 +155,7 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
     rows=("G-20", "S-02"),
 )
 def existing_fields(configuration: Configuration) -> Iterator[Problem]:
-    """The device plugin drops a field that it does not know, without an error and without a line in its log.
+    """The device plugin silently drops a field that it does not know.
 
     The setting never takes effect: GPUs stay whole although everything seems applied. A field that is clearly a
     mistake is refused, another one only warned about, because the plugin may be newer than this list (v0.20).
@@ -179,7 +181,7 @@ _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"
     rows=("G-02", "G-05", "G-27"),
 )
 def read_again(change: Change) -> Iterator[Problem]:
-    """The operator does not watch this ConfigMap, and the config manager looks again only when a node's label changes.
+    """The operator does not watch this ConfigMap; pods read it when a node's label changes.
 
     An edit therefore does nothing until the DaemonSet is restarted, or a node gets another key by its label. A key that
     the ClusterPolicy or a label names and that is missing makes the config manager exit on these nodes.
@@ -187,7 +189,7 @@ def read_again(change: Change) -> Iterator[Problem]:
     if not is_governed(change):
         return
     if change.created:
-        yield from _missing(change)
+        yield from _missing_keys(change)
     before, after = texts(change.old), texts(change.object)
     for key, text in after.items():
         if change.old is not None and key in before and before[key] != text and is_used(change, key):
@@ -196,7 +198,7 @@ def read_again(change: Change) -> Iterator[Problem]:
             yield problem(_DATA / key, said, remedy)
 
 
-def _missing(change: Change) -> Iterator[Problem]:
+def _missing_keys(change: Change) -> Iterator[Problem]:
     binary = change.object.get("binaryData")
     keys = {*texts(change.object), *(binary if isinstance(binary, dict) else ())}
     default = default_key(change)

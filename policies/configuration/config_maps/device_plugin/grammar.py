@@ -21,7 +21,7 @@ from policies.schema import Field, parse_schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["GRAMMAR", "STRATEGIES", "GrammarProblem", "grammar_problems", "meant"]
+__all__ = ["GRAMMAR", "STRATEGIES", "GrammarProblem", "grammar_problems", "misspelt_key"]
 
 STRATEGIES = ("none", "single", "mixed")
 """The MIG strategies."""
@@ -105,7 +105,7 @@ Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class GrammarProblem:
-    """Something that the device plugin cannot read, or passes over."""
+    """Something that the device plugin cannot read, or ignores."""
 
     kind: Literal["value", "unknown"]
     steps: Steps
@@ -121,7 +121,7 @@ def grammar_problems(value: Any) -> Iterator[GrammarProblem]:
         yield from _in_fields(GRAMMAR, value, ())
 
 
-def meant(mapping: dict[str, Any], name: str, known: tuple[str, ...]) -> str | None:
+def misspelt_key(mapping: dict[str, Any], name: str, known: tuple[str, ...]) -> str | None:
     """The key by which a mapping misspells a field that it does not have."""
     return next((key for key in mapping if key not in known and closest(key, known) == name), None)
 
@@ -177,7 +177,7 @@ def _is_told_elsewhere(schema: Field, key: str, guess: str | None, mapping: dict
         guess is not None
         and guess in required
         and guess not in mapping
-        and meant(mapping, guess, tuple(schema.fields)) == key
+        and misspelt_key(mapping, guess, tuple(schema.fields)) == key
     )
 
 

@@ -12,7 +12,7 @@ from policies.nvidia.identifiers import VENDOR_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["brief", "device_errors", "full_name", "guessed", "name_error"]
+__all__ = ["brief", "device_errors", "full_name", "guess_resource", "name_error"]
 
 
 _LONGEST = 63
@@ -36,7 +36,7 @@ def brief(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
-def guessed(name: str) -> str | None:
+def guess_resource(name: str) -> str | None:
     """The resource that was probably meant: the prefix is common to all and tells nothing."""
     guess = closest(full_name(name).removeprefix(VENDOR_PREFIX), ["gpu"])
     return full_name(guess) if guess else None
@@ -49,7 +49,7 @@ def name_error(value: Any) -> tuple[str, str] | None:
     """
     if value is not None and not isinstance(value, str):
         return (
-            f"is {shown(value)}, which is no text; the device plugin would exit, unable to parse its config file",
+            f"is {shown(value)}, not a string; the device plugin would exit, unable to parse its config file",
             _NAME,
         )
     name = full_name(value or "")
@@ -59,7 +59,7 @@ def name_error(value: Any) -> tuple[str, str] | None:
     if _SUBDOMAIN.fullmatch(name.removeprefix(VENDOR_PREFIX)):
         return None
     said = "is empty" if not value else f"is {shown(value)}"
-    guess = name.replace("+", ".") if "+" in name else guessed(name)
+    guess = name.replace("+", ".") if "+" in name else guess_resource(name)
     return f"{said}; {_EXITS}: incorrect format for resource name '{name}'", f'write "{guess}"' if guess else _NAME
 
 
@@ -89,7 +89,7 @@ def device_errors(value: Any) -> Iterator[tuple[tuple[int, ...], str, str]]:
                     said = brief(item) if isinstance(item, str) else ""
                     text = f"{_EXITS}: unsupported type for device in devices list: {said}, string"
                     remedy = "write an index (0), a MIG index (0:1) or a UUID (GPU-..., MIG-...)"
-                    yield (index,), f"is {shown(item)}, which is no device; {text}", remedy
+                    yield (index,), f"is {shown(item)}, which is not a device; {text}", remedy
 
 
 def _is_device(item: Any) -> bool:

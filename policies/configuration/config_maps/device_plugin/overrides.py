@@ -42,7 +42,7 @@ _MPS_ROOT = "/run/nvidia/mps"
     rows=("G-16", "G-18", "G-21", "G-22", "S-45"),
 )
 def effective_settings(configuration: Configuration) -> Iterator[Problem]:
-    """The plugin's command line wins over its environment, and that over the file; the operator sets the environment.
+    """The command line wins over the environment, which the operator sets, and that over the file.
 
     So a file under the operator cannot choose the MIG strategy once the ClusterPolicy does, nor how devices are listed.
     Other fields the plugin parses, and then ignores with a line in its log. A MIG strategy that contradicts the

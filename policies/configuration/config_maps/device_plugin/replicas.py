@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, pods_asking
+from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, requesting_pods
 from policies.configuration.usage import counted_names, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
@@ -37,7 +37,7 @@ _MANY_SLICES = 20
     rows=("G-14", "G-24"),
 )
 def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
-    """An MPS server has at most 48 clients, and 16 on GPUs before Turing; with more the control daemon does not start.
+    """An MPS server has at most 48 clients, and 16 on GPUs before Turing.
 
     Time-slicing has no limit, but neither does it divide the memory: with very many pods on one GPU the first that
     allocates freely ends the others with an out-of-memory error, and each gets a sliver of the time.
@@ -101,9 +101,9 @@ def _capability(node: Object) -> tuple[int, int] | None:
     rows=("G-17", "G-19"),
 )
 def fitting_pods(configuration: Configuration) -> Iterator[Problem]:
-    """Renaming takes a resource away under the name that pods ask for: they stay Pending when they start again.
+    """Renaming removes the resource that pods request: they stay Pending when they start again.
 
-    A ResourceQuota on the old name then limits nothing, and node labels lose their -SHARED suffix. A pod that asks for
+    A ResourceQuota on the old name then limits nothing, and node labels lose their -SHARED suffix. A pod that requests
     two shares may get two of the same GPU and no more computing power than one gives; with failRequestsGreaterThanOne
     it is refused on the node.
     """
@@ -111,21 +111,21 @@ def fitting_pods(configuration: Configuration) -> Iterator[Problem]:
         if resource.strategy.name == "timeSlicing" and configuration.strategy("mps") is not None:
             continue
         if resource.name and resource.strategy.get("renameByDefault") is True:
-            yield from _renamed(configuration, resource)
+            yield from _rename_problems(configuration, resource)
         elif resource.name:
             yield from _more_than_one(configuration, resource)
 
 
-def _renamed(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+def _rename_problems(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
     steps = (*resource.strategy.steps, "renameByDefault")
     shared = f"{resource.name}.shared"
     text = f"makes {shared} of {resource.name}"
-    pods = pods_asking(configuration.change, configuration.key, resource.name, 0)
+    pods = requesting_pods(configuration.change, configuration.key, resource.name, 0)
     if pods:
-        asking = f"{counted_names('pod', pods)} {'asks' if len(pods) == 1 else 'ask'} for {resource.name}"
+        asking = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'} {resource.name}"
         found = f"{text}, and {asking} and could not start again where it is gone"
         yield configuration.embedded.problem(
-            steps, found, f"let them ask for {shared}, or write renameByDefault: false"
+            steps, found, f"let them request {shared}, or write renameByDefault: false"
         )
     quotas = _quotas(configuration, resource.name) if is_used(configuration.change, configuration.key) else []
     if quotas:
@@ -135,7 +135,7 @@ def _renamed(configuration: Configuration, resource: SharedResource) -> Iterator
 
 
 def _quotas(configuration: Configuration, resource: str) -> list[str]:
-    quotas = configuration.change.facts.known("ResourceQuota")
+    quotas = configuration.change.facts.known_objects("ResourceQuota")
     return sorted(_full_name(quota) for quota in quotas if _limits_only(quota, resource))
 
 
@@ -149,15 +149,15 @@ def _full_name(document: Object) -> str:
 
 
 def _more_than_one(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
-    pods = pods_asking(configuration.change, configuration.key, resource.name, 1)
+    pods = requesting_pods(configuration.change, configuration.key, resource.name, 1)
     if not pods:
         return
-    asking = f"{counted_names('pod', pods)} {'asks' if len(pods) == 1 else 'ask'} for more than one"
+    asking = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'} more than one"
     fails = resource.strategy.get("failRequestsGreaterThanOne")
     if fails is True or (fails is None and resource.strategy.name == "mps"):
         text = f"is shared, and {asking}; the kubelet would refuse them with: maximum request size for shared resources is 1"
-        remedy = "let them ask for one"
+        remedy = "let them request one"
     else:
         text = f"is shared, and {asking}; two shares can be of the same GPU and give no more than one"
-        remedy = "let them ask for one, and write failRequestsGreaterThanOne: true"
+        remedy = "let them request one, and write failRequestsGreaterThanOne: true"
     yield configuration.embedded.problem((*resource.steps, "name"), text, remedy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.names import guessed, name_error
+from policies.configuration.config_maps.device_plugin.names import guess_resource, name_error
 from policies.configuration.config_maps.device_plugin.usage import nodes_using, policy_strategy
 from policies.configuration.usage import the_nodes
 from policies.decision import Severity
@@ -36,7 +36,7 @@ MIXED = "the device plugin would exit with: using --mig-strategy=mixed is not su
     rows=("G-12", "G-13"),
 )
 def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
-    """The MPS control daemon cannot start a server for a MIG device, and the plugin exits under the mixed strategy.
+    """The MPS control daemon cannot serve a MIG device; under "mixed" the device plugin exits.
 
     On a node whose GPUs are cut by MIG, GPU Feature Discovery fails too, so that the node loses the labels that pods
     select it by. The strategy is the ClusterPolicy's where it has one, and the file's otherwise.
@@ -103,7 +103,7 @@ def _of_resource(configuration: Configuration, resource: SharedResource) -> Iter
     known = parse_resource(resource.name)
     strategy = policy_strategy(configuration.change) or configuration.mig_strategy
     if known is None:
-        guess = guessed(resource.name)
+        guess = guess_resource(resource.name)
         severity = None if guess else Severity.WARN
         remedy = f'write "{guess}"' if guess else None
         yield at(steps, f"is {resource.name}; {_NO_EFFECT}", remedy, severity=severity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.grammar import meant
+from policies.configuration.config_maps.device_plugin.grammar import misspelt_key
 from policies.configuration.config_maps.device_plugin.names import name_error
 from policies.decision import Severity
 from policies.kubernetes.printable import shown
@@ -36,7 +36,7 @@ _FEWEST = 2
     rows=("G-09",),
 )
 def at_least_two_replicas(configuration: Configuration) -> Iterator[Problem]:
-    """Fewer than two replicas is no sharing, and the device plugin refuses to start with it, for MPS as for time-slicing.
+    """With fewer than two replicas the device plugin does not start, for MPS and time-slicing.
 
     The node then offers no GPU at all, not a whole one. To hand out whole GPUs, leave the resource out of the list.
     """
@@ -49,7 +49,7 @@ def at_least_two_replicas(configuration: Configuration) -> Iterator[Problem]:
 
 
 def _without_replicas(configuration: Configuration, resource: SharedResource) -> Problem:
-    misspelt = meant(resource.item, "replicas", _ITEM)
+    misspelt = misspelt_key(resource.item, "replicas", _ITEM)
     if misspelt:
         text = f"is not read, because {_CASE}; {_EXITS}: no replicas specified"
         return configuration.embedded.problem((*resource.steps, misspelt), text, 'write "replicas"', of_key=True)
@@ -68,10 +68,12 @@ def _replicas_error(value: Any) -> tuple[str, str | None] | None:
     if value is None:
         return f"is empty; {_EXITS}: number of replicas must be >= 2", None
     kind = _GO_KINDS.get(type(value)) or f"number {shown(value)}"
-    return f"is {shown(value)}; {_EXITS}: json: cannot unmarshal {kind} into Go value of type int", _unquoted(value)
+    return f"is {shown(value)}; {_EXITS}: json: cannot unmarshal {kind} into Go value of type int", _unquoted_number(
+        value
+    )
 
 
-def _unquoted(value: Any) -> str | None:
+def _unquoted_number(value: Any) -> str | None:
     digits = value.strip() if isinstance(value, str) else ""
     is_number = digits.isascii() and digits.isdecimal() and len(digits) < 6 and int(digits) >= _FEWEST
     return f"write {digits}, without quotes" if is_number else None
@@ -89,7 +91,7 @@ _GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}
     rows=("G-08", "G-10", "S-01"),
 )
 def listed_resources(configuration: Configuration) -> Iterator[Problem]:
-    """Replicas belong to a resource, because a node can offer several: whole GPUs and each type of MIG device.
+    """A node can offer whole GPUs and each type of MIG device, so each resource has its replicas.
 
     Published guides write them beside timeSlicing, and then the device plugin and GPU Feature Discovery both refuse to
     start. A list without items or an item without a name fails in the same way.
@@ -111,7 +113,7 @@ def _of_strategy(configuration: Configuration, strategy: Strategy) -> Iterator[P
         yield _without_resources(configuration, strategy)
     elif not isinstance(strategy.value["resources"], list):
         resources = strategy.value["resources"]
-        said = "is empty" if resources is None else f"is {shown(resources)}, and no list"
+        said = "is empty" if resources is None else f"is {shown(resources)}, not a list"
         why = f"{_EXITS}: no resources specified" if resources is None else _UNPARSED
         yield at((*strategy.steps, "resources"), f"{said}; {why}")
     elif not strategy.value["resources"]:
@@ -124,7 +126,7 @@ _UNPARSED = "the device plugin would exit, unable to parse its config file"
 
 
 def _without_resources(configuration: Configuration, strategy: Strategy) -> Problem:
-    misspelt = meant(strategy.value, "resources", _STRATEGY)
+    misspelt = misspelt_key(strategy.value, "resources", _STRATEGY)
     if misspelt:
         text = f"is not read, because {_CASE}; {_EXITS}: no resources specified"
         return configuration.embedded.problem((*strategy.steps, misspelt), text, 'write "resources"', of_key=True)
@@ -142,11 +144,11 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
     for index, item in enumerate(strategy.value["resources"]):
         steps = (*strategy.steps, "resources", index)
         if not isinstance(item, dict):
-            yield at(steps, f"is {shown(item)}, and no resource; {_UNPARSED}", "write a name and replicas")
+            yield at(steps, f"is {shown(item)}, not a resource; {_UNPARSED}", "write a name and replicas")
         elif "name" in item:
             if error := name_error(item["name"]):
                 yield at((*steps, "name"), *error)
-        elif misspelt := meant(item, "name", _ITEM):
+        elif misspelt := misspelt_key(item, "name", _ITEM):
             text = f"is not read, because {_CASE}; {_EXITS}: no resource name specified"
             yield at((*steps, misspelt), text, 'write "name"', of_key=True)
         else:
@@ -164,8 +166,8 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
 def one_strategy(configuration: Configuration) -> Iterator[Problem]:
     """Time-slicing and MPS exclude each other, but the device plugin does not say so: it takes MPS.
 
-    Memory and threads of each pod are then limited to their share, which somebody who asked for time-slicing does not
-    expect, and the replicas are those of mps.
+    Memory and threads of each pod are then limited to their share, which is not expected of
+    time-slicing, and the replicas are those of mps.
     """
     time_slicing, mps = configuration.strategy("timeSlicing"), configuration.strategy("mps")
     if time_slicing and mps:

@@ -1,4 +1,4 @@
-"""Who uses a configuration: the ClusterPolicy by its default, nodes by their label, pods on these nodes."""
+"""Users of a configuration: the ClusterPolicy, nodes by their label, pods on these nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-__all__ = ["NODE_LABEL", "default_key", "is_governed", "is_used", "nodes_using", "pods_asking", "policy_strategy"]
+__all__ = ["NODE_LABEL", "default_key", "is_governed", "is_used", "nodes_using", "policy_strategy", "requesting_pods"]
 
 NODE_LABEL = "nvidia.com/device-plugin.config"
 """The label by which a node selects a key of the ConfigMap."""
@@ -38,13 +38,13 @@ def policy_strategy(change: Change) -> str:
 
 
 def default_key(change: Change) -> str:
-    """The key that nodes without a label use; empty where the ClusterPolicy names none, or another ConfigMap."""
+    """The key for nodes without a label; empty if the ClusterPolicy does not name the ConfigMap."""
     default = change.facts.policy_value("devicePlugin", "config", "default") if is_governed(change) else None
     return default if isinstance(default, str) else ""
 
 
 def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
-    """The nodes whose device plugin uses a key of the ConfigMap; unknown if the nodes or the ClusterPolicy are."""
+    """The nodes whose device plugin uses a key of the ConfigMap; unknown without nodes or policy."""
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not is_governed(change):
         return UNKNOWN
@@ -61,8 +61,8 @@ def is_used(change: Change, key: str) -> bool:
     return default_key(change) == key or (nodes is not UNKNOWN and bool(nodes))
 
 
-def pods_asking(change: Change, key: str, resource: str, more_than: int) -> list[str]:
-    """The known pods, as `namespace/name`, whose containers ask for more of a resource, where the key is used."""
+def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> list[str]:
+    """The known pods, as `namespace/name`, that request more of a resource where a key is used."""
     nodes = nodes_using(change, key)
     if nodes is UNKNOWN and default_key(change) != key:
         return []
@@ -71,7 +71,7 @@ def pods_asking(change: Change, key: str, resource: str, more_than: int) -> list
         return []
     return sorted(
         f"{namespace_of(pod) or 'default'}/{name_of(pod)}"
-        for pod in change.facts.known("Pod")
+        for pod in change.facts.known_objects("Pod")
         if _may_run_on(pod, places) and any(amount > more_than for amount in _amounts(pod, resource))
     )
 

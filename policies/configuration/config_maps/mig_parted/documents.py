@@ -103,7 +103,7 @@ class _MIGPartedChecks(Checks["Change"]):
     """The checks of a ConfigMap as a whole, and those of the file in it."""
 
     def run(self, subject: Change) -> Iterator[Finding]:
-        """Everything that the checks find; nothing in a ConfigMap that goes away."""
+        """The findings of the checks."""
         yield from super().run(subject)
         document = _document(subject)
         if document is not None:
@@ -158,20 +158,22 @@ def readable_file(change: Change) -> Iterator[Problem]:
         return
     path, text = _DATA / FILE, data[FILE]
     if not isinstance(text, str):
-        yield problem(path, "is no text; the API server refuses it", f"write {FILE}: |- and indent the file below it")
+        yield problem(
+            path, "must be a string; the API server refuses it", f"write {FILE}: |- and indent the file below it"
+        )
         return
     try:
         value = load_document(text, limits=LIMITS).value
     except YAMLError as error:
         place = Place(path, error.line, error.column)
-        said = f"is no YAML in line {error.line}: {error.message}; no node could be cut by MIG"
+        said = f"is not YAML in line {error.line}: {error.message}; no node could be cut by MIG"
         yield problem(path, said, f"correct line {error.line}", place=place)
         return
     if value is None or value == {}:
         yield problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
     elif not isinstance(value, dict):
         said = (
-            f"is {'a list' if isinstance(value, list) else 'a single value'} and no mapping; mig-parted cannot read it"
+            f"is {'a list' if isinstance(value, list) else 'a single value'}, not a mapping; mig-parted cannot read it"
         )
         yield problem(path, said, place=Place(path, 1, 1))
 

@@ -41,7 +41,7 @@ class DeviceID(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> DeviceID | None:
-        """Read `0x20B010DE` or `0x20B010DE:0x134F10DE`: device, then vendor; None where mig-parted cannot read it.
+        """Read `0x20B010DE` or `0x20B010DE:0x134F10DE`: device, then vendor; None if it is not valid.
 
         Source: github.com/NVIDIA/mig-parted pkg/types/device.go NewDeviceIDFromString.
         """

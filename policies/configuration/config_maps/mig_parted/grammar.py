@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from policies.checks import Problem
 
-__all__ = ["entry_problems", "reported"]
+__all__ = ["entry_problems", "with_error"]
 
 _ENTRY_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
 _INVALID = "error validating values in 'mig-devices' field"
 
 
-def reported(what: str, error: str) -> str:
+def with_error(what: str, error: str) -> str:
     """What is there, and what stands in the MIG manager's log."""
     return f"{what}; mig-parted would report: {error}"
 
@@ -33,16 +33,16 @@ def entry_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         if name not in _ENTRY_FIELDS:
             guess = closest(name, _ENTRY_FIELDS)
             remedy = f'write "{guess}"' if guess else f"remove it; there are {', '.join(_ENTRY_FIELDS)}"
-            text = reported("is unknown", f"unexpected field: {name}")
+            text = with_error("is unknown", f"unexpected field: {name}")
             yield file.problem((*entry.steps, name), text, remedy, of_key=True)
     for name, remedy in (("devices", "write devices: all"), ("mig-enabled", "write mig-enabled: true or false")):
         if name not in entry.fields:
-            yield file.problem(entry.steps, reported(f"has no {name}", f"missing required field: {name}"), remedy)
+            yield file.problem(entry.steps, with_error(f"has no {name}", f"missing required field: {name}"), remedy)
     yield from _filter(file, entry)
     yield from _devices(file, entry)
     enabled = entry.fields.get("mig-enabled")
     if enabled is not None and not isinstance(enabled, bool):
-        text = f"is {_shown(enabled)} and no boolean; mig-parted cannot read it"
+        text = f"is {_value_text(enabled)}, not a boolean; mig-parted cannot read it"
         yield file.problem((*entry.steps, "mig-enabled"), text, "write true or false, without quotes")
     yield from _mig_devices(file, entry)
 
@@ -53,7 +53,7 @@ def _filter(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     steps = (*entry.steps, "device-filter")
     for index, item in enumerate(items):
         if item is not None and not isinstance(item, str):
-            text = f"is {_shown(item)} and no text; mig-parted cannot read it"
+            text = f"is {_value_text(item)}, not a string; mig-parted cannot read it"
             number = isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**32
             remedy = f'write "0x{item:08X}", in quotes' if number else 'write a PCI id such as "0x20B010DE", in quotes'
             yield file.problem((*steps, index) if isinstance(told, list) else steps, text, remedy)
@@ -64,16 +64,16 @@ def _devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     steps = (*entry.steps, "devices")
     remedy = "write all, or a list of numbers such as [0, 1]"
     if isinstance(told, str) and told != "all":
-        yield file.problem(steps, reported(f'is "{told}"', f"invalid string input for 'devices': {told}"), remedy)
+        yield file.problem(steps, with_error(f'is "{told}"', f"invalid string input for 'devices': {told}"), remedy)
     elif told is None and "devices" in entry.fields:
-        yield file.problem(steps, reported("is empty", "invalid string input for 'devices': ").rstrip(), remedy)
+        yield file.problem(steps, with_error("is empty", "invalid string input for 'devices': ").rstrip(), remedy)
     elif isinstance(told, list):
         for index, item in enumerate(told):
             if not is_count(item):
-                text = f"is {_shown(item)} and no whole number; mig-parted cannot read it"
+                text = f"is {_value_text(item)}, not a whole number; mig-parted cannot read it"
                 yield file.problem((*steps, index), text, "write the number of a GPU, without quotes")
     elif told is not None and not isinstance(told, str):
-        yield file.problem(steps, f"is {_shown(told)} and no list; mig-parted cannot read it", remedy)
+        yield file.problem(steps, f"is {_value_text(told)}, not a list; mig-parted cannot read it", remedy)
 
 
 def _mig_devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
@@ -83,42 +83,44 @@ def _mig_devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         if entry.enabled:
             error = "missing required field 'mig-devices' when 'mig-enabled' is true"
             remedy = 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
-            yield file.problem(steps, reported("is missing", error), remedy)
+            yield file.problem(steps, with_error("is missing", error), remedy)
         return
     if not isinstance(told, dict):
-        yield file.problem(steps, f"is {_shown(told)} and no mapping of profiles to numbers; mig-parted cannot read it")
+        yield file.problem(
+            steps, f"is {_value_text(told)} and no mapping of profiles to numbers; mig-parted cannot read it"
+        )
         return
     if told and entry.fields.get("mig-enabled") in (False, None) and "mig-enabled" in entry.fields:
-        text = reported("is not empty", "MIG devices included when 'mig-enabled' is false")
+        text = with_error("is not empty", "MIG devices included when 'mig-enabled' is false")
         yield file.problem(steps, text, "write mig-enabled: true, or remove mig-devices", of_key=True)
     for name, count in told.items():
         yield from _profile(file, (*steps, name), name, count)
     if told and all(is_count(count) and count == 0 for count in told.values()):
-        text = reported("asks for none of any profile", f"{_INVALID}: all counts for all MigProfiles are 0")
+        text = with_error("has no count above 0", f"{_INVALID}: all counts for all MigProfiles are 0")
         yield file.problem(steps, text, "write how many of them each GPU gets", of_key=True)
 
 
 def _profile(file: MIGFile, steps: tuple[str | int, ...], name: str, count: Any) -> Iterator[Problem]:
     if MIGProfile.parse(name) is None:
-        text = reported("is no MIG profile", f"{_INVALID}: invalid format for '{name}'")
-        meant = _meant(name)
+        text = with_error("is not a MIG profile", f"{_INVALID}: invalid format for '{name}'")
+        meant = _meant_profile(name)
         remedy = f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
         yield file.problem(steps, text, remedy, of_key=True)
     if not is_count(count):
-        text = f"is {_shown(count)} and no whole number; mig-parted cannot read it"
+        text = f"is {_value_text(count)}, not a whole number; mig-parted cannot read it"
         yield file.problem(steps, text, "write how many of them each GPU gets, without quotes")
     elif count < 0:
-        text = reported(f"is {count}", f"{_INVALID}: invalid count for '{count}'")
+        text = with_error(f"is {count}", f"{_INVALID}: invalid count for '{count}'")
         yield file.problem(steps, text, "write how many of them each GPU gets")
 
 
-def _meant(name: str) -> MIGProfile | None:
+def _meant_profile(name: str) -> MIGProfile | None:
     """The profile behind a resource name, a label, or capitals."""
     bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
     return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict | list):
@@ -140,7 +142,7 @@ _ENTRY = "{devices: all, mig-enabled: false}"
     rows=("H-05",),
 )
 def readable_configs(file: MIGFile) -> Iterator[Problem]:
-    """mig-parted reads strictly, and the whole file: a mistake in a configuration that nobody uses stops all others.
+    """mig-parted is strict and reads the whole file: a mistake in one configuration breaks all.
 
     So a file that worked for months stops working with the next name that is added to it.
     """
@@ -148,15 +150,15 @@ def readable_configs(file: MIGFile) -> Iterator[Problem]:
     guesses = {name: closest(name, _FIELDS) for name in file.value if name not in _FIELDS}
     for name, guess in guesses.items():
         remedy = f'write "{guess}"' if guess else f"indent it below {CONFIGS}, or remove it"
-        yield file.problem((name,), reported("is unknown", f"unexpected field: {name}"), remedy, of_key=True)
+        yield file.problem((name,), with_error("is unknown", f"unexpected field: {name}"), remedy, of_key=True)
     configs = file.value.get(CONFIGS)
     if CONFIGS not in file.value:
         if CONFIGS not in guesses.values():
             yield file.problem((), f"has no {CONFIGS}, so every value of the label nvidia.com/mig.config fails")
     elif not configs and (configs is None or isinstance(configs, dict)):
-        yield file.problem((CONFIGS,), reported("is empty", f"at least one entry in '{CONFIGS}' is required"))
+        yield file.problem((CONFIGS,), with_error("is empty", f"at least one entry in '{CONFIGS}' is required"))
     elif not isinstance(configs, dict):
-        yield file.problem((CONFIGS,), "is no mapping of names to lists of entries; mig-parted cannot read it")
+        yield file.problem((CONFIGS,), "must be a mapping of names to lists of entries; mig-parted cannot read it")
     else:
         for name, items in configs.items():
             yield from _config(file, name, items)
@@ -166,25 +168,25 @@ def _version(file: MIGFile) -> Iterator[Problem]:
     remedy = f"write version: {_VERSION}"
     version = file.value.get("version")
     if "version" not in file.value:
-        yield file.problem((), reported("has no version", "unable to parse with missing 'version' field"), remedy)
+        yield file.problem((), with_error("has no version", "unable to parse with missing 'version' field"), remedy)
     elif version is None:
-        yield file.problem(("version",), reported("is empty", "unknown version:"), remedy)
+        yield file.problem(("version",), with_error("is empty", "unknown version:"), remedy)
     elif isinstance(version, str) and version != _VERSION:
-        yield file.problem(("version",), reported(f'is "{version}"', f"unknown version: {version}"), remedy)
+        yield file.problem(("version",), with_error(f'is "{version}"', f"unknown version: {version}"), remedy)
     elif not isinstance(version, str):
-        yield file.problem(("version",), f"is {version}, and no text; mig-parted cannot read it", remedy)
+        yield file.problem(("version",), f"is {version}, not a string; mig-parted cannot read it", remedy)
 
 
 def _config(file: MIGFile, name: str, items: Any) -> Iterator[Problem]:
     steps = (CONFIGS, name)
     if not items and (items is None or isinstance(items, list)):
-        text = reported("has no entries", f"at least one entry in '{name}' is required")
+        text = with_error("has no entries", f"at least one entry in '{name}' is required")
         yield file.problem(steps, text, f"write [{_ENTRY}]", of_key=True)
     elif not isinstance(items, list):
-        yield file.problem(steps, "is no list of entries; mig-parted cannot read it", "begin its first line with -")
+        yield file.problem(steps, "must be a list of entries; mig-parted cannot read it", "begin its first line with -")
     else:
         for index, item in enumerate(items):
             if not isinstance(item, dict):
-                yield file.problem((*steps, index), "is no mapping; mig-parted cannot read it", f"write {_ENTRY}")
+                yield file.problem((*steps, index), "must be a mapping; mig-parted cannot read it", f"write {_ENTRY}")
             else:
                 yield from entry_problems(file, Entry(name, index, item))

@@ -33,7 +33,7 @@ class Misfit:
     profile: MIGProfile | None
     """None where all profiles together are too much."""
     text: str
-    """A sentence's end: `is no profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
+    """A sentence's end: `is not a profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
     instead: str
     """The profile that was probably meant; empty where there is none, or a choice."""
     certain: bool
@@ -45,7 +45,7 @@ def misfits(counts: Mapping[MIGProfile, int], product: MIGProduct) -> Iterator[M
     for profile in counts:
         match = product.match(profile)
         if match is None:
-            text = f"is no profile of {product.name} ({', '.join(_whole(product))})"
+            text = f"is not a profile of {product.name} ({', '.join(_whole(product))})"
             yield Misfit(profile, text, _instead(profile, product), certain=True)
         elif not match.exact:
             text = f'is called "{match.profile}" on {product.name}; names differ by a little between drivers'
@@ -116,17 +116,17 @@ def _remedy(misfit: Misfit) -> str:
     if not misfit.certain:
         return LIST_PROFILES
     if misfit.profile is None:
-        return "ask for fewer or smaller profiles"
+        return "lower the counts, or use smaller profiles"
     return f'write "{misfit.instead}"' if misfit.instead else "write one of these"
 
 
 def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    """Problems on whatever GPU there is: where no GPU has such profiles, or none has all of them, or not so many."""
+    """Problems on every known GPU: no GPU has these profiles, or not all of them, or too few."""
     counts, spellings, devices = entry.counts, entry.spellings, (*entry.steps, "mig-devices")
     for profile in counts:
         matches = [match for product in PRODUCTS if (match := product.match(profile))]
         if not matches:
-            text = "is no profile of a GPU that is known here"
+            text = "is not a profile of a GPU that is known here"
             yield file.problem((*devices, spellings[profile]), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
         elif not any(match.exact for match in matches):
             text = f'is called "{matches[0].profile}" by most drivers; names differ by a little between them'
@@ -139,7 +139,7 @@ def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         yield file.problem(devices, text, remedy, severity=Severity.WARN, of_key=True)
     elif having and all(product.excess(counts) for product in having):
         text = f"needs {having[0].excess(counts)} of {having[0].name}, {_NOT_HERE}"
-        yield file.problem(devices, text, "ask for fewer or smaller profiles", of_key=True)
+        yield file.problem(devices, text, "lower the counts, or use smaller profiles", of_key=True)
 
 
 def _nodes_using(change: Change) -> dict[str, list[Object]]:

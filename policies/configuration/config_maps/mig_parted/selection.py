@@ -31,7 +31,7 @@ DEFAULT = "all-disabled"
     rows=("H-04", "H-07"),
 )
 def selectable_names(file: MIGFile) -> Iterator[Problem]:
-    """Every MIG-capable node that nobody labelled gets `nvidia.com/mig.config: all-disabled` from the operator.
+    """MIG-capable nodes without the label get `nvidia.com/mig.config: all-disabled`.
 
     Where a ConfigMap of one's own lacks that name, all these nodes go to `nvidia.com/mig.config.state: failed`. A name that cannot be the value of a label can never be selected.
     """
@@ -66,7 +66,7 @@ _COMPARED = 64
     rows=("H-12", "H-13"),
 )
 def separate_entries(file: MIGFile) -> Iterator[Problem]:
-    """A device-filter that mig-parted cannot read matches no GPU, and it does not say so: the GPUs stay as they are.
+    """A device-filter that is not valid silently matches no GPU: the GPUs stay as they are.
 
     Filters are PCI ids, the device before the vendor, and no names of models. Entries are applied in their order, so of
     two for the same GPU the later one wins, or undoes what the first one made.
@@ -91,7 +91,7 @@ def _filters(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         if not isinstance(item, str) or ((device := DeviceID.parse(item)) and device.is_nvidia):
             continue
         where = (*steps, index) if isinstance(told, list) else steps
-        text = f'is "{item}", which is no PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
+        text = f'is "{item}", which is not a PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
         yield file.problem(where, text, _instead(item))
 
 
