@@ -43,7 +43,7 @@ _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
     source=_SOURCE,
 )
 def admin_access_label(subject: Subject) -> Iterator[Problem]:
-    """Admin access reaches devices that others hold, so the API server allows it by a label on the namespace.
+    """Admin access reaches devices that others hold; the API server requires a label on the namespace.
 
     The label is checked when a claim or a template is created and when devices are allocated; a claim that is allocated
     keeps its devices without it. An alternative of a prioritized list has no such field. If the namespace is unknown, this

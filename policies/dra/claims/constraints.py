@@ -29,7 +29,7 @@ _STANDARD = {"pcieRoot", "pciBusID", "numaNode"}
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceConstraint, validateFullyQualifiedName",
 )
 def constrained_attributes(subject: Subject) -> Iterator[Problem]:
-    """A constraint compares one attribute of all devices, so it names it in full: the domain, a slash, the identifier.
+    """A constraint names the attribute that it compares in full: the domain, a slash, the identifier.
 
     In a selector the domain is a key of its own, and a driver may leave out its own; here nothing can be left out. Of
     two attributes in one constraint the scheduler reads only matchAttribute.

@@ -65,8 +65,8 @@ class Effort:
         self._asked: dict[Selector, set[DeviceGroup]] = {}
         self._made: dict[Hashable, object] = {}
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returns, made once for a key."""
+    def cache(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, called once for a key."""
         if key not in self._made:
             self._made[key] = make()
         return cast("T", self._made[key])
@@ -102,7 +102,7 @@ class Effort:
         return admitted
 
     def admit_hints(self, texts: Sequence[str]) -> bool:
-        """Whether parts of selectors, all or none, are within the bounds; those that are known count for nothing."""
+        """Whether parts of selectors, all or none, are within the bounds; compiled parts cost nothing."""
         size = size_of([text for text in texts if text not in self._compiled])
         admitted = size <= self._hints_left
         self._hints_left -= size if admitted else 0
@@ -116,7 +116,7 @@ class Effort:
         self._reading_left -= characters if admitted else 0
         return admitted
 
-    def compiled(self, text: str) -> Selector | CelCompileError:
+    def compile(self, text: str) -> Selector | CelCompileError:
         """A selector that was admitted, as the scheduler compiles it, or why it does not compile."""
         if text not in self._compiled:
             try:

@@ -1,4 +1,4 @@
-"""Facts that claims are judged by: classes, devices, the version of the cluster, the gates of the driver."""
+"""Facts about the cluster that rules of claims use: classes, versions, feature gates."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ __all__ = [
     "subdomain_error",
     "too_long",
     "too_many",
-    "unsupported",
+    "unsupported_value",
 ]
 
 REQUIRED = "Required value"
@@ -45,8 +45,8 @@ def invalid(value: Any, why: str) -> str:
     return f"Invalid value: {shown(value)}: {why}"
 
 
-def unsupported(value: str, known: Iterable[str]) -> str:
-    """A value that is none of those there are."""
+def unsupported_value(value: str, known: Iterable[str]) -> str:
+    """A value that is not one of the supported values."""
     return f"Unsupported value: {shown(value)}: supported values: {', '.join(map(shown, sorted(known)))}"
 
 

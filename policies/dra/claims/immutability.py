@@ -36,19 +36,21 @@ _REMEDIES = {
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",
 )
 def immutable_spec(subject: Subject) -> Iterator[Problem]:
-    """Claims may be allocated by the time they are changed, so what they ask for cannot change, nor can a template.
+    """Claims may be allocated by the time they are changed, so the spec of a claim or template cannot change.
 
     Only what is meant is compared: defaults, and the order of versions of the API, make no difference.
     """
     if subject.old is None or subject.kind not in _REMEDIES:
         return
-    changed = list(_differences(_meant(subject.old, subject), _meant(subject.object, subject), _SPEC))
+    changed = list(
+        _differences(_normalized_spec(subject.old, subject), _normalized_spec(subject.object, subject), _SPEC)
+    )
     if not changed:
         return
     path, before, after = changed[0]
     path = _as_written(path, subject)
     if subject.old.get("apiVersion") == subject.object.get("apiVersion"):
-        before, after = _spelled(subject.old, path, before), _spelled(subject.object, path, after)
+        before, after = _value_as_written(subject.old, path, before), _value_as_written(subject.object, path, after)
     rule = "A computeDomain.spec is immutable" if subject.kind == "ComputeDomain" else "field is immutable"
     was = (
         f", and was {shown(before)}"
@@ -66,13 +68,13 @@ def _others(count: int) -> str:
     return f"; {count} other field{'s differ' if count > 1 else ' differs'} as well" if count else ""
 
 
-def _spelled(document: Object, path: FieldPath, meant: Any) -> Any:
+def _value_as_written(document: Object, path: FieldPath, meant: Any) -> Any:
     """A value as it is written; what is meant where a default stands for it."""
     written = lookup(document, path)
     return meant if written is None else written
 
 
-def _meant(document: Object, subject: Subject) -> Any:
+def _normalized_spec(document: Object, subject: Subject) -> Any:
     """The spec with defaults, in the form of v1, without what is empty."""
     if subject.claim is None:
         return _compact(_domain(document.get("spec")))
@@ -96,12 +98,12 @@ def _request(request: Any) -> Any:
     listed = request.get("firstAvailable")
     return {
         **request,
-        "exactly": _defaulted(request.get("exactly")),
-        "firstAvailable": [_defaulted(item) for item in listed] if isinstance(listed, list) else listed,
+        "exactly": _with_defaults(request.get("exactly")),
+        "firstAvailable": [_with_defaults(item) for item in listed] if isinstance(listed, list) else listed,
     }
 
 
-def _defaulted(fields: Any) -> Any:
+def _with_defaults(fields: Any) -> Any:
     """The fields of a subrequest with their defaults, quantities in one spelling."""
     if not isinstance(fields, dict):
         return fields

@@ -32,7 +32,7 @@ _MOST_TOLERATIONS = 16
     source="k8s.io/api/resource/v1/types.go, the constants ending in MaxSize",
 )
 def list_lengths(subject: Subject) -> Iterator[Problem]:
-    """The API server bounds what the scheduler has to try: 32 of everything in a claim, and 8 alternatives of a request.
+    """The API server limits most lists of a claim to 32 entries, and firstAvailable to 8.
 
     Of tolerations, 16 is the documented limit, which Kubernetes 1.36 does not enforce.
     """

@@ -1,4 +1,4 @@
-"""Names, labels and annotations of objects and of the claims that a template makes; extended resource names."""
+"""Names, labels and annotations of objects and of claims from templates; extended resource names."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _labelling_problems(metadata: Any, path: FieldPath) -> Iterator[Problem]:
 
 
 def _texts(metadata: Any, field: str) -> dict[str, str]:
-    """Labels or annotations, as far as they are texts: other types are told by the rule on types."""
+    """Labels or annotations, as far as they are texts: the rule on types reports others."""
     found = lookup(metadata, (field,))
     return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
 
@@ -144,7 +144,7 @@ _SINCE = (1, 34)
     source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",
 )
 def extended_resource_names(subject: Subject) -> Iterator[Problem]:
-    """Pods that ask for the extended resource get devices of the class, so the name is one that a pod can ask for.
+    """Pods that request the extended resource get devices of the class, so a pod must be able to request it.
 
     It has a domain, which is not Kubernetes' own, and with "requests." before it it can be the key of a quota. Kubernetes
     has the field since 1.34, and by default since 1.36.

@@ -28,14 +28,14 @@ _LONGEST = 10 * 1024
     source="k8s.io/kubernetes pkg/apis/resource/validation validateOpaqueConfiguration, validateRawExtension",
 )
 def opaque_configs(subject: Subject) -> Iterator[Problem]:
-    """A config goes to the driver that it names, when its devices are prepared, as a JSON object of at most 10 KiB.
+    """The named driver reads the config, a JSON object of at most 10 KiB, when it prepares the devices.
 
     What the parameters say is the driver's business; other rules look at those of NVIDIA's driver.
     """
     for config in subject.configs:
         opaque = config.fields.get("opaque")
         if opaque is None:
-            # Parameters beside opaque are told as fields that are in the wrong place.
+            # GA201 reports parameters beside opaque.
             if not {"driver", "parameters"} & config.fields.keys():
                 yield problem(config.path / "opaque", REQUIRED)
         elif isinstance(opaque, dict):
@@ -65,7 +65,7 @@ def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:
 
 
 def _size(parameters: Any) -> int:
-    """Bytes as JSON without blanks, counted without recursion: whoever nests deeply must not make this fail."""
+    """Bytes as JSON without blanks, counted without recursion, because parameters may be nested deeply."""
     size, pending = 0, [parameters]
     while pending:
         value = pending.pop()

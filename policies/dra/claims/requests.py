@@ -19,7 +19,7 @@ from policies.dra.claims.field_errors import (
     label_value_error,
     qualified_name_error,
     subdomain_error,
-    unsupported,
+    unsupported_value,
 )
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
 )
 def request_names(subject: Subject) -> Iterator[Problem]:
-    """A request has a name that no other request of the claim has, and so has each alternative within its list.
+    """The name of a request is unique in the claim, and the name of an alternative in its list.
 
-    Containers ask for `gpu`, and constraints and configs speak of `gpu` or, of an alternative, of `gpu/large`.
+    Containers refer to `gpu`, constraints and configs to `gpu` or to an alternative, `gpu/large`.
     """
     yield from _name_problems((request.path, request.fields) for request in subject.requests)
     for request in subject.requests:
@@ -81,7 +81,7 @@ def _name_remedy(name: str) -> str | None:
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
 )
 def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
-    """The scheduler takes the devices of an exact request, or of the first alternative that can be had; never both."""
+    """The scheduler allocates an exact request, or the first alternative that it can meet; never both."""
     if subject.version == "v1beta1":
         for request in subject.requests:
             if request.fields.get("firstAvailable") and _flat_fields(request):
@@ -95,7 +95,7 @@ def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
         if exact and alternatives:
             remedy = "move what exactly asks for into the alternatives, or remove firstAvailable"
             yield problem(request.path, f"Invalid value: {text}, but multiple fields are set", remedy)
-        # Fields that v1beta1 has in the request are told as fields that are in the wrong place.
+        # GA201 reports the fields that v1beta1 has in the request.
         elif not exact and not alternatives and not _flat_fields(request):
             yield problem(request.path, f"{REQUIRED}: {text}")
 
@@ -115,7 +115,7 @@ _MODES = ("All", "ExactCount")
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceClass",
 )
 def class_names(subject: Subject) -> Iterator[Problem]:
-    """Devices are asked for by their class only: it says which driver's devices are meant, and quotas count by it.
+    """A request names a class, which selects the driver's devices, and by which quotas count.
 
     A class has the name of an object. The names of extended resources, such as nvidia.com/gpu, are none.
     """
@@ -132,7 +132,7 @@ def class_names(subject: Subject) -> Iterator[Problem]:
 
 
 def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
-    """Whether the class stands under `exactly`, where v1beta1 does not look for it, or under a name that it has not."""
+    """Whether the class is under `exactly` in v1beta1, or under a misspelt name."""
     misspelt = any(
         name not in EXACT_REQUEST_FIELDS and closest(name, ("deviceClassName",)) for name in subrequest.fields
     )
@@ -147,7 +147,7 @@ def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",
 )
 def amounts(subject: Subject) -> Iterator[Problem]:
-    """A request is for a number of devices, or for all that a node has; a number beside All contradicts it.
+    """A request is for a number of devices or for all of a node; a number contradicts All.
 
     A count of 0 is taken for one that is missing, and stands for 1.
     """
@@ -156,7 +156,7 @@ def amounts(subject: Subject) -> Iterator[Problem]:
         if isinstance(mode, str) and mode and mode not in _MODES:
             guess = closest(mode, _MODES)
             remedy = f'write "{guess}"' if guess else 'write "ExactCount" or "All"'
-            yield problem(subrequest.path / "allocationMode", unsupported(mode, _MODES), remedy)
+            yield problem(subrequest.path / "allocationMode", unsupported_value(mode, _MODES), remedy)
         if not isinstance(count, int) or isinstance(count, bool):
             continue
         path = subrequest.path / "count"
@@ -198,9 +198,9 @@ def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Prob
     if key and (error := label_key_error(key)):
         yield problem(path / "key", invalid(key, error), "write the key as the device's taint has it")
     if operator and operator not in _OPERATORS:
-        yield problem(path / "operator", unsupported(operator, _OPERATORS), _choice_remedy(operator, _OPERATORS))
+        yield problem(path / "operator", unsupported_value(operator, _OPERATORS), _choice_remedy(operator, _OPERATORS))
     if effect and effect not in _EFFECTS:
-        yield problem(path / "effect", unsupported(effect, _EFFECTS), _choice_remedy(effect, _EFFECTS))
+        yield problem(path / "effect", unsupported_value(effect, _EFFECTS), _choice_remedy(effect, _EFFECTS))
     if operator == "Exists" and value:
         text = invalid(value, "must be empty for operator `Exists`")
         yield problem(path / "value", text, "remove value, or write operator: Equal")
@@ -235,8 +235,8 @@ def _choice_remedy(text: str, known: tuple[str, ...]) -> str:
 def capacity_names(subject: Subject) -> Iterator[Problem]:
     """The API server takes any name here, but no ResourceSlice can have a capacity of such a name.
 
-    A name is an identifier, memory, or one with its domain before it. A claim that asks for what no device can have is
-    never allocated, and one that asks for less than nothing means something else.
+    A name is an identifier, memory, or one with its domain before it. A claim that requests what no device can have is
+    never allocated, and a negative amount is a mistake.
     """
     for subrequest in subject.subrequests:
         path = subrequest.path / "capacity" / "requests"

@@ -46,7 +46,7 @@ _EXAMPLES = {"attributes": "productName", "capacity": "memory"}
 
 
 def of_its_own(issues: Sequence[Issue], text: str) -> Iterator[Issue]:
-    """The issues without those that only follow from one before: what is behind a token that is none, is unexpected."""
+    """The issues without follow-on errors after the first bad token."""
     return islice(_of_its_own(issues, text), _MOST_ISSUES)
 
 
@@ -71,12 +71,12 @@ def _next_token(text: str, issue: Issue, length: int) -> tuple[int, int]:
 
 
 def visible(message: str) -> str:
-    """A message of the compiler on one line: what cannot be seen by its code point, and no lists of tokens."""
+    """A message of the compiler on one line, without lists of tokens, invisible characters as code points."""
     return _EXPECTED.sub("expecting a value", printable(_with_code_points(message)))
 
 
 def near(text: str, issue: Issue) -> str:
-    """The part of the expression that an issue is about, since nobody counts columns."""
+    """The part of the expression that an issue is about."""
     lines = text.split("\n")
     line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""
     # What is not shown is not looked at: a long line may have thousands of issues.
@@ -87,7 +87,7 @@ def near(text: str, issue: Issue) -> str:
 
 
 def remedy(issue: Issue, selector: SelectorText, subject: Subject) -> str | None:
-    """What was probably meant; None where nobody knows."""
+    """What was probably meant; None if unknown."""
     message = issue.message
     if stray := _STRAY.search(message):
         return f"write {_OPERATORS[stray[1]]}"
@@ -108,7 +108,7 @@ def remedy(issue: Issue, selector: SelectorText, subject: Subject) -> str | None
 
 
 def _with_domain(issue: Issue, selector: SelectorText, subject: Subject) -> str | None:
-    """How to write the attribute or capacity nearest to an issue that is written without its domain, or without name."""
+    """How to write the attribute or capacity nearest to an issue that lacks its domain or name."""
     start = sum(len(line) + 1 for line in selector.text.split("\n")[: issue.line - 1]) + issue.column - 1
     found = min(
         _WITHOUT_DOMAIN.finditer(selector.text),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "k8s.io/dynamic-resource-allocation/cel/compile.go",
 )
 def compilable_selectors(subject: Subject) -> Iterator[Problem]:
-    """A selector is an expression over one `device` that is true or false, in the CEL that Kubernetes has for devices.
+    """A selector is a CEL expression over `device` that is true or false.
 
     It is compiled here as the API server compiles what is new: with the functions and fields that the version of the
     cluster has on by default; with those of 1.36 where the version is not known.
@@ -47,7 +47,7 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
                 yield problem(path / "cel" / "expression", REQUIRED, "add an expression over device")
     features = subject.facts.cel_features()
     for selector in _new(subject):
-        outcome = _compiled(selector.text, features)
+        outcome = _compile(selector.text, features)
         if isinstance(outcome, CelCompileError):
             yield from _issues(subject, selector, outcome)
 
@@ -78,7 +78,7 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
             yield problem(selector.path, text, "split it into several selectors, which must all be true")
     features = subject.facts.cel_features()
     for selector in _new(subject):
-        outcome = _compiled(selector.text, features)
+        outcome = _compile(selector.text, features)
         if not isinstance(outcome, CelCompileError) and outcome.max_cost > MOST_COST:
             cost = "has no bound" if outcome.max_cost >= UNBOUNDED_COST else f"is {outcome.max_cost}"
             why = f"too complex, exceeds cost limit: the estimate {cost}, and the limit is {MOST_COST}"
@@ -86,7 +86,7 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
 
 
 def _beyond_share(subject: Subject) -> Iterator[Problem]:
-    """That nothing is compared with the cluster, because others of the namespace have taken the time for it."""
+    """A finding that other requests of the namespace have used up the time for comparisons."""
     if subject.facts.effort.compares or subject.kind == "ComputeDomain" or not _are_new(subject):
         return
     whose = f"namespace {json.dumps(subject.namespace)}" if subject.namespace else "cluster-scoped objects"
@@ -95,8 +95,8 @@ def _beyond_share(subject: Subject) -> Iterator[Problem]:
     yield problem(subject.devices_path, text, remedy, severity=Severity.WARN)
 
 
-def uncompared(subject: Subject) -> Finding | None:
-    """A warning if what the selectors match was not compared with the whole cluster; to be asked after all rules."""
+def comparison_notice(subject: Subject) -> Finding | None:
+    """A warning if selectors were not compared with the whole cluster; complete after all rules have run."""
     effort = subject.facts.effort
     if not (effort.compares and effort.was_cut) or not _are_new(subject):
         return None
@@ -117,7 +117,7 @@ def _beyond_effort(subject: Subject) -> Iterator[Problem]:
 
 
 def _are_new(subject: Subject) -> bool:
-    """Whether selectors are written now: those of a claim cannot change, those of a class are new when any changes."""
+    """Whether the selectors are new: those of a claim cannot change, those of a class may."""
     if subject.old is None:
         return True
     path = subject.devices_path / "selectors"
@@ -125,7 +125,7 @@ def _are_new(subject: Subject) -> bool:
 
 
 def _texts(subject: Subject) -> Iterator[SelectorText]:
-    """The selectors that are new: those of a claim cannot change, and those of a class count as new when any changes.
+    """The new selectors: those of a claim cannot change; if any of a class changes, all count as new.
 
     What the API server sends it has compiled itself, and a later version of it may compile more than is known here.
     """
@@ -146,7 +146,7 @@ def _size(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-def _compiled(text: str, features: CelFeatures) -> Selector | CelCompileError:
+def _compile(text: str, features: CelFeatures) -> Selector | CelCompileError:
     """A selector, which is remembered where it was compiled before, or why it does not compile."""
     try:
         return compile_selector(text, features)

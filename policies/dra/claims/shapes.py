@@ -41,9 +41,9 @@ def _problems(subject: Subject) -> Iterator[SchemaProblem]:
     rows=("S-62",),
 )
 def known_fields(subject: Subject) -> Iterator[Problem]:
-    """Kubectl has the API server refuse a field that does not exist; Helm, Argo CD and controllers let it drop the field.
+    """With kubectl the API server refuses an unknown field; with Helm, Argo CD and controllers it drops it.
 
-    A claim of v1 that is written as v1beta1 had it loses the class that it asks for, and one in a constraint or a
+    A claim of v1 that is written as v1beta1 had it loses its class, and one in a constraint or a
     selector loses what was to be kept apart. Fields of versions after 1.36 are not known here and only warned about.
     """
     if subject.served:
@@ -103,7 +103,7 @@ def _plain(value: str | bool | int) -> str:
     source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",
 )
 def types(subject: Subject) -> Iterator[Problem]:
-    """The API server cannot read the object and answers in the terms of its own source: "cannot unmarshal string".
+    """The API server cannot read the object, and answers with "cannot unmarshal string".
 
     Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
     """
@@ -116,7 +116,7 @@ def types(subject: Subject) -> Iterator[Problem]:
         # What is missing may be what stands beside it under a wrong name, or a level too high.
         if found.kind == "required" and found.path[:-1] in misplaced:
             continue
-        if found.kind not in ("type", "choice", "bound", "required") or _is_told_elsewhere(found.path, value):
+        if found.kind not in ("type", "choice", "bound", "required") or _is_reported_elsewhere(found.path, value):
             continue
         yield problem(found.path, found.message, _remedy(found.path, value) or found.remedy)
 
@@ -124,8 +124,8 @@ def types(subject: Subject) -> Iterator[Problem]:
 _MAY_BE_NULL = (("capacity", "requests"), ("metadata", "labels"), ("metadata", "annotations"))
 
 
-def _is_told_elsewhere(path: FieldPath, value: Any) -> bool:
-    """Parameters that are no mapping have a rule of their own; a quantity and the value of a label may be null."""
+def _is_reported_elsewhere(path: FieldPath, value: Any) -> bool:
+    """Whether another rule reports it (parameters), or a null is allowed (quantities, values of labels)."""
     return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] in _MAY_BE_NULL)
 
 
@@ -200,7 +200,7 @@ _PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
 
 
 def right_place(subject: Subject, path: FieldPath) -> str | None:
-    """What to do with an unknown field; None where nobody knows what was meant.
+    """What to do with an unknown field; None if the intention is unclear.
 
     The fields of an exact request, which v1 and v1beta1 have in different places, are not told here.
     """

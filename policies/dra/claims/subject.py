@@ -1,4 +1,4 @@
-"""What is under review: a claim, a template, a DeviceClass or a ComputeDomain, read in any version of its API."""
+"""The object under review: a claim, template, DeviceClass or ComputeDomain of any version."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class SelectorText:
 class Subject:
     """An object under review, with the facts to judge it by.
 
-    Only what has the right shape is found here: a list where a mapping belongs is told by the rule on shapes, and passed
-    over by all others.
+    Parts of the wrong type are skipped; the rule on shapes reports them.
     """
 
     object: Object

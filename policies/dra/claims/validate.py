@@ -52,5 +52,5 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if subject is not None:
         subject.facts.effort.reserve([selector.text for selector in subject.selectors])
         yield from CLAIMS.run(subject)
-        if (cut := selectors.uncompared(subject)) is not None:
+        if (cut := selectors.comparison_notice(subject)) is not None:
             yield cut

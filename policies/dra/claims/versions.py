@@ -33,7 +33,7 @@ _REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
     source="k8s.io/api/resource, the lifecycle of its types; the CRD of dra-driver-nvidia-gpu",
 )
 def served_version(subject: Subject) -> Iterator[Problem]:
-    """Dynamic resource allocation changed its API with every release until Kubernetes 1.34, and guides of all ages are around.
+    """Until Kubernetes 1.34 dynamic resource allocation changed its API with every release.
 
     The API server knows v1 since 1.34. The beta versions are served only where the administrator has turned them on,
     and leave with 1.38 and 1.39; what is asked of a version that is not served ends in "no matches for kind".
@@ -105,9 +105,9 @@ _DISTINCT = _Field(
     "pkg/features/kube_features.go",
 )
 def dropped_fields(subject: Subject) -> Iterator[Problem]:
-    """What a feature gate stands for that is off, the API server drops when a claim is created, and says nothing.
+    """The API server silently drops the fields of a feature gate that is off when a claim is created.
 
-    The claim that is stored asks for something else than what was written. Feature gates can be turned on, and what is
+    The stored claim differs from what was written. Feature gates can be turned on, and what is
     on by default is all that the version of the cluster tells.
     """
     running = subject.facts.view.server_version()
@@ -115,14 +115,14 @@ def dropped_fields(subject: Subject) -> Iterator[Problem]:
     if running is UNKNOWN or subject.served or subject.old is not None:
         return
     release = ".".join(map(str, running))
-    for path, known in _gated(subject):
+    for path, known in _gated_fields(subject):
         if subject.facts.offers(known.gate) is False:
             since = ".".join(map(str, ON_SINCE[known.gate]))
             text = f"is dropped by Kubernetes {release} unless the feature gate {known.gate} is on: {known.consequence}"
             yield problem(path, text, f"{known.remedy}, turn the gate on, or upgrade the cluster to {since}")
 
 
-def _gated(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
+def _gated_fields(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
     """The fields that are written and depend on a gate."""
     for request in subject.requests:
         if request.is_prioritized:

@@ -125,7 +125,7 @@ def _chosen(
 ) -> Sequence[DeviceGroup]:
     if size_of(texts) > MOST_TEXT:
         return groups
-    compiled = [effort.compiled(text) for text in texts]
+    compiled = [effort.compile(text) for text in texts]
     selectors = [selector for selector in compiled if not isinstance(selector, CelCompileError)]
     choice = chosen(known, groups, selectors, effort)
     return choice.matched if choice.complete else groups

@@ -98,7 +98,7 @@ class _Interpreter:
         return None
 
     def evaluation(self, node: Expression, scope: Scope) -> Evaluation:
-        """How to evaluate what has parts; asks for the values of these by yielding them."""
+        """The evaluation of an expression with parts; it yields each part to get its value."""
         match node:
             case Select():
                 return self._select(node, scope)
@@ -118,7 +118,7 @@ class _Interpreter:
     def _select(self, node: Select, scope: Scope) -> Evaluation:
         operand = yield node.operand, scope
         key = constant(node.field)
-        return self._tested(operand, key) if node.test_only else self._read(operand, key, node.offset)
+        return self._presence_test(operand, key) if node.test_only else self._read(operand, key, node.offset)
 
     def _call(self, node: Call, scope: Scope) -> Evaluation:
         name = function_name(node, self._calls.get(node))
@@ -135,10 +135,10 @@ class _Interpreter:
         values = []
         for argument in arguments:
             values.append((yield argument, scope))  # noqa: PERF401 - a comprehension cannot yield
-        return self._called(name, values, node.offset)
+        return self._call_result(name, values, node.offset)
 
     def _logic(self, arguments: tuple[Expression, ...], scope: Scope, *, decider: bool) -> Evaluation:
-        """`&&` and `||`; the operand that decides is false or true, and what is decided is not evaluated further."""
+        """`&&` and `||`; if the first operand decides the result, the second is not evaluated."""
         left = yield arguments[0], scope
         if left.error is None and not _can_be(left, not decider):
             return constant(decider)
@@ -152,7 +152,7 @@ class _Interpreter:
         decided = _can_be(left, decider) or _can_be(right, decider)
         undecided = _can_be(left, goes_on) and _can_be(right, goes_on)
         true, false = (decided, undecided) if decider else (undecided, decided)
-        return truth(true=true, false=false).failing(fails)
+        return truth(true=true, false=false).with_error(fails)
 
     def _choice(self, arguments: tuple[Expression, ...], scope: Scope) -> Evaluation:
         condition = yield arguments[0], scope
@@ -161,23 +161,23 @@ class _Interpreter:
             if taken:
                 value = yield branch, scope
                 chosen = value if chosen is None else join(chosen, value)
-        return condition if chosen is None else chosen.failing(condition.error)
+        return condition if chosen is None else chosen.with_error(condition.error)
 
     def _otherwise(self, arguments: tuple[Expression, ...], scope: Scope, *, unwraps: bool) -> Evaluation:
-        """`optional.or(optional)` and `optional.orValue(value)`; the second is evaluated if the first has no value."""
+        """`optional.or(optional)` and `optional.orValue(value)`; an empty first operand evaluates the second."""
         first = yield arguments[0], scope
         content = first._replace(presence=Presence.PLAIN) if unwraps else first
         if first.presence is Presence.PRESENT or first.only_fails:
             return content
         second = yield arguments[1], scope
-        return second.failing(first.error) if first.presence is Presence.ABSENT else join(content, second)
+        return second.with_error(first.error) if first.presence is Presence.ABSENT else join(content, second)
 
-    def _called(self, name: str, values: list[Value], offset: int) -> Value:
+    def _call_result(self, name: str, values: list[Value], offset: int) -> Value:
         """Any other function: fails where an argument does."""
         failing = next((value for value in values if value.only_fails), None)
         if failing is not None:
             return failing
-        return self._result(name, values, offset).failing(*(value.error for value in values))
+        return self._result(name, values, offset).with_error(*(value.error for value in values))
 
     def _result(self, name: str, values: list[Value], offset: int) -> Value:
         match name, values:
@@ -186,7 +186,7 @@ class _Interpreter:
             case (("_==_" | "_!=_"), [left, right]):
                 return self._equality(left, right, negated=name == "_!=_")
             case "@in", [key, container]:
-                return self._tested(container, key)
+                return self._presence_test(container, key)
             case "_[_]", [operand, key]:
                 return self._read(operand, key, offset)
             case (("_?._" | "_[?_]"), [operand, key]):
@@ -213,25 +213,25 @@ class _Interpreter:
             return constant((one == other) is not negated)
         return ANYTHING
 
-    def _tested(self, operand: Value, key: Value) -> Value:
+    def _presence_test(self, operand: Value, key: Value) -> Value:
         """`has(operand.key)` and `key in operand`."""
         if operand.only_fails:
             return operand
         absent = operand.presence is Presence.ABSENT or self._lacks(operand, key) is True
-        return truth(true=not absent, false=True).failing(operand.error, key.error)
+        return truth(true=not absent, false=True).with_error(operand.error, key.error)
 
     def _read(self, operand: Value, key: Value, offset: int, *, optional: bool = False) -> Value:
         """`operand.key`, `operand[key]`, and with a `?` before the key; in an optional each read is one."""
         if operand.only_fails:
             return operand
         lacks = self._lacks(operand, key)
-        found = self._found(operand, key).failing(operand.error, key.error)
+        found = self._found(operand, key).with_error(operand.error, key.error)
         if optional or operand.presence is not Presence.PLAIN:
             absent = lacks is True or operand.presence is Presence.ABSENT
             return found._replace(presence=Presence.ABSENT if absent else Presence.EITHER)
         if lacks is True:
             return _failure(offset if found.error is None else found.error)
-        return found if lacks is False else found.failing(offset)
+        return found if lacks is False else found.with_error(offset)
 
     def _lacks(self, operand: Value, key: Value) -> bool | None:
         """Whether what is missing is what would be read; None for perhaps."""
@@ -261,7 +261,7 @@ class _Interpreter:
         values = []
         for part in parts:
             values.append((yield part, scope))  # noqa: PERF401 - a comprehension cannot yield
-        return self._called("", values, 0)
+        return self._call_result("", values, 0)
 
     def _comprehension(self, node: Comprehension, scope: Scope) -> Evaluation:
         initial = yield node.initial, scope
@@ -271,16 +271,16 @@ class _Interpreter:
         over = yield node.range, scope
         if over.only_fails:
             return over
-        folded = initial if isinstance(node.initial, Literal) else MAPS.failing(initial.error)
+        folded = initial if isinstance(node.initial, Literal) else MAPS.with_error(initial.error)
         folded = folded._replace(can_be_true=True, can_be_false=True, constant=Unset.UNSET)
         inner = {**scope, **_variables(node, over), node.accumulator: folded}
         step = yield node.step, inner
-        result = yield node.result, {**inner, node.accumulator: folded.failing(step.error)}
-        return result.failing(over.error)
+        result = yield node.result, {**inner, node.accumulator: folded.with_error(step.error)}
+        return result.with_error(over.error)
 
 
 def _variables(node: Comprehension, over: Value) -> dict[str, Value]:
-    """What a loop's variables can be: elements or keys; with two variables indices or keys, and what is there."""
+    """The values of a loop's variables: elements or keys; with two variables, keys or indices and values."""
     is_map = over.place is not None and over.presence is Presence.PLAIN
     element = MAPS if over.holds_maps else ANYTHING
     key = Value(key_of=over.place) if is_map else ANYTHING if node.second_variable else element

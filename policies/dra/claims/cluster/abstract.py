@@ -33,7 +33,7 @@ class Unset(Enum):
 
 
 class Value(NamedTuple):
-    """What a part of a selector can be. Of an optional, all but `presence` and `error` tell of what is in it."""
+    """What a part of a selector can be. For an optional, most fields describe its content."""
 
     can_be_true: bool = True
     can_be_false: bool = True
@@ -54,7 +54,7 @@ class Value(NamedTuple):
         """Whether it is nothing but an error."""
         return not self.can_be_true and not self.can_be_false
 
-    def failing(self, *errors: int | None) -> Value:
+    def with_error(self, *errors: int | None) -> Value:
         """The same, which can fail, too, where any of these does."""
         first = next((error for error in (self.error, *errors) if error is not None), None)
         return self if first == self.error else self._replace(error=first)
@@ -81,9 +81,9 @@ def truth(*, true: bool, false: bool) -> Value:
 def join(one: Value, other: Value) -> Value:
     """One of the two."""
     if one.only_fails:
-        return other.failing(one.error)
+        return other.with_error(one.error)
     if other.only_fails:
-        return one.failing(other.error)
+        return one.with_error(other.error)
     same = one.place == other.place
     same_constant = type(one.constant) is type(other.constant) and one.constant == other.constant
     return Value(
@@ -93,12 +93,12 @@ def join(one: Value, other: Value) -> Value:
         place=one.place if same else None,
         holds_maps=one.holds_maps or other.holds_maps,
         constant=one.constant if same_constant else Unset.UNSET,
-        presence=_joined(one.presence, other.presence),
+        presence=_common_presence(one.presence, other.presence),
         key_of=one.key_of if one.key_of == other.key_of else None,
     )
 
 
-def _joined(one: Presence, other: Presence) -> Presence:
+def _common_presence(one: Presence, other: Presence) -> Presence:
     if one is other:
         return one
     return Presence.PLAIN if Presence.PLAIN in (one, other) else Presence.EITHER

@@ -67,7 +67,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
         domain, _, name = attribute.partition("/")
         place: Place = ("attributes", domain, name)
         needs = []
-        for request, covered in _covered(subject, constraint):
+        for request, covered in _covered_requests(subject, constraint):
             lacking = [subrequest for subrequest in covered if _lacks(subject, subrequest, place)]
             if covered and len(lacking) == len(covered):
                 text = f'is on {attribute}, which no device has that request "{request.name}" can get'
@@ -76,10 +76,10 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
             needs.append([_need(subject, subrequest) for subrequest in covered])
         else:
             if subject.facts.effort.compare(_devices(needs)):
-                yield from _compared(constraint, field, place, needs)
+                yield from _value_problems(constraint, field, place, needs)
 
 
-def _covered(subject: Subject, constraint: Constraint) -> Iterator[tuple[DeviceRequest, list[Subrequest]]]:
+def _covered_requests(subject: Subject, constraint: Constraint) -> Iterator[tuple[DeviceRequest, list[Subrequest]]]:
     """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
     within = {subrequest.path for subrequest in asked_for(subject)}
     for request in subject.requests:
@@ -107,7 +107,7 @@ def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
 
 
 def _lacks(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
-    """Whether certainly no device that can be had has the attribute: by the slices, else by what NVIDIA publishes."""
+    """Whether no device for a request has the attribute, by the slices or by what NVIDIA publishes."""
     need = _need(subject, subrequest)
     if need is not None:
         return not any(group.has(*place) for group in need.groups)
@@ -133,7 +133,7 @@ def _instead(subject: Subject, covered: Sequence[Subrequest], place: Place) -> s
 
 
 def _attributes(subject: Subject, subrequest: Subrequest) -> Iterator[tuple[str, str]]:
-    """Domain and name of what devices have that a request can get: by the slices, else by what NVIDIA publishes."""
+    """Domain and name of the attributes of devices for a request, by the slices or by what NVIDIA publishes."""
     need = _need(subject, subrequest)
     if need is not None:
         for group in need.groups:
@@ -148,10 +148,10 @@ def _devices(needs: Sequence[Sequence[_Need | None]]) -> int:
     return sum(len(group.devices) for each in needs for need in each if need is not None for group in need.groups)
 
 
-def _compared(
+def _value_problems(
     constraint: Constraint, field: str, place: Place, needs: Sequence[Sequence[_Need | None]]
 ) -> Iterator[Problem]:
-    """Whether some node has devices whose values agree, or differ, in the numbers that are asked for."""
+    """A problem if no node has enough devices whose values agree, or differ."""
     known = [[need for need in alternatives if need is not None] for alternatives in needs]
     if not known or any(len(have) < len(all_of) for have, all_of in zip(known, needs, strict=True)):
         return
@@ -166,7 +166,7 @@ def _compared(
     best = 0
     for node in _nodes(known):
         here = [[_values(need, node, place) for need in alternatives] for alternatives in known]
-        reached = _agreeing(known, here) if agrees else _differing(known, here)
+        reached = _most_agreeing(known, here) if agrees else _most_differing(known, here)
         best = max(best, min(reached, total))
         if reached >= total:
             return
@@ -205,8 +205,8 @@ def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Device]]:
     return [(next(iter(item.items())), member) for item, member in items if isinstance(item, dict) and len(item) == 1]
 
 
-def _agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
-    """The most devices that agree in one value while every request has as many as it asks for, or the most at all."""
+def _most_agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
+    """The most devices with one value that meet every request; of a single request, the most at all."""
     best = 0
     values = {value for alternatives in here for listed in alternatives for value, _ in listed}
     for value in values:
@@ -223,7 +223,7 @@ def _agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tup
     return best
 
 
-def _differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
+def _most_differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
     """How many different values there are, as far as every request can have its own."""
     for alternatives, lists in zip(known, here, strict=True):
         if not any(

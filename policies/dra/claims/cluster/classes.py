@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import CelCompileError
 from policies.dra.claims.cluster.matching import class_selectors, is_new, of_class
-from policies.dra.claims.cluster.wording import cut, named
+from policies.dra.claims.cluster.wording import cut, format_devices
 from policies.dra.claims.field_errors import subdomain_error
 from policies.dra.claims.subject import CLAIMS
 from policies.dra.deviceclasses import class_meant, other_classes
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
 )
 def existing_classes(subject: Subject) -> Iterator[Problem]:
-    """The API server stores a claim for any class; the scheduler leaves the pod Pending until the class exists.
+    """The API server accepts any class; the scheduler leaves the pod Pending until the class exists.
 
-    A class whose selector does not compile fails every pod that asks for it; that happens to a class that was stored by
+    A class whose selector does not compile fails every pod that requests it; that happens to a class that was stored by
     another version of Kubernetes. So does a class whose selector fails on a device, by reading what the device lacks.
     """
     if not is_new(subject):
@@ -54,16 +54,16 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
                 yield problem(path, f"{text}: {why}; no pod can get its devices", f'correct DeviceClass "{name}"')
                 break
         else:
-            yield from _failing(subject.facts, name, path)
+            yield from _failure_problems(subject.facts, name, path)
 
 
-def _failing(facts: Facts, name: str, path: FieldPath) -> Iterator[Problem]:
+def _failure_problems(facts: Facts, name: str, path: FieldPath) -> Iterator[Problem]:
     """A class whose selectors fail on a device; its claims stop their pods on every node."""
     seen = of_class(facts, name)
     if seen is None or not seen[1].failed:
         return
     groups = [group for group, _ in seen[1].failed]
-    text = f'DeviceClass "{name}" has a selector that fails on {named(groups)}: {cut(seen[1].failed[0][1])}'
+    text = f'DeviceClass "{name}" has a selector that fails on {format_devices(groups)}: {cut(seen[1].failed[0][1])}'
     yield problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
 
 

@@ -1,4 +1,4 @@
-"""Capacity that a request asks for: which devices have it, and enough of it."""
+"""The capacity that a request requires: which devices have it, and enough of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Shortage(NamedTuple):
 
 
 def capacity_asked(subrequest: Subrequest) -> Mapping[str, Any]:
-    """The amounts that a request asks for, by name, as they are written; nothing of what other rules tell."""
+    """The requested amounts by name, as they are written; empty if other rules report them."""
     found = subrequest.capacity or {}
     if len(found) > _MOST:
         return {}
@@ -65,30 +65,30 @@ def with_capacity(
 
 
 def shortage(known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]) -> Shortage | None:
-    """The first capacity that none of the devices has enough of; None where each is there, but not all together."""
+    """The first capacity that no device has enough of; None if only their combination is missing."""
     whose = (
         "the only device that matches" if _count(groups) == 1 else f"none of the {devices(_count(groups))} that match"
     )
     for name, value in wanted.items():
-        having = [group for group in groups if _written(group, name) is not None]
+        having = [group for group in groups if _published_capacity(group, name) is not None]
         if not having:
             lacks = "does not have it" if _count(groups) == 1 else "has it"
             return Shortage(name, f"is no capacity that devices have: {whose} {lacks}", _other(groups, name))
         if with_capacity(known, having, {name: value}) == []:
             apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
-            most = shown_value(_written(max(apart, key=lambda group: _has(group, name)), name))
+            most = shown_value(_published_capacity(max(apart, key=lambda group: _has(group, name)), name))
             text = f"asks for {printable(str(value))}, and the largest of the devices that match has {printable(most)}"
             return Shortage(name, text, f"ask for {printable(most)} at most, or wait for a node with more")
     return None
 
 
 def _suffices(group: DeviceGroup, name: str, value: Any) -> bool:
-    item = _written(group, name)
+    item = _published_capacity(group, name)
     amount = _amount(value)
     return item is not None and amount is not None and _has(group, name) >= amount
 
 
-def _written(group: DeviceGroup, name: str) -> Any:
+def _published_capacity(group: DeviceGroup, name: str) -> Any:
     """A capacity as the slice has it; names count as they are written, with or without their domain."""
     items = group.first.body.get("capacity")
     return items.get(name) if isinstance(items, dict) else None
@@ -96,7 +96,7 @@ def _written(group: DeviceGroup, name: str) -> Any:
 
 def _has(group: DeviceGroup, name: str) -> Fraction | float:
     """How much there is; any amount where that cannot be read, so that nothing is said."""
-    amount = _amount(lookup(_written(group, name), ("value",)))
+    amount = _amount(lookup(_published_capacity(group, name), ("value",)))
     return float("inf") if amount is None else amount
 
 
@@ -108,7 +108,7 @@ def _amount(value: Any) -> Fraction | None:
 
 
 def _other(groups: Sequence[DeviceGroup], name: str) -> str:
-    """What to ask for instead of a capacity that no device has."""
+    """The capacity to request instead of one that no device has."""
     found = {str(known) for group in groups for known in _names(group)}
     identifiers = {known.rpartition("/")[2]: known for known in sorted(found)}
     guess = closest(name.rpartition("/")[2], identifiers)

@@ -1,4 +1,4 @@
-"""The devices that a request can have: whether any match, enough of them, and no more than a claim can hold."""
+"""Whether devices match a request, enough of them, and no more than a claim can hold."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _too_few(subrequest: Subrequest, matched: Sequence[DeviceGroup]) -> Iterator
 
 
 def _too_few_together(subject: Subject) -> Iterator[Problem]:
-    """Classes of which all requests together want more devices than any node has, though none of them does alone.
+    """Problems for classes of which all requests together need more devices than any node has.
 
     Whichever devices a request selects, they are of its class. Those that admin access sees may be in use, and those
     that several can hold count once for all.
@@ -158,7 +158,7 @@ def _largest(matched: Sequence[DeviceGroup]) -> tuple[str, int]:
     source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",
 )
 def results(subject: Subject) -> Iterator[Problem]:
-    """An allocation lists 32 devices at most, over all requests of a claim, and the API server does not count them.
+    """An allocation has at most 32 devices over all requests of a claim; the API server does not count them.
 
     The scheduler does, and fails the pod on every node. Of a prioritized list the smallest alternative counts. How many
     devices `All` is depends on the node: 8 GPUs cut into 7 slices each are 56.

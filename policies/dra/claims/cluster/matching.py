@@ -1,4 +1,4 @@
-"""Which devices of the cluster the selectors of a class and of a request choose, and on which they fail."""
+"""The devices of the cluster that selectors of a class and of a request match, or fail on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 
 def is_new(subject: Subject) -> bool:
-    """Whether what is asked is asked now: a claim that exists cannot change, and a class as it was says nothing new."""
+    """Whether the selectors are new: a claim that exists cannot change, and a class may not have changed them."""
     if subject.old is None:
         return True
     path = subject.devices_path / "selectors"
@@ -54,7 +54,7 @@ def is_new(subject: Subject) -> bool:
 
 
 def asked_for(subject: Subject) -> Iterator[Subrequest]:
-    """The requests and alternatives that are within the limits of lists; what is beyond is told elsewhere."""
+    """The subrequests within the limits of lists; another rule reports the others."""
     for subrequest in subject.subrequests:
         if all(step < MOST for step in subrequest.path if isinstance(step, int)):
             yield subrequest
@@ -70,10 +70,10 @@ def texts_of(subject: Subject, subrequest: Subrequest | None) -> list[SelectorTe
 def wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
     """The selectors of a request, or of the class under review, compiled.
 
-    None if one of them does not compile, which is told elsewhere, or if the object has more than is looked at.
+    None if one of them does not compile, which another rule reports, or if the object has too many.
     """
     path = subject.devices_path if subrequest is None else subrequest.path
-    return subject.facts.effort.once((wanted_by, path), lambda: _wanted_by(subject, subrequest))
+    return subject.facts.effort.cache((wanted_by, path), lambda: _wanted_by(subject, subrequest))
 
 
 def _wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
@@ -82,14 +82,14 @@ def _wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[Se
     path = subject.devices_path if subrequest is None else subrequest.path
     if not effort.admit_own(path, [each.text for each in texts]):
         return None
-    outcomes = [(each, effort.compiled(each.text)) for each in texts]
+    outcomes = [(each, effort.compile(each.text)) for each in texts]
     found = [(each, selector) for each, selector in outcomes if not isinstance(selector, CelCompileError)]
     return found if len(found) == len(texts) else None
 
 
 def class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
-    """The selectors of a class; unknown where the class cannot be seen, does not exist, or has too many of them."""
-    return facts.effort.once((class_selectors, name), lambda: _class_selectors(facts, name))
+    """The selectors of a class; unknown if the class is unknown, does not exist or has too many of them."""
+    return facts.effort.cache((class_selectors, name), lambda: _class_selectors(facts, name))
 
 
 def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
@@ -101,12 +101,12 @@ def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError
     texts = [text for item in items if isinstance(text := lookup(item, ("cel", "expression")), str)]
     if not facts.effort.admit_class(name, texts):
         return UNKNOWN
-    return [facts.effort.compiled(text) for text in texts]
+    return [facts.effort.compile(text) for text in texts]
 
 
 def of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
-    """The devices of a class; None where slices or the class are not known, or it has a selector that is none."""
-    return facts.effort.once((of_class, name), lambda: _of_class(facts, name))
+    """The devices of a class; None if slices or the class are unknown, or a selector does not compile."""
+    return facts.effort.cache((of_class, name), lambda: _of_class(facts, name))
 
 
 def _of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
@@ -119,8 +119,8 @@ def _of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None
 
 
 def for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
-    """The devices of its class that a request selects; None where class, slices or its selectors are not known."""
-    return subject.facts.effort.once((for_request, subrequest.path), lambda: _for_request(subject, subrequest))
+    """The devices of its class that a request selects; None if class, slices or selectors are unknown."""
+    return subject.facts.effort.cache((for_request, subrequest.path), lambda: _for_request(subject, subrequest))
 
 
 def _for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
@@ -134,7 +134,7 @@ def _for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
 def chosen(
     known: PublishedDevices, groups: Iterable[DeviceGroup], selectors: Iterable[Selector], effort: Effort
 ) -> Choice:
-    """Some groups, asked all selectors in their order; what one does not choose, the next is not asked about."""
+    """The groups that all selectors match; each selector is evaluated on the matches of the one before."""
     matched, failed = list(groups), list[tuple["DeviceGroup", str]]()
     for selector in selectors:
         apart = known.divide(matched, selector.reads)

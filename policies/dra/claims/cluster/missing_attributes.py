@@ -1,4 +1,4 @@
-"""Rules for selectors that read what devices lack: attributes, domains, and what a release of the driver dropped."""
+"""Rules for selectors that read attributes, capacity or domains that devices lack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.decision import Severity
 from policies.dra.claims.cluster.missing_reads import failures, missing_reads
 from policies.dra.claims.cluster.nvidia_devices import DRIVERS, REMOVED, SINCE, STANDARD, class_with, is_published
 from policies.dra.claims.cluster.typed_values import mistakes
-from policies.dra.claims.cluster.wording import cut, devices, lack, named, path_of, text_place, what
+from policies.dra.claims.cluster.wording import cut, devices, format_devices, lack, path_of, text_place, what
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
@@ -35,7 +35,7 @@ _SHORT = 100
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
 )
 def unguarded_reads(subject: Subject) -> Iterator[Problem]:
-    """Reading an attribute that a device lacks is an error, and one such device stops the pod on every node.
+    """Reading an attribute that a device lacks is an error; one such device stops the pod on every node.
 
     The scheduler gives up on the pod, even where other nodes have devices that match. Which devices there are is looked
     up in the ResourceSlices, and they are asked; where these are not known, or no device of the class is there yet, it
@@ -50,12 +50,12 @@ def unguarded_reads(subject: Subject) -> Iterator[Problem]:
     for failure in failures(subject):
         if any(mistakes(failure.compiled)):
             continue  # another rule knows better what is wrong
-        text = f"fails on {named(failure.devices)}: {cut(failure.message)}; that stops the pod on every node"
+        text = f"fails on {format_devices(failure.devices)}: {cut(failure.message)}; that stops the pod on every node"
         yield problem(failure.selector.path, text, "write an expression that is true or false for each of them")
 
 
 def guarded_read(found: Missing) -> str:
-    """The expression with the test before it; the test alone where that is long, or would say something else."""
+    """The expression with the test before it; the test alone if the expression is long or has alternatives."""
     part, domain, name = found.place
     test = f'"{name}" in {path_of(part, domain)}'
     if found.lacking and domain in DRIVERS and all(group.first.driver != domain for group in found.lacking):
@@ -73,10 +73,14 @@ def _message_and_remedy(found: Missing) -> tuple[str, str]:
     if found.lacking:
         if found.reason == "unknown":
             total = sum(len(group.devices) for group in found.candidates)
-            whose = f"none of the {devices(total)}{of_class} has" if total > 1 else f"{named(found.candidates)} lacks"
+            whose = (
+                f"none of the {devices(total)}{of_class} has"
+                if total > 1
+                else f"{format_devices(found.candidates)} lacks"
+            )
             return f"reads {what(found.place)}, which {whose}; {stops}", remedy
         return (
-            f"reads {what(found.place)}, which {named(found.lacking)}{of_class} {lack(found.lacking)}; {stops}",
+            f"reads {what(found.place)}, which {format_devices(found.lacking)}{of_class} {lack(found.lacking)}; {stops}",
             remedy,
         )
     types = " and ".join(kind.type for kind in found.kinds)
@@ -135,7 +139,7 @@ def _other_part(found: Missing) -> str | None:
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go from v25.3.0 to main",
 )
 def removed_attributes(subject: Subject) -> Iterator[Problem]:
-    """The driver dropped index, minor, parentIndex, pcieBusID and numa from one release to the next, and added others.
+    """The driver dropped index, minor, parentIndex, pcieBusID and numa in some releases, and added others.
 
     Examples that read them are still about, the driver's own among them; reading what is not there stops the pod on
     every node. Where the settings name the release (spec.draDriver.version) it is certain, and the claim is refused.
@@ -148,7 +152,7 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
         told = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
         text = f"reads {what(found.place)}, which NVIDIA's driver {told}"
         if found.lacking:
-            text += f"; {named(found.lacking)} {lack(found.lacking)} it"
+            text += f"; {format_devices(found.lacking)} {lack(found.lacking)} it"
         elif release is not UNKNOWN:
             text += f", and the settings say that {release} runs here"
         remedy = removal.remedy if removal else guarded_read(found)

@@ -1,4 +1,4 @@
-"""What selectors read though devices may lack it, which stops a pod on every node: found once, told by several rules."""
+"""Reads of selectors that devices may lack, found once for several rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Failure", "Missing", "Reason", "failures", "missing_reads"]
 
 Reason = Literal["domain", "release", "optional", "unknown"]
-"""Why it is missing: nobody publishes the domain, the release of the driver does not publish it, only some devices have
+"""Why it is missing: no driver publishes the domain, the release of the driver does not publish it, only some devices have
 it, or the driver never heard of it."""
 
 
@@ -66,12 +66,12 @@ class Failure:
 
 def missing_reads(subject: Subject) -> tuple[Missing, ...]:
     """All reads of selectors that are not guarded against what devices lack."""
-    return subject.facts.effort.once(missing_reads, lambda: tuple(_missing_reads(subject)))
+    return subject.facts.effort.cache(missing_reads, lambda: tuple(_missing_reads(subject)))
 
 
 def _missing_reads(subject: Subject) -> Iterator[Missing]:
-    for subrequest, wanted in _asked(subject):
-        seen = _seen(subject.facts, subrequest)
+    for subrequest, wanted in _new_selectors(subject):
+        seen = _known_devices(subject.facts, subrequest)
         if seen is not None:
             name = subrequest.device_class if subrequest else ""
             yield from _on_devices(wanted, *seen, device_class=name, effort=subject.facts.effort)
@@ -81,9 +81,11 @@ def _missing_reads(subject: Subject) -> Iterator[Missing]:
 
 def failures(subject: Subject) -> Iterator[Failure]:
     """All selectors that fail on devices of the cluster though these have what is read."""
-    for subrequest, wanted in _asked(subject):
-        seen = _seen(subject.facts, subrequest)
-        for text, selector, failed in _failing(wanted, *seen, subject.facts.effort) if seen is not None else ():
+    for subrequest, wanted in _new_selectors(subject):
+        seen = _known_devices(subject.facts, subrequest)
+        for text, selector, failed in (
+            _failed_selectors(wanted, *seen, subject.facts.effort) if seen is not None else ()
+        ):
             told: dict[str, list[DeviceGroup]] = {}
             for group, message in failed:
                 if not message.startswith("no such key: "):
@@ -91,7 +93,7 @@ def failures(subject: Subject) -> Iterator[Failure]:
             yield from (Failure(text, selector, message, tuple(groups)) for message, groups in told.items())
 
 
-def _asked(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
+def _new_selectors(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
     if not is_new(subject):
         return
     for subrequest in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
@@ -100,8 +102,10 @@ def _asked(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
             yield subrequest, wanted
 
 
-def _seen(facts: Facts, subrequest: Subrequest | None) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
-    """The devices that the selectors are asked about; None where slices or the class are unknown, or there are none."""
+def _known_devices(
+    facts: Facts, subrequest: Subrequest | None
+) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
+    """The devices that the selectors are evaluated on; None if slices or the class are unknown, or none exist."""
     if subrequest is None:
         known = facts.view.derive(published_devices)
         return None if known is UNKNOWN or not known.groups else (known, known.groups)
@@ -112,7 +116,7 @@ def _seen(facts: Facts, subrequest: Subrequest | None) -> tuple[PublishedDevices
     return (known, choice.matched) if choice.matched else None
 
 
-def _failing(
+def _failed_selectors(
     wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], effort: Effort
 ) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[DeviceGroup, str]]]]:
     for text, selector in wanted:
@@ -125,7 +129,7 @@ def _failing(
 def _on_devices(
     wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], *, device_class: str, effort: Effort
 ) -> Iterator[Missing]:
-    for text, selector, failed in _failing(wanted, known, groups, effort):
+    for text, selector, failed in _failed_selectors(wanted, known, groups, effort):
         for place in _places(selector):
             lacking = tuple(group for group, _ in failed if not group.has(*place))
             if not lacking or not effort.admit_reading(len(text.text)):
@@ -162,7 +166,7 @@ def _on_kinds(facts: Facts, wanted: Wanted, subrequest: Subrequest | None) -> It
                     continue
                 if not effort.admit_reading(size):
                     return
-                error = _reached(wanted, text, Assumption(place, kind.known))
+                error = _failure_offset(wanted, text, Assumption(place, kind.known))
                 if error is not None:
                     found.setdefault(reason, []).append((kind, error))
             for reason, told in found.items():
@@ -171,7 +175,7 @@ def _on_kinds(facts: Facts, wanted: Wanted, subrequest: Subrequest | None) -> It
 
 def kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
     """The kinds of NVIDIA's devices that a class may select; none where that is not known."""
-    return facts.effort.once((kinds_of, name), lambda: _kinds_of(facts, name))
+    return facts.effort.cache((kinds_of, name), lambda: _kinds_of(facts, name))
 
 
 def _kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
@@ -214,7 +218,7 @@ def _reason_of_kind(place: Place, kind: DeviceSchema, release: str | None) -> Re
     return "optional" if place in kind.sometimes else "unknown"
 
 
-def _reached(wanted: Wanted, text: SelectorText, assumption: Assumption) -> int | None:
+def _failure_offset(wanted: Wanted, text: SelectorText, assumption: Assumption) -> int | None:
     """Where a selector can fail, if those before it can be true; None if it cannot."""
     for earlier, selector in wanted:
         value = outcome(selector, assumption)

@@ -1,4 +1,4 @@
-"""Near misses: devices that fail only one of the conditions that a request asks for, and what they have instead."""
+"""Near misses: devices that fail only one condition of a request, and what they have instead."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _VALUES = 3
 
 
 def near_misses(known: PublishedDevices, groups: Sequence[DeviceGroup], texts: Iterable[str], effort: Effort) -> str:
-    """What devices that almost match fail, for people; empty where none comes near, or asking is too much work."""
+    """Describe what devices that almost match fail; empty if none comes near, or it is too much work."""
     conditions = [conjunct.text for text in texts for conjunct in split_conjuncts(text)]
     if len(conditions) > _MOST_CONDITIONS:
         return ""
     if not effort.admit_hints(conditions):
         return ""
-    selectors = [each for text in conditions if not isinstance(each := effort.compiled(text), CelCompileError)]
+    selectors = [each for text in conditions if not isinstance(each := effort.compile(text), CelCompileError)]
     apart: list[DeviceGroup] | None = list(groups)
     for selector in selectors:
         apart = None if apart is None else known.divide(apart, selector.reads)
@@ -43,14 +43,14 @@ def near_misses(known: PublishedDevices, groups: Sequence[DeviceGroup], texts: I
     verdicts = [row for row in rows if row is not None]
     if len(verdicts) < len(rows):
         return ""
-    failing = _failing(selectors, apart, verdicts)
+    failing = _groups_by_failed_term(selectors, apart, verdicts)
     return "".join(
-        f"; {_told(selector, missing)}"
+        f"; {_phrase(selector, missing)}"
         for selector, missing in sorted(failing.items(), key=lambda item: -_count(item[1]))[:_TOLD]
     )
 
 
-def _failing(
+def _groups_by_failed_term(
     selectors: Sequence[Selector], groups: Sequence[DeviceGroup], verdicts: Sequence[Sequence[bool | CelRuntimeError]]
 ) -> dict[Selector, list[DeviceGroup]]:
     """Groups by the one term that they fail."""
@@ -62,7 +62,7 @@ def _failing(
     return found
 
 
-def _told(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
+def _phrase(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
     count = _count(groups)
     has = describe_failure(selector.text, lambda read: _values(read, groups)).text
     subject, verb = ("it", "fails") if count == 1 else ("they", "fail")

@@ -161,7 +161,7 @@ SINCE: Mapping[Place, str] = {
 
 
 def of_class(name: str) -> tuple[DeviceSchema, ...]:
-    """The kind of device that one of NVIDIA's own classes selects, going by its name; nothing for other classes."""
+    """The kind of device that one of NVIDIA's own classes selects, by its name; empty for other classes."""
     return tuple(kind for kind in KINDS if kind.type == SHIPPED_TYPES.get(name))
 
 

@@ -1,4 +1,4 @@
-"""Texts that no device has: labels and resource names in place of attributes, and texts similar to one that is there."""
+"""Texts that no device has: labels in place of attributes, and texts similar to a published one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Misspelling(NamedTuple):
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
 )
 def spelling(subject: Subject) -> Iterator[Problem]:
-    """A label cannot hold a blank, so the label nvidia.com/gpu.product has dashes where the product's name has blanks.
+    """A label cannot have a blank, so nvidia.com/gpu.product has dashes for the blanks of a product's name.
 
     The attribute has the name as it is. It is alike with the other labels and resources: the family is in lower case,
     the profile of a MIG slice has a dot for the plus sign. Such a selector is stored, and matches no device. Texts that no
@@ -100,7 +100,7 @@ def spelling(subject: Subject) -> Iterator[Problem]:
 
 
 def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
-    """Texts that no device has: those that attributes of NVIDIA's devices never have, and those similar to one that is there."""
+    """Texts that attributes of NVIDIA's devices never have, and texts similar to a published one."""
     told_at = set()
     for node, bound in walk(selector.root):
         if not isinstance(node, Call):
@@ -211,7 +211,7 @@ class SimilarValue(NamedTuple):
 
 
 def similar_values(selector: Selector, facts: Facts) -> Iterator[SimilarValue]:
-    """Texts that attributes are compared with, by `==`, `in` and `startsWith`; nothing while devices are unknown.
+    """Texts in `==`, `in` and `startsWith` that are similar to a published one; none while devices are unknown.
 
     Texts that differ in numbers only, and names of known products, are left out: such a device may come later.
     """

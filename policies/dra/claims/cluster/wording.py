@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.subject import SelectorText
     from policies.dra.device_groups import DeviceGroup
 
-__all__ = ["cut", "devices", "lack", "named", "path_of", "text_place", "what"]
+__all__ = ["cut", "devices", "format_devices", "lack", "path_of", "text_place", "what"]
 
 _LONGEST = 80
 
@@ -24,7 +24,7 @@ def devices(count: int) -> str:
     return "1 device" if count == 1 else f"{count} devices"
 
 
-def named(groups: Sequence[DeviceGroup]) -> str:
+def format_devices(groups: Sequence[DeviceGroup]) -> str:
     """Some devices: the first by name, the others by number."""
     count = sum(len(group.devices) for group in groups)
     first = groups[0].first.label
@@ -32,7 +32,7 @@ def named(groups: Sequence[DeviceGroup]) -> str:
 
 
 def lack(groups: Sequence[DeviceGroup]) -> str:
-    """The verb for what `named` names."""
+    """The verb for what `format_devices` names."""
     return "lacks" if sum(len(group.devices) for group in groups) == 1 else "lack"
 
 

@@ -1,1 +1,1 @@
-"""Rules for what NVIDIA's DRA driver reads: its configs in claims, templates and classes, and ComputeDomains."""
+"""Rules for what NVIDIA's DRA driver reads: configs of claims and classes, and ComputeDomains."""

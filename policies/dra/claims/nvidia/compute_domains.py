@@ -1,4 +1,4 @@
-"""ComputeDomains: nodes whose GPUs share memory, and the configs and templates by which pods get a channel."""
+"""ComputeDomains, nodes whose GPUs share memory, and the configs that give pods a channel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MODES = ("All", "Single")
     "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainNamespace",
 )
 def domain_ids(subject: Subject) -> Iterator[Problem]:
-    """The driver looks for the ComputeDomain by its UID, which it has once it is created, and for channels in the namespace.
+    """The driver finds the ComputeDomain by its UID, and allows channels in its namespace only.
 
     It does not check the mode of allocation: what is not All means Single.
     """
@@ -106,7 +106,7 @@ _MADE_BY_CONTROLLERS = (
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
 )
 def hand_written_configs(subject: Subject) -> Iterator[Problem]:
-    """The id of a ComputeDomain changes whenever it is created anew, so what is written by hand stops working then.
+    """A ComputeDomain that is created again has a new id, so a config written by hand stops working.
 
     The controller keeps the template of a ComputeDomain, and removes it with it.
     """
@@ -125,7 +125,7 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
 )
 def channels_of_domains(subject: Subject) -> Iterator[Problem]:
-    """Without a config the driver takes its default, which has no domain, and refuses that when it prepares the device.
+    """Without a config the driver uses its default, which has no domain, and refuses to prepare the device.
 
     A request for the class of channels is therefore never enough by itself.
     """
@@ -142,7 +142,7 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
 
 
 def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
-    """Whether a config of the claim or of the class is for a request; the name of a list stands for its alternatives."""
+    """Whether a config of the claim or class is for a request; a list's name stands for its alternatives."""
     names = {subrequest.full_name, subrequest.full_name.partition("/")[0]}
     for config in new_configs(subject):
         fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
@@ -167,9 +167,9 @@ _LABEL = ("metadata", "labels", "resource.nvidia.com/computeDomain")
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
 )
 def template_names(subject: Subject) -> Iterator[Problem]:
-    """The controller creates a ResourceClaimTemplate of this name, and tries again for ever where it cannot.
+    """The controller creates a ResourceClaimTemplate of this name, and retries for ever if it cannot.
 
-    The CRD takes any text. Pods that name a template which somebody else wrote get a claim without a channel.
+    The CRD takes any text. Pods that name a template of another author get a claim without a channel.
     """
     if not _is_new(subject):
         return
@@ -209,7 +209,7 @@ def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
 )
 def counted_nodes(subject: Subject) -> Iterator[Problem]:
-    """Pods start as soon as the daemon of their own node is up; numNodes is deprecated and decides only what status says.
+    """Pods start when the daemon of their own node runs; the deprecated numNodes only affects the status.
 
     Only a driver before 25.8, or one whose feature gate IMEXDaemonsWithDNSNames is off, holds pods back until so many
     nodes have joined, and then the number must be right.

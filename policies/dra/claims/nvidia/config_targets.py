@@ -1,4 +1,4 @@
-"""The devices that a config is for: their type, the names of their requests, and configs that hide others."""
+"""The devices that a config is for, and configs that hide others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.nvidia.configs import listed_types, nvidia_configs, reached, types_asked, types_selected
+from policies.dra.claims.nvidia.configs import (
+    listed_types,
+    nvidia_configs,
+    reached_requests,
+    types_asked,
+    types_selected,
+)
 from policies.dra.claims.nvidia.schemas import TYPE_OF, TYPES_OF_DRIVER
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.printable import printable
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
 )
 def named_alternatives(subject: Subject) -> Iterator[Problem]:
-    """Kubernetes lets the name of a prioritized list stand for its alternatives; NVIDIA's driver does not look it up.
+    """In Kubernetes the name of a prioritized list stands for its alternatives; in NVIDIA's driver it does not.
 
     The devices that were allocated are those of `gpu/large`. The driver finds no config of that name and takes its
     default silently, so that a GPU that was to be shared is not.
@@ -46,7 +52,7 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
 
 
 def _missing_names(request: DeviceRequest, found: NvidiaConfig, subject: Subject) -> list[str]:
-    """The alternatives that a config was meant for and does not name: those that can get devices of its type."""
+    """The alternatives that can get devices of the config's type, and that the config does not name."""
     type_ = TYPE_OF.get(found.kind)
     return [
         subrequest.full_name
@@ -67,7 +73,7 @@ _KIND_OF = {type_: kind for kind, type_ in TYPE_OF.items()}
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go validateDeviceConfigType",
 )
 def matching_types(subject: Subject) -> Iterator[Problem]:
-    """A GpuConfig for a request that gets a MIG device makes the driver refuse the device when it prepares it.
+    """If a GpuConfig is for a request that gets a MIG device, the driver refuses to prepare the device.
 
     That goes for a config that names the request, and for one of its class. What a request gets is known by its class
     and by its selectors; nothing is said where they leave it open.
@@ -80,7 +86,8 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
                 yield problem(found.at("kind"), f"{text}, which the class is for", _kind_remedy(types))
             continue
         asked_for = {
-            subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached(found, subject)
+            subrequest.full_name: types_asked(subrequest, subject.facts)
+            for subrequest in reached_requests(found, subject)
         }
         for index, name in _named_requests(found):
             types = asked_for.get(name, frozenset())
@@ -98,7 +105,7 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go matchesDeviceType",
 )
 def effective_configs(subject: Subject) -> Iterator[Problem]:
-    """A config without requests is for all devices of its type, and the driver passes it over where there are none.
+    """A config without requests is for all devices of its type; without such devices the driver ignores it.
 
     So it does with a config for devices of another driver.
     """
@@ -110,14 +117,16 @@ def effective_configs(subject: Subject) -> Iterator[Problem]:
             if type_ not in types and not _is_refused(found, types):
                 yield problem(found.at("kind"), f"{text} the class selects none")
         elif not found.config.requests:
-            if subject.requests and not reached(found, subject):
+            if subject.requests and not reached_requests(found, subject):
                 yield problem(found.at("kind"), f"{text} no request can get one")
         else:
             yield from _foreign_requests(found, subject, text)
 
 
 def _foreign_requests(found: NvidiaConfig, subject: Subject, text: str) -> Iterator[Problem]:
-    asked_for = {subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached(found, subject)}
+    asked_for = {
+        subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached_requests(found, subject)
+    }
     for index, name in _named_requests(found):
         types = asked_for.get(name, frozenset({TYPE_OF[found.kind]}))
         if TYPE_OF[found.kind] not in types and not _is_refused(found, types):
@@ -161,7 +170,7 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
     for position, found in enumerate(configs):
         hidden = [
             (subrequest, _later_config(subrequest, found, configs[position + 1 :], subject))
-            for subrequest in reached(found, subject)
+            for subrequest in reached_requests(found, subject)
         ]
         if found.config.requests:
             for subrequest, later in hidden:

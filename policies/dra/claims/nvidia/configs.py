@@ -30,7 +30,7 @@ __all__ = [
     "most_devices",
     "new_configs",
     "nvidia_configs",
-    "reached",
+    "reached_requests",
     "types_asked",
     "types_selected",
 ]
@@ -75,14 +75,14 @@ class NvidiaConfig:
 
 
 def new_configs(subject: Subject) -> Iterator[Config]:
-    """The configs that a change brings: all that are created, none where an update leaves them as they were."""
+    """The configs that are new: all of a new object; none of an update that does not change them."""
     path = subject.devices_path / "config"
     if subject.old is None or lookup(subject.old, path) != lookup(subject.object, path):
         yield from subject.configs
 
 
 def nvidia_configs(subject: Subject, *kinds: str) -> Iterator[NvidiaConfig]:
-    """The new configs whose parameters are for one of NVIDIA's drivers, of the given kinds where any are given."""
+    """The new configs for one of NVIDIA's drivers, only of the given kinds if any are given."""
     for config in new_configs(subject):
         parameters = config.parameters
         if config.driver not in DRIVERS or not isinstance(parameters, dict):
@@ -96,7 +96,7 @@ def nvidia_configs(subject: Subject, *kinds: str) -> Iterator[NvidiaConfig]:
 
 def types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
     """The types of devices that a request can get; all of them where its class is not known."""
-    return facts.effort.once((types_asked, subrequest.path), lambda: _types_asked(subrequest, facts))
+    return facts.effort.cache((types_asked, subrequest.path), lambda: _types_asked(subrequest, facts))
 
 
 def _types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
@@ -110,7 +110,7 @@ def types_selected(subject: Subject) -> frozenset[str]:
     return selected_types(texts) if subject.facts.effort.admit_own(subject.devices_path, texts) else TYPES
 
 
-def reached(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest, ...]:
+def reached_requests(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest, ...]:
     """The requests to whose devices the driver may apply a config.
 
     It compares the names that a config has exactly; one without names is for all devices of its type.
@@ -123,10 +123,10 @@ def reached(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest, ...]:
 
 
 def most_devices(found: NvidiaConfig, subject: Subject) -> int:
-    """The most devices that a config can be applied to at once; of a prioritized list only one alternative counts."""
+    """The most devices that a config can apply to at once; of a prioritized list one alternative counts."""
     if subject.kind == "DeviceClass":
         return MOST_DEVICES
-    names = {subrequest.full_name for subrequest in reached(found, subject)}
+    names = {subrequest.full_name for subrequest in reached_requests(found, subject)}
     counts = [
         max(
             (_most_of_request(subrequest) for subrequest in request.subrequests if subrequest.full_name in names),

@@ -34,11 +34,11 @@ _OBJECTS = ("ComputeDomain", "ComputeDomainClique")
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
 )
 def readable_kinds(subject: Subject) -> Iterator[Problem]:
-    """A config is decoded when the devices of a claim are prepared, so a wrong kind leaves its pods ContainerCreating.
+    """The driver decodes a config when it prepares devices; with a wrong kind, pods stay ContainerCreating.
 
     The driver for GPUs reads GpuConfig, MigDeviceConfig and VfioDeviceConfig, that for ComputeDomains the configs of
     channels and daemons. NVIDIA's own webhook, where it is installed, knows no VfioDeviceConfig and refuses it too. A
-    config for a driver that does not exist is read by nobody.
+    config for a driver that does not exist has no reader.
     """
     for found in nvidia_configs(subject):
         yield from _kind_problems(found)
@@ -59,9 +59,9 @@ def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
         return
     elif kind in _DRIVER_OF:
         remedy = f"write driver: {_DRIVER_OF[kind]}, or {_one_of(known)}"
-        yield problem(path, _unrecognized(kind, found.driver), remedy)
+        yield problem(path, _unrecognized_kind(kind, found.driver), remedy)
     elif kind in _OBJECTS:
-        yield problem(path, _unrecognized(kind, found.driver), f"create the {kind} as an object of its own")
+        yield problem(path, _unrecognized_kind(kind, found.driver), f"create the {kind} as an object of its own")
     else:
         guess = closest(kind, known) or closest(kind, _DRIVER_OF)
         version = _text_of(found.parameters.get("apiVersion")) or API_VERSION
@@ -89,7 +89,7 @@ def _release_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem
 
 
 def _driver_problems(config: Config) -> Iterator[Problem]:
-    """A config that nobody reads, told only where it is certainly meant for a driver of NVIDIA."""
+    """A problem for a config without a reader that is certainly meant for a driver of NVIDIA."""
     parameters = config.parameters
     if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
         return
@@ -100,7 +100,7 @@ def _driver_problems(config: Config) -> Iterator[Problem]:
         yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
 
 
-def _unrecognized(kind: str, driver: str) -> str:
+def _unrecognized_kind(kind: str, driver: str) -> str:
     return f"runtime object is not a recognized configuration: {driver} reads no {kind}"
 
 
@@ -123,7 +123,7 @@ _TYPE_META = ("apiVersion", "kind")
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder",
 )
 def strict_fields(subject: Subject) -> Iterator[Problem]:
-    """Kubernetes stores parameters as they are; the driver decodes them strictly, and its refusal is in events of pods.
+    """Kubernetes does not check parameters; the driver decodes them strictly and refuses in events of pods.
 
     Upper and lower case count. A field of a newer release is one that the release before does not know.
     """
@@ -142,7 +142,7 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1, the types of its fields",
 )
 def decodable_values(subject: Subject) -> Iterator[Problem]:
-    """A value of another type ends the decoding of the whole config, and with it the preparation of the devices.
+    """The driver cannot decode a config with a value of another type, and does not prepare the devices.
 
     Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
     """

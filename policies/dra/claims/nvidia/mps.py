@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.nvidia.configs import all_selectors, most_devices, nvidia_configs, reached
+from policies.dra.claims.nvidia.configs import all_selectors, most_devices, nvidia_configs, reached_requests
 from policies.dra.claims.subject import CLAIMS
 from policies.dra.published_devices import gpu_groups
 from policies.kubernetes.printable import printable
@@ -29,7 +29,7 @@ _ALL = 100
 _VOLTA = 7
 """The major compute capability that lets processes of several users share a GPU."""
 _TELLING = ("cudaComputeCapability", "architecture", "productName")
-"""Attributes that somebody selects by who minds how old a GPU is."""
+"""Attributes that depend on the age of a GPU."""
 
 
 @CLAIMS.rule(
@@ -58,11 +58,13 @@ def mps_settings(subject: Subject) -> Iterator[Problem]:
 
 
 def _is_choosy(found: NvidiaConfig, subject: Subject) -> bool:
-    """Whether the GPUs are selected by what tells their age: whoever does that is taken to know it."""
+    """Whether the GPUs are selected by an attribute that depends on their age."""
     texts = (
         [selector.text for selector in subject.selectors]
         if subject.kind == "DeviceClass"
-        else [text for subrequest in reached(found, subject) for text in all_selectors(subrequest, subject.facts)]
+        else [
+            text for subrequest in reached_requests(found, subject) for text in all_selectors(subrequest, subject.facts)
+        ]
     )
     return any(name in text for text in texts for name in _TELLING)
 
@@ -100,7 +102,7 @@ _PER_DEVICE = ("sharing", "mpsConfig", "defaultPerDevicePinnedMemoryLimit")
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/sharing.go MpsPerDevicePinnedMemoryLimit.Normalize",
 )
 def pinned_memory_limits(subject: Subject) -> Iterator[Problem]:
-    """Limits are read when devices are prepared, in whole mebibytes; what is less than one is refused there.
+    """The driver reads limits in whole mebibytes when it prepares devices, and refuses less than one.
 
     A limit of one device is under its UUID or under its index among the devices that the config is for, which are sorted
     by UUID and counted from 0. The index is checked against the most devices that the claim can get.
@@ -135,7 +137,7 @@ def _index_remedy(devices: int) -> str:
 
 
 def _is_too_low(limit: Any) -> bool:
-    """Whether a limit is less than a mebibyte; what is no quantity is told by the rule on types."""
+    """Whether a limit is less than a mebibyte; the rule on types reports what is not a quantity."""
     try:
         return ceil(parse_quantity(limit)) < _MEBIBYTE
     except QuantityError:

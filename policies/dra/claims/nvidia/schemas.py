@@ -1,4 +1,4 @@
-"""The kinds of configs that NVIDIA's drivers read, with their fields, and the releases that brought them.
+"""The kinds of configs that NVIDIA's drivers read: their fields, and the releases that added them.
 
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1.
 """

@@ -34,7 +34,7 @@ _BLOCKS = {"timeSlicingConfig": "TimeSlicing", "mpsConfig": "MPS"}
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go and sharing.go",
 )
 def sharing_strategies(subject: Subject) -> Iterator[Problem]:
-    """A GPU is time-sliced or under MPS. The driver refuses any other strategy, and the settings of the one not chosen.
+    """The strategy is TimeSlicing or MPS; the driver refuses others, and settings of the other strategy.
 
     What both of its blocks say is compared only when devices are prepared, so a claim with both is stored, allocated,
     and never starts a pod.
@@ -87,10 +87,10 @@ _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
     "cmd/gpu-kubelet-plugin/device_state.go applySharingConfig, pkg/featuregates",
 )
 def feature_gates(subject: Subject) -> Iterator[Problem]:
-    """Time-slicing, MPS and passthrough are off in the driver by default, and then it refuses what asks for them.
+    """Time-slicing, MPS and passthrough are off in the driver by default, and then it refuses them.
 
-    Which gates are on, settings tell (`spec.draDriver.featureGates`), or else the GPUCluster. Where nobody tells, a
-    config that needs a gate is only warned about.
+    The settings (`spec.draDriver.featureGates`), or else the GPUCluster, say which gates are on. If neither does, a
+    config that needs a gate only gets a warning.
     """
     for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
         if found.strategy in _GATES:
@@ -147,7 +147,7 @@ _INTERVALS = ("Default", "Short", "Medium", "Long")
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go",
 )
 def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
-    """There are four intervals. Without timeSlicingConfig the driver takes Default; with an empty one it fails.
+    """There are four intervals. The default is Default; with an empty timeSlicingConfig the driver fails.
 
     MIG devices have no time slices to set: the strategy is accepted for them and does nothing.
     """
@@ -186,7 +186,7 @@ _POLICIES = ("LegacyOnly", "PreferIommuFD")
     "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
 )
 def vfio_configs(subject: Subject) -> Iterator[Problem]:
-    """The device nodes of the IOMMU are the same for all VFIO devices of a claim, so the driver takes one config only.
+    """All VFIO devices of a claim have the same IOMMU device nodes, so the driver allows one config.
 
     Requests that no config is for have the driver's default, which counts as one more.
     """
@@ -214,7 +214,7 @@ def _vfio_requests(subject: Subject) -> Iterator[Subrequest]:
 
 
 def _vfio_group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Subject) -> Hashable:
-    """The config that a request's devices get: the last that is for them, else that of their class, else the default."""
+    """The config of a request's devices: the last that is for them, else their class's, else the default."""
     for index, found in reversed(list(enumerate(configs))):
         if not found.config.requests or subrequest.full_name in found.config.requests:
             return index
