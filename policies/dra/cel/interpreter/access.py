@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Frame = list[object]
     Code = Callable[[Frame], Value]
 
-__all__ = ["UNSET", "attribute", "choice", "device_place", "initial_value", "rewrap_code", "variable"]
+__all__ = ["UNSET", "attribute", "choice", "rewrap_code", "variable"]
 
 
 class _Unset:

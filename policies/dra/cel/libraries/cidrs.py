@@ -16,7 +16,7 @@ from policies.dra.cel.libraries.printing import quoted_text
 from policies.dra.cel.types import BOOL, INT, STRING, Type, opaque
 from policies.kubernetes.quantities import INT64_MAX
 
-__all__ = ["CIDR", "CIDR_TYPE", "LIBRARY"]
+__all__ = ["CIDR", "LIBRARY"]
 
 CIDR_TYPE = opaque("net.CIDR")
 """The type of blocks; expressions can name it."""

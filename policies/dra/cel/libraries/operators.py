@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["LIBRARY", "includes", "is_in", "is_not_strictly_false", "logical_not"]
+__all__ = ["LIBRARY", "includes", "is_not_strictly_false", "logical_not"]
 
 _A = types.type_parameter("A")
 _B = types.type_parameter("B")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.values import List, Value
 
-__all__ = ["LIBRARY", "REFUSALS", "ClauseError", "fixed_point_text", "read_precision", "scientific_text"]
+__all__ = ["LIBRARY", "REFUSALS", "ClauseError", "read_precision"]
 
 REFUSALS = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "

@@ -159,7 +159,7 @@ class UrlParts:
 class _Authority:
     host: bytes
     user: str | None
-    """The authority, escaped again."""
+    """What stands before the `@`, escaped again; None if there is no `@`."""
 
 
 def check_request_uri(text: str) -> None:

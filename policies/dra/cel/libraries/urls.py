@@ -22,7 +22,7 @@ from policies.dra.cel.libraries.url_texts import (
 from policies.dra.cel.types import BOOL, STRING, Type, list_of, map_of
 from policies.dra.cel.values import Map
 
-__all__ = ["LIBRARY", "URL", "URL_TYPE"]
+__all__ = ["LIBRARY", "URL"]
 
 URL_TYPE = Type("kubernetes.URL", kind="object")
 """The type of URLs; expressions cannot name it."""

@@ -11,7 +11,7 @@ from policies.dra.cel.syntax import Identifier
 if TYPE_CHECKING:
     from policies.dra.cel.parser.parts import Part
 
-__all__ = ["ACCUMULATOR", "Fold", "MacroError", "iteration_variables", "simple_name"]
+__all__ = ["Fold", "MacroError", "iteration_variables", "simple_name"]
 
 ACCUMULATOR = "@result"
 """A name that no text can say; `cel.NewParser` has it on by default since v0.24."""

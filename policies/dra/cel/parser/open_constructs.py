@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from policies.dra.cel.parser.tokens import END
 
-__all__ = ["MAX_NESTING", "OPERATORS", "Opened", "Stack"]
+__all__ = ["MAX_NESTING", "OPERATORS", "Stack"]
 
 MAX_NESTING = 250
 """cel-go's maxRecursionDepth: how often one rule of its grammar may be within itself."""
