@@ -170,7 +170,7 @@ NODE = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels":
             NODE.replace('"yes"', '"\\udc00"'),
             "1:82: the escape \\udc00 is half of a character; write both halves, or the character itself",
         ),
-        ("[1]", "1:1: is no object: a manifest is a mapping with apiVersion and kind"),
+        ("[1]", "1:1: is not an object: a manifest is a mapping with apiVersion and kind"),
         (
             "{}}",
             '1:3: the document ends before this: check the indentation, or begin another document with a line "---"',

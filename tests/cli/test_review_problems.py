@@ -33,7 +33,7 @@ settings.yaml:7:17: spec.conversion.schedulerz: is no setting; see docs/settings
 cluster/nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one
 broken.yaml:5:6: expected "," or "]" in the list that begins at line 5
 missing.yaml: no such file or directory
-shapeless.yaml:1:1: is no object: a manifest is a mapping with apiVersion and kind
+shapeless.yaml:1:1: is not an object: a manifest is a mapping with apiVersion and kind
 shapeless.yaml:3:1: has no apiVersion and no kind; every object of Kubernetes names both
 shapeless.yaml:5:1: has no apiVersion; every object of Kubernetes names one
 8 problems; nothing was done
@@ -89,7 +89,7 @@ def test_standard_input_can_be_named_once(invoke):
 def test_item_of_a_list_that_is_no_object_is_a_problem_at_its_place(invoke, write):
     done = invoke("review", write("list.yaml", "apiVersion: v1\nkind: List\nitems:\n- text\n- kind: Pod\n"))
     assert done.stderr.splitlines()[:2] == [
-        "list.yaml:4:3: is no object: a manifest is a mapping with apiVersion and kind",
+        "list.yaml:4:3: is not an object: a manifest is a mapping with apiVersion and kind",
         "list.yaml:5:3: has no apiVersion; every object of Kubernetes names one",
     ]
 

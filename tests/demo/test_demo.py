@@ -96,13 +96,13 @@ def test_demo_says_what_to_try_next(shown):
 def test_demo_elsewhere_says_what_it_needs(tmp_path):
     done = demo(cwd=tmp_path)
     assert done.returncode == 2
-    assert "examples is no folder of examples; run the demo where they are, or name the folder" in done.stderr
+    assert "examples is not the folder of the examples; run the demo beside it, or name it" in done.stderr
 
 
 def test_demo_without_what_it_installs_says_so():
     done = demo("--deploy", "docs")
     assert done.returncode == 2
-    assert "docs has no install.yaml; run the demo where it is, or name the folder" in done.stderr
+    assert "docs has no install.yaml; run the demo beside the folder, or name it" in done.stderr
 
 
 def test_list_of_examples_names_every_folder():

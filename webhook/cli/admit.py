@@ -1,4 +1,4 @@
-"""Admits a subject: asks the policies about it and about the pods that it would make, and joins the answers."""
+"""Admission of subjects: reviews of an object and of the pods that it creates, as one result."""
 
 from __future__ import annotations
 
@@ -37,68 +37,68 @@ Verdict = Literal["admitted", "refused", "not reviewed"]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an object, or the pods of one of its templates, would be refused, and by whom."""
+    """Why an object, or the pods of one of its templates, would be refused, and by which webhook."""
 
     webhook: str
-    """Empty where no webhook refuses it, but what only an offline review can find."""
+    """Empty if only an offline review finds the problem."""
     findings: tuple[Finding, ...]
     of_pods: bool
-    """Whether the object itself passes, and its controller is refused the pods."""
+    """True if the object itself is admitted, and the pods of its controller are refused."""
     is_later: bool = False
-    """Whether it only cannot be now, so that the API server says when to try again."""
+    """True if the refusal is temporary, so that the API server says when to retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a subject; all paths are places in the subject's object."""
+    """The result for a subject; all paths are paths of the subject's object."""
 
     subject: Subject
     after: Object | None
-    """The object as admitted; of a workload, with templates as its pods would be admitted."""
+    """The admitted object; the templates of a workload are shown as its pods would be admitted."""
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]
-    """What else its author is told."""
+    """More warnings for the author."""
     patch: tuple[Operation, ...]
-    """Leads from `subject.request.object` to `after`."""
+    """The change from `subject.request.object` to `after`."""
     templates: tuple[Template, ...]
     refusals: tuple[Refusal, ...]
     not_reviewed: str
-    """Why no rule looked at the object; empty if one did."""
+    """Why no rule reviewed the object; empty if it was reviewed."""
     left_out: int = 0
-    """Findings beyond those that one decision has."""
+    """Findings beyond the maximum of one decision."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The lines of warning that kubectl prints."""
+        """The warnings that kubectl prints."""
         return Decision(findings=self.findings, remarks=self.remarks, left_out=self.left_out).warnings
 
     @property
     def before(self) -> Object | None:
-        """The object as the webhooks are asked about it."""
+        """The object before admission."""
         return self.subject.request.object
 
     @property
     def is_refused(self) -> bool:
-        """Whether something refuses the object or its pods."""
+        """True if the object or its pods are refused."""
         return bool(self.refusals)
 
     @property
     def verdict(self) -> Verdict:
-        """The result in a word or two."""
+        """The verdict on the object."""
         if self.is_refused:
             return "refused"
         return "not reviewed" if self.not_reviewed else "admitted"
 
     @property
     def change(self) -> Literal["", "changed", "converted"]:
-        """What admission does to the object or, where a template is composed of several fields, to its pods."""
+        """What admission does to the object, or to its pods if a template is composed of several fields."""
         if self.templates:
             return "converted"
         return "changed" if self.patch else ""
 
     @property
     def misses_gpus(self) -> bool:
-        """Whether the object was not reviewed, and a warning says where it mentions GPUs."""
+        """True if the object was not reviewed, and a warning says where it mentions GPUs."""
         return self.verdict == "not reviewed" and any(
             finding.rule is UNREVIEWED and finding.severity is Severity.WARN for finding in self.findings
         )
@@ -106,7 +106,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The answer to one question: about the subject itself, or about the pods of one of its templates."""
+    """The review of the subject itself, or of the pods of one of its templates."""
 
     template: PodTemplate | None
     """None for the subject itself."""
@@ -115,11 +115,11 @@ class _Part:
 
 
 def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> Result:
-    """Review a subject as all webhooks together would, and the pods of a workload as they would be created."""
+    """Review a subject as all webhooks would, and the pods of a workload as they would be created."""
     request = subject.request
     is_skipped = request.operation == "DELETE" or request.namespace in NEVER_MATCHED
     templates = () if is_skipped else templates_of(request.object, view, settings)
-    decision = _together(request, view, settings) if templates else review(request, view, settings)
+    decision = _review_workload(request, view, settings) if templates else review(request, view, settings)
     parts = [_Part(None, decision, decision.patch)]
     written = _as_written(subject, settings)
     edits = Editor(decision.object)
@@ -127,7 +127,7 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
         # Subjects have these defaults already, except in templates that are composed of several fields.
         pod = pod_of(with_defaults(found.template), decision.object, request.namespace)
         answer = review(Request(object=pod, namespace=request.namespace), view, settings)
-        parts.append(_Part(found, answer, tuple(_rooted(answer.patch, found))))
+        parts.append(_Part(found, answer, tuple(_patch_of_workload(answer.patch, found))))
         if answer.patch:
             _write(edits, found, template_of(answer.object, found.template))
     denials = tuple(finding for finding in written if finding.severity is Severity.DENY)
@@ -153,14 +153,14 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
 
 
 def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    """What is wrong with the document, of which the API server sees only what kubectl made of it."""
+    """Findings on the text of a manifest, which the API server never sees."""
     if not subject.manifest.document.duplicates:
         return ()
     return settings.judge(duplicate_keys(subject.duplicates), subject.request.namespace)
 
 
-def _together(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """What is said of a workload beside what is said of each of its pods, which are reviewed one by one."""
+def _review_workload(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+    """The review of a workload as a whole; its pods are reviewed one by one."""
     found = tuple(shortage(WorkloadPods(request, view, settings), lambda pod: review(pod, view, settings)))
     gap = uncovered(request, view, settings)
     if gap is not None:
@@ -184,7 +184,7 @@ def _refusal(part: _Part) -> Refusal:
 
 
 def _write(edits: Editor, found: PodTemplate, template: Object) -> None:
-    """Give the workload another template."""
+    """Write a changed template into the workload."""
     for path, value in found.edits(template):
         if lookup(edits.document, path) is None:
             edits.add(path, value)
@@ -192,8 +192,8 @@ def _write(edits: Editor, found: PodTemplate, template: Object) -> None:
             edits.replace(path, value)
 
 
-def _rooted(patch: Iterable[Operation], found: PodTemplate) -> list[Operation]:
-    """The patch of a pod as a patch of the workload that has its template; empty if the template is composed."""
+def _patch_of_workload(patch: Iterable[Operation], found: PodTemplate) -> list[Operation]:
+    """The patch of a pod as a patch of its workload; empty if the template is composed."""
     if found.is_composed:
         return []
     homes = [(FieldPath(inside).pointer(), outside.pointer()) for inside, outside in found.homes]

@@ -1,4 +1,4 @@
-"""What `kubectl apply` does with one object and prints, and the stored object in the shape of its manifest.
+"""What `kubectl apply` does and prints, and stored objects in the shape of their manifests.
 
 kubectl reads the object first. If it does not exist, kubectl creates it; otherwise kubectl sends a strategic merge patch
 with the differences. Here the patch holds the whole manifest, which has the same result.
@@ -33,17 +33,17 @@ _QUOTED = re.compile(r'^\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What the API server answered."""
+    """The answer of the API server."""
 
     resource: Resource
     operation: Operation
     warnings: tuple[str, ...]
     refused: bool
     answer: Object
-    """The object as it is stored, or the Status that says why it is not."""
+    """The stored object, or a Status with the reason for a refusal."""
 
     def lines(self, file: str, name: str) -> Iterator[str]:
-        """What kubectl prints, of an object of this name and file."""
+        """The lines that kubectl prints for an object with this name and file."""
         yield from map(kubectl.warning, self.warnings)
         if self.refused:
             yield self._refusal(file, name)
@@ -57,18 +57,18 @@ class Applied:
             causes = [
                 printable(f"{cause.get('field', '')}: {cause['message']}") for cause in status["details"]["causes"]
             ]
-            return kubectl.invalid(self.resource.kind, printable(name), causes)
+            return kubectl.invalid_object(self.resource.kind, printable(name), causes)
         message = "\n".join(printable(line) for line in status["message"].splitlines())
-        return kubectl.refused(status.get("reason") or "InternalError", file, self.operation, message)
+        return kubectl.refusal(status.get("reason") or "InternalError", file, self.operation, message)
 
 
 async def apply(session: aiohttp.ClientSession, resource: Resource, namespace: str, document: Object) -> Applied:
     """Apply an object in a namespace.
 
     Args:
-        session: To the API server.
-        resource: Of the object.
-        namespace: Where it comes to be; empty for what is in none.
+        session: The connection to the API server.
+        resource: The resource of the object.
+        namespace: The namespace of the object; empty for cluster-scoped ones.
         document: The object with a name.
     """
     path = resource.path(namespace, name_of(document))
@@ -82,41 +82,43 @@ async def apply(session: aiohttp.ClientSession, resource: Resource, namespace: s
     async with sent as answer:
         headers = answer.headers.getall("Warning", [])
         refused = answer.status >= HTTPStatus.BAD_REQUEST
-        return Applied(resource, "UPDATE" if exists else "CREATE", _texts(headers), refused, await answer.json())
+        return Applied(
+            resource, "UPDATE" if exists else "CREATE", _warning_texts(headers), refused, await answer.json()
+        )
 
 
-def _texts(headers: list[str]) -> tuple[str, ...]:
+def _warning_texts(headers: list[str]) -> tuple[str, ...]:
     """The texts of `Warning` headers, `299 - "text"`."""
     found = [match[1] for header in headers if (match := _QUOTED.match(header))]
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in found)
 
 
 _OWN_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp")
-"""What every stored object gets, and another one each time."""
+"""Fields that the API server sets, with another value each time."""
 
 
 def as_written(stored: Object, written: Object, plain: Object) -> Object:
-    """A stored object as its author would have written it: what the API server fills in by itself is left out.
+    """A stored object in the shape of its manifest, without the defaults of the API server.
 
     Args:
-        stored: The object as it is kept.
+        stored: The stored object.
         written: Its manifest.
-        plain: The manifest as it would be stored without webhooks.
+        plain: The object as it would be stored without webhooks.
     """
     metadata = {key: value for key, value in stored["metadata"].items() if key not in _OWN_METADATA}
     document = {key: value for key, value in stored.items() if key != "status"}
-    shown: Object = _shown({**document, "metadata": metadata}, written, plain)
+    shown: Object = _as_in_manifest({**document, "metadata": metadata}, written, plain)
     return shown
 
 
-def _shown(stored: Any, written: Any, plain: Any) -> Any:
-    """A value as it was written where nothing changed it; else its fields in the order of the manifest."""
+def _as_in_manifest(stored: Any, written: Any, plain: Any) -> Any:
+    """The written value if webhooks did not change it; else the stored one, in the order of the manifest."""
     if stored == plain and written is not None:
         return written
     if isinstance(stored, dict):
         written, plain = (value if isinstance(value, dict) else {} for value in (written, plain))
         return {
-            key: _shown(stored[key], written.get(key), plain.get(key))
+            key: _as_in_manifest(stored[key], written.get(key), plain.get(key))
             for key in dict.fromkeys([*written, *stored])
             if key in stored and (key in written or key not in plain or stored[key] != plain[key])
         }
@@ -125,7 +127,7 @@ def _shown(stored: Any, written: Any, plain: Any) -> Any:
         filled_in = plain[len(written) :]
         pairs = {_place(pair[0], index): pair for index, pair in enumerate(zip(written, plain, strict=False))}
         return [
-            _shown(item, *pairs.get(_place(item, index), (None, None)))
+            _as_in_manifest(item, *pairs.get(_place(item, index), (None, None)))
             for index, item in enumerate(stored)
             if item not in filled_in
         ]
@@ -133,6 +135,6 @@ def _shown(stored: Any, written: Any, plain: Any) -> Any:
 
 
 def _place(item: Any, index: int) -> str | int:
-    """What tells an item of a list from the others: its name, or where it has none its index."""
+    """The key of a list item: its name, or its index if it has none."""
     name = item.get("name") if isinstance(item, dict) else None
     return name if isinstance(name, str) else index

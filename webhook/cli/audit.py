@@ -1,4 +1,4 @@
-"""`gpu-admission audit`: what is wrong in a cluster already, and which namespaces are ready to convert."""
+"""`gpu-admission audit`: problems of a cluster, and which namespaces are ready to convert."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _findings(report: AuditReport, severity: Severity, title: str, colour: str) 
         return []
     lines = [click.style(title, fg=colour, bold=True)]
     for finding in found[:_MOST_SHOWN]:
-        lines += _finding(finding)
+        lines += _finding_lines(finding)
     return [*lines, *(f"  {line}" for line in truncation(len(found), _MOST_SHOWN))]
 
 
@@ -61,7 +61,7 @@ def _left_out(report: AuditReport) -> list[str]:
     return [f"{more} not shown: a report has the {MOST_FINDINGS:,} most severe; its numbers count all"] if count else []
 
 
-def _finding(finding: AuditFinding) -> Iterator[str]:
+def _finding_lines(finding: AuditFinding) -> Iterator[str]:
     namespace = f"{finding.namespace}/" if finding.namespace else ""
     more = f" and {finding.count - 1:,} more" if finding.count > 1 else ""
     owners = f" ({format_list(finding.owners, _MOST_OWNERS)})" if finding.owners else ""

@@ -87,7 +87,7 @@ async def read_cluster(
 
 @asynccontextmanager
 async def connected_client(kubeconfig: str | None, context: str | None) -> AsyncIterator[APIClient]:
-    """Connect, and disconnect at the end; errors of the API server meanwhile end the command with a sentence.
+    """Connect, and disconnect at the end; errors of the API server end the command with a sentence.
 
     Args:
         kubeconfig: A file; if None, the one that kubectl uses, else the ServiceAccount of this pod.

@@ -1,4 +1,4 @@
-"""`gpu-admission demo`: the main job from end to end, with nothing else present."""
+"""`gpu-admission demo`: conversion from end to end, on a cluster in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webhook.cli.applied import apply, as_written
 from webhook.cli.audit_text import text
 from webhook.cli.demo_cluster import kubeconfig, made_claims, webhook_beside, without_webhooks
 from webhook.cli.documents import Reader
-from webhook.cli.dump import diff, styled
+from webhook.cli.dump import colour_line, diff
 from webhook.cli.problems import UnreadableInputError
 from webhook.cli.running_clusters import audit_cluster
 from webhook.cli.sandbox_start import load, loaded_sandbox
@@ -35,7 +35,7 @@ __all__ = ["command"]
 
 _POD = RESOURCES["Pod"]
 _SETTINGS = Path("bypass") / "settings.yaml"
-"""The defaults, but that GPUs taken behind the scheduler's back are refused and not only warned about."""
+"""The defaults, except that GPU access without a request is refused instead of warned about."""
 _USER = "alice"
 
 _LISTED = re.compile(r"^- \[(.+?)\]\((\S+?)\)", re.MULTILINE)
@@ -67,16 +67,16 @@ Try next, with .venv/bin on your PATH:
     help="The folder with what a cluster installs, `install.yaml`.",
 )
 def command(examples: Path, deploy: Path) -> None:
-    """Show the main job from end to end, with no cluster but one in memory.
+    """Show conversion from end to end, on a cluster in memory.
 
     Starts an API server in memory with the cluster of the examples, and the webhook beside it. Applies the pods of the
-    examples as `kubectl apply` would, and shows for each what kubectl prints, how the pod is stored, and the claims
-    that are made for it; in the end, what an audit tells of it all. Ends by itself.
+    examples as `kubectl apply` does, and shows for each what kubectl prints, the stored pod, and its claims. Then audits
+    the cluster and ends.
     """
     if not ((examples / "cluster").is_dir() and (examples / "README.md").is_file()):
-        raise click.UsageError(f"{examples} is no folder of examples; run the demo where they are, or name the folder")
+        raise click.UsageError(f"{examples} is not the folder of the examples; run the demo beside it, or name it")
     if not (deploy / "install.yaml").is_file():
-        raise click.UsageError(f"{deploy} has no install.yaml; run the demo where it is, or name the folder")
+        raise click.UsageError(f"{deploy} has no install.yaml; run the demo beside the folder, or name it")
     reader = Reader()
     sandbox, _ = loaded_sandbox([str(examples / "cluster")], reader)
     pods = [(title, each) for title, each in _pods(examples, reader) if _is_at_home(each, sandbox)]
@@ -89,9 +89,9 @@ def command(examples: Path, deploy: Path) -> None:
 
 
 def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Manifest]]:
-    """The pods of the examples, each with the title of its example, in the order of the list in their README.
+    """The pods of the examples with their titles, in the order of the README.
 
-    Some examples have no manifests: they ask about what runs on the cluster already.
+    Some examples have no manifests, because they explain pods of the cluster.
     """
     for title, name in _LISTED.findall((examples / "README.md").read_text()):
         folder = examples / name
@@ -103,12 +103,12 @@ def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Manifest]]:
 
 
 def _is_at_home(manifest: Manifest, sandbox: Sandbox) -> bool:
-    """Whether the cluster has a pod's namespace; that of some examples is on another one."""
+    """True if the cluster has the namespace of a pod; some examples use another cluster."""
     return sandbox.get("Namespace", namespace_of(manifest.object) or "default") is not None
 
 
 async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installed: Sequence[Manifest]) -> None:
-    """Install the webhook, apply every pod, and show what comes of it."""
+    """Install the webhook, apply every pod, and show the results."""
     await sandbox.start()
     try:
         async with aiohttp.ClientSession(sandbox.url, headers={"Authorization": f"Bearer {_USER}"}) as session:
@@ -132,14 +132,14 @@ async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installe
 async def _show_one(
     sandbox: Sandbox, session: aiohttp.ClientSession, title: str, manifest: Manifest, plain: Object
 ) -> Applied:
-    """Apply one pod; unless it is refused, show how it is stored and what its claims ask for."""
+    """Apply one pod; unless it is refused, show the stored pod and the requests of its claims."""
     click.secho(f"━━ {title} ", fg="cyan", bold=True)
     await _make_room(sandbox, session, manifest.object)
     applied = await _apply(session, manifest)
     if not applied.refused:
         pod = applied.answer
         for line in diff(manifest.object, as_written(pod, manifest.object, plain), f"pod/{name_of(pod)}"):
-            click.echo(styled(line))
+            click.echo(colour_line(line))
         await _show_claims(sandbox, session, pod)
     click.echo()
     return applied
@@ -166,7 +166,7 @@ async def _apply(session: aiohttp.ClientSession, manifest: Manifest) -> Applied:
 
 
 async def _show_claims(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Object) -> None:
-    """Show the claims of a converted pod, once they were made from their templates."""
+    """Show the claims of a converted pod, once they are created from their templates."""
     if lookup(pod, ("metadata", "labels", MANAGED)) is None:
         return
     templates = {claim["name"]: claim.get("resourceClaimTemplateName") for claim in pod["spec"]["resourceClaims"]}
@@ -181,7 +181,7 @@ async def _show_claims(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Ob
 
 
 async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest: Manifest) -> None:
-    """Apply a converted pod once more: its manifest asks for what it was created with."""
+    """Apply a converted pod once more: its manifest is the one that it was created with."""
     name, namespace = name_of(manifest.object), namespace_of(manifest.object)
     before = sandbox.get(_POD.kind, name, namespace) or {}
     click.secho("━━ The first manifest again ", fg="cyan", bold=True)
@@ -192,11 +192,11 @@ async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest
 
 
 async def _show_audit(sandbox: Sandbox) -> None:
-    """Show what an administrator is told of the cluster as it is now."""
+    """Show the audit of the cluster."""
     click.secho("━━ What is there by now ", fg="cyan", bold=True)
     _echo_command("gpu-admission audit")
     with kubeconfig(sandbox.kubeconfig()) as file:
-        # In a thread, since it has a loop of its own.
+        # In a thread, because it starts an event loop.
         audited = await asyncio.to_thread(audit_cluster, file, None, "", None)
     click.echo(text(audited))
     click.echo()

@@ -1,4 +1,4 @@
-"""The cluster of the demo: a sandbox, the webhook beside it, and what is asked of them."""
+"""The cluster of the demo: a sandbox, and a replica of the service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CLAIMS_SECONDS = 10.0
 
 @asynccontextmanager
 async def webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
-    """One replica of the service, which finds the API server as a pod in a cluster would, and is found as one."""
+    """Run one replica of the service, connected to the sandbox as a pod is to its cluster."""
     replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0))
     try:
         ready = await replica.start()
@@ -43,14 +43,14 @@ async def webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
 
 
 async def _client(sandbox: Sandbox) -> APIClient:
-    """A client with the ServiceAccount that the service has in a cluster."""
+    """A client with the ServiceAccount of the service."""
     with kubeconfig(sandbox.kubeconfig(f"system:serviceaccount:{NAMESPACE}:{SERVICE}")) as file:
         return await APIClient.connect(file)
 
 
 @contextmanager
 def kubeconfig(text: str) -> Iterator[str]:
-    """A file with a kubeconfig, for a while."""
+    """A temporary file with a kubeconfig."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "kubeconfig"
         file.write_text(text)
@@ -58,7 +58,7 @@ def kubeconfig(text: str) -> Iterator[str]:
 
 
 async def without_webhooks(session: aiohttp.ClientSession, pod: Object) -> Object:
-    """A pod as it would be stored; asked before there are any webhooks. One that never would be stays as it is."""
+    """The pod as it would be stored without webhooks, or as it is if the API server refuses it."""
     path = _POD.path(namespace_of(pod))
     async with session.post(path, json=pod, params={"dryRun": "All"}) as answer:
         stored: Object = await answer.json()
@@ -66,7 +66,7 @@ async def without_webhooks(session: aiohttp.ClientSession, pod: Object) -> Objec
 
 
 async def made_claims(session: aiohttp.ClientSession, pod: Object) -> Sequence[Object]:
-    """What the status of a new pod says of its claims, watched until it says anything."""
+    """The claims in the status of a new pod, once it has any."""
     query = {
         "watch": "true",
         "fieldSelector": f"metadata.name={name_of(pod)}",

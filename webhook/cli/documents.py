@@ -1,4 +1,4 @@
-"""Reads manifests: files, folders and standard input become objects that know where they were written."""
+"""Reads manifests from files, folders and standard input as objects with positions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["LIMITS", "STDIN", "Content", "Manifest", "Reader"]
 
 STDIN = "STDIN"
-"""What kubectl calls standard input in its messages."""
+"""The name of standard input in messages of kubectl."""
 
 _LABELS = FieldPath(("metadata", "labels"))
 LIMITS = Limits(size=1 << 30, depth=100, nodes=100_000_000, aliased=100_000)
-"""Wider than for what comes over the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes. It
-has no aliases; what people's aliases stand for is written out in diffs and output, at some 30 µs for each value."""
+"""Wider than for the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes. Aliases are limited,
+because diffs and output write them out, at some 30 µs for each value."""
 
 _HELM_SOURCE = re.compile(r"(?:---.*\n)?(?:[ \t]*(?:#.*)?\n)*?# Source: (\S.*)")
 """The comment that `helm template` writes above each document."""
@@ -53,18 +53,18 @@ class Manifest:
     file: str
     document: Document
     path: FieldPath
-    """Where in the document it is: at its root, but for the items of a `List`."""
+    """The path of the object in the document; empty unless it is an item of a `List`."""
 
     def position(self, path: Iterable[str | int] = ()) -> Position:
-        """Where the value at a path of the object begins, or its nearest ancestor that is written down."""
+        """The position of a field of the object, or of its nearest ancestor in the file."""
         return self.document.position((*self.path, *path))
 
     def line_position(self, path: Iterable[str | int]) -> Position:
-        """Where people look for the value at a path of the object."""
+        """The position where readers look for a field of the object."""
         return self.document.line_position((*self.path, *path))
 
     def position_within(self, path: Iterable[str | int], line: int, column: int) -> Position:
-        """Where a place in a text of the object is, such as a line of a file that a ConfigMap holds."""
+        """The position of a line and column in a text of the object, such as a file in a ConfigMap."""
         return self.document.position_within((*self.path, *path), line, column)
 
 
@@ -75,26 +75,26 @@ class Content:
     file: str
     content: bytes
     others: OtherFiles | None
-    """Sorts out what is no manifest; None for a file that should hold nothing else."""
+    """Recognises other files than manifests; None for a file that must be a manifest."""
 
 
 class Reader:
-    """Reads input and collects its problems, so that people hear of all of them at once.
+    """Reads input and collects its problems, so that all of them are reported at once.
 
-    What folders hold beside manifests is skipped; in a file that is named it is a problem.
+    Other files of folders are skipped; a named file that is not a manifest is a problem.
     """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.others = OtherFiles()
-        """What was skipped in folders that do not tell of a cluster."""
+        """The files skipped in folders other than those of a cluster."""
         self._stdin_was_read = False
 
     def fail(self) -> NoReturn:
-        """Stop with what was collected.
+        """Raise the collected problems.
 
         Raises:
-            UnreadableInputError: always.
+            UnreadableInputError: Always.
         """
         raise UnreadableInputError(list(dict.fromkeys(self.problems)))
 
@@ -104,7 +104,7 @@ class Reader:
         return [manifest for file, document in documents for manifest in self._objects_of(file, document)]
 
     def cluster(self, paths: Iterable[str]) -> list[Object]:
-        """What files and folders tell of a cluster: objects, lists as they are, and the output of `kubectl version`."""
+        """The objects of a cluster, with whole lists, and the output of `kubectl version`."""
         facts: list[Object] = []
         for path in paths:
             known = len(facts), len(self.problems)
@@ -115,7 +115,7 @@ class Reader:
         return facts
 
     def contents(self, paths: Iterable[str]) -> tuple[list[Manifest], list[Object]]:
-        """Like `cluster`, but the objects with their places, and apart from the outputs of `kubectl version`."""
+        """The objects of a cluster with positions, and the outputs of `kubectl version`."""
         manifests, versions = [], []
         for file, document in self.documents(paths, OtherFiles(is_of_cluster=True)):
             if is_version(document.value):
@@ -127,14 +127,14 @@ class Reader:
         return manifests, versions
 
     def documents(self, paths: Iterable[str], others: OtherFiles | None = None) -> Iterator[tuple[str, Document]]:
-        """The documents of files and folders, in the order of their names, with the file of each.
+        """The documents of files and folders, each with its file, sorted by file name.
 
         Args:
             paths: Files and folders, or `-`.
-            others: Skips and counts what folders hold beside manifests; if None, that is a problem.
+            others: Skips and counts other files of folders; if None, they are problems.
         """
         for found in self._contents(paths, others=others):
-            yield from ((found.file, document) for document in self._scanned(found))
+            yield from ((found.file, document) for document in self._read_documents(found))
 
     def _contents(
         self, paths: Iterable[str], exclusion: Exclusion | None = None, others: OtherFiles | None = None
@@ -149,8 +149,8 @@ class Reader:
                 if content is not None and (sorter is None or not sorter.skips(file, content)):
                     yield Content(STDIN if file == "-" else file, content, sorter)
 
-    def _scanned(self, found: Content) -> list[Document]:
-        documents, errors = self._parsed(found.content)
+    def _read_documents(self, found: Content) -> list[Document]:
+        documents, errors = self._parse(found.content)
         if found.others is not None:
             documents, errors = found.others.sort(documents, errors)
         self._add_broken(found.file, errors)
@@ -159,8 +159,8 @@ class Reader:
                 self._add_duplicate(path, found.file, document)
         return [document for document in documents if not document.duplicates]
 
-    def _parsed(self, content: bytes) -> tuple[list[Document], list[YAMLError]]:
-        with _uncollected():
+    def _parse(self, content: bytes) -> tuple[list[Document], list[YAMLError]]:
+        with _no_garbage_collection():
             return scan_documents(content, limits=LIMITS, keeps_duplicates=True)
 
     def _add_duplicate(self, path: tuple[str | int, ...], file: str, document: Document) -> None:
@@ -175,14 +175,14 @@ class Reader:
 
     def _read_facts(self, found: Content) -> list[Object]:
         known = len(self.problems)
-        with _uncollected():
+        with _no_garbage_collection():
             value = quick_json(found.content, LIMITS)
         if found.others is not None and found.others.skips_json(value):
             return []
         facts = None if value is None else self._facts(found.file, [_without_places(value)])
         if facts is None or len(self.problems) > known:
             del self.problems[known:]
-            facts = self._facts(found.file, self._scanned(found))
+            facts = self._facts(found.file, self._read_documents(found))
         return facts
 
     def _facts(self, file: str, documents: Iterable[Document]) -> list[Object]:
@@ -248,7 +248,7 @@ class Reader:
             yield Manifest(value, _with_origin(file, value), document, path)
 
     def _check_labels(self, manifest: Manifest) -> None:
-        """Rules compare labels as text; of a cluster there are none of another type, so one is a slip of the file."""
+        """Report labels that are not strings: no cluster has such labels, so the file is wrong."""
         labels = lookup(manifest.object, _LABELS)
         for key, value in labels.items() if isinstance(labels, dict) else ():
             if not isinstance(value, str):
@@ -260,31 +260,31 @@ class Reader:
 
 
 def _why_no_object(value: Any) -> str:
-    """Why a value that is no mapping is not an object; a JSON patch is a list of operations."""
+    """Why a value other than a mapping is not an object."""
     is_patch = isinstance(value, list) and bool(value) and all(isinstance(lookup(each, ("op",)), str) for each in value)
     if is_patch:
         return "looks like a JSON patch; review the output of `kubectl kustomize`"
-    return "is no object: a manifest is a mapping with apiVersion and kind"
+    return "is not an object: a manifest is a mapping with apiVersion and kind"
 
 
 def _with_source(file: str, text: str) -> str:
-    """The file of a document; of one from standard input, with the template that Helm made it from."""
+    """The file of a document, with the Helm template if it comes from standard input."""
     source = _HELM_SOURCE.match(text) if file == STDIN else None
     return f"{file} ({printable(source[1].strip())})" if source else file
 
 
 def _with_origin(file: str, value: Object) -> str:
-    """The file of an object; of one from standard input, with the file that kustomize says it came from."""
+    """The file of an object, with the origin that kustomize notes if it comes from standard input."""
     origin = lookup(value, _ORIGIN) if file == STDIN else None
     path = _ORIGIN_PATH.search(origin) if isinstance(origin, str) else None
     return f"{file} ({printable(path[1])})" if path else file
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it would walk over a growing heap again and again, and reading makes no cycles.
+def _no_garbage_collection() -> Iterator[None]:
+    """Disable the garbage collector, which takes two thirds of the time for a file of megabytes.
 
-    It takes two thirds of the time for a file of megabytes.
+    Reading creates no cycles.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -296,5 +296,5 @@ def _uncollected() -> Iterator[None]:
 
 
 def _without_places(value: Any) -> Document:
-    """A document for which nobody asks where anything stands."""
+    """A document without positions."""
     return Document(Node(value, yaml.Mark("", 0, 0, 0, None, 0)), 0)

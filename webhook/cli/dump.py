@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["diff", "dump", "dump_all", "styled"]
+__all__ = ["colour_line", "diff", "dump", "dump_all"]
 
 _Base: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
 
 class _Dumper(_Base):  # type: ignore[misc]
     def ignore_aliases(self, data: Any) -> bool:
-        """Parts that an object shares are written out each time: people compare and edit what they read."""
+        """Write shared parts out each time, because people compare and edit the text."""
         return True
 
 
 def _text(dumper: Any, text: str) -> yaml.ScalarNode:
-    """A string, quoted where Go's reader would take it for something else (`y`, `1e6`, `0o17`)."""
+    """A string, quoted if Go's parser would read another type (`y`, `1e6`, `0o17`)."""
     style = "|" if "\n" in text else None if isinstance(plain(text), str) else '"'
     node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
     return node
@@ -37,24 +37,24 @@ _Dumper.add_representer(str, _text)
 
 
 def dump(document: Object) -> str:
-    """One object, its fields in their order."""
+    """One object as YAML, with its fields in order."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
 
 def dump_all(documents: Iterable[Object]) -> str:
-    """Several objects, each a document of its own."""
+    """Several objects as YAML documents."""
     return "---\n".join(map(dump, documents))
 
 
 def diff(before: Object, after: Object, name: str) -> list[str]:
-    """The lines of a unified diff of two forms of an object; none where they are equal."""
+    """The lines of a unified diff of an object; empty if nothing changed."""
     old, new = dump(before).splitlines(), dump(after).splitlines()
     return list(unified_diff(old, new, f"{name} before admission", f"{name} as admitted", lineterm=""))
 
 
-def styled(line: str) -> str:
-    """A line of a diff in the colours that people know from git."""
+def colour_line(line: str) -> str:
+    """A line of a diff in the colours of git."""
     if line.startswith(("---", "+++")):
         return click.style(line, bold=True)
     colours = {"-": "red", "+": "green", "@": "cyan"}

@@ -89,7 +89,7 @@ def as_json(explanations: Iterable[Explanation]) -> str:
 def _sources(
     names: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: Reader
 ) -> list[list[Object] | _Name]:
-    """The objects of each argument, or their name in the cluster; invalid arguments go to the reader's problems."""
+    """The objects or the name of each argument; invalid arguments go to the reader's problems."""
     sources: list[list[Object] | _Name] = []
     for argument in names:
         try:

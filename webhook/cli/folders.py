@@ -38,7 +38,7 @@ class Exclusion(Protocol):
 
 
 def exclusion_of(folders: FolderOptions) -> Exclusion | None:
-    """The exclusion by all patterns, or None if there are none; the patterns of the command line come last.
+    """The exclusion by all patterns, or None without patterns; those of the command line come last.
 
     Raises:
         click.UsageError: The file of patterns cannot be read, or a pattern is invalid.
@@ -54,7 +54,7 @@ def exclusion_of(folders: FolderOptions) -> Exclusion | None:
 
 
 def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError], None]) -> list[str]:
-    """The manifests of a folder and its subfolders, sorted by name, without hidden and excluded ones."""
+    """The manifests of a folder and its subfolders, sorted, without hidden and excluded ones."""
     files = []
     for folder, folders, names in os.walk(root, onerror=on_error):
         below = "" if folder == root else os.path.relpath(folder, root) + "/"
@@ -85,5 +85,5 @@ def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:
 
 
 def _is_document(file: str) -> bool:
-    """False for pipes and devices, which could block a reader; True for a broken link, which is then reported."""
+    """False for pipes and devices, which could block; True for a broken link, to report it."""
     return os.path.isfile(file) or not os.path.exists(file)

@@ -1,4 +1,4 @@
-"""What kubectl prints: warnings and refusals, in its words.
+"""The warnings and refusals that kubectl prints.
 
 Source: k8s.io/kubectl pkg/cmd/util/helpers.go; seen on Kubernetes 1.36.2.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.request import Operation
 
-__all__ = ["denied", "failed_create", "invalid", "refused", "warning"]
+__all__ = ["denial", "failed_create_event", "invalid_object", "refusal", "warning"]
 
 _DOING: dict[Operation, str] = {
     "CREATE": "creating",
@@ -27,26 +27,26 @@ _DOING: dict[Operation, str] = {
 
 
 def warning(text: str) -> str:
-    """A warning, with the colour of its first word on terminals."""
+    """A warning, with a coloured first word on terminals."""
     return f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}"
 
 
-def denied(webhook: str, message: str) -> str:
-    """A refusal by a webhook, as the API server words it."""
+def denial(webhook: str, message: str) -> str:
+    """The message of the API server for a refusal by a webhook."""
     return f'admission webhook "{webhook}" denied the request: {message}'
 
 
-def refused(reason: str, file: str, operation: Operation, message: str) -> str:
-    """A refusal of a file's object, for the reason of a Status."""
+def refusal(reason: str, file: str, operation: Operation, message: str) -> str:
+    """The error of kubectl for an object of a file, with the reason of a Status."""
     return f'Error from server ({reason}): error when {_DOING[operation]} "{file}": {message}'
 
 
-def failed_create(message: str) -> str:
-    """A refusal of a workload's pods: kubectl prints nothing, but the controller writes this event."""
+def failed_create_event(message: str) -> str:
+    """The event that a controller writes for refused pods, of which kubectl prints nothing."""
     return f"FailedCreate  Error creating: {message}"
 
 
-def invalid(kind: str, name: str, causes: Sequence[str]) -> str:
-    """A refusal of an object that breaks the API server's own rules."""
+def invalid_object(kind: str, name: str, causes: Sequence[str]) -> str:
+    """The error of kubectl for an object that is invalid."""
     heading = f'The {kind} "{name}" is invalid: '
     return heading + causes[0] if len(causes) == 1 else "\n".join([heading, *(f"* {cause}" for cause in causes)])

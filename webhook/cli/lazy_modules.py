@@ -1,4 +1,4 @@
-"""Modules that are imported only when they are used, because help, wrong usage or most reviews need none of them."""
+"""Modules that are imported only when they are used: help and most reviews need few of them."""
 
 from __future__ import annotations
 

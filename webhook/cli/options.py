@@ -35,7 +35,7 @@ def cluster_options(command: F) -> F:
 def check_cluster_options(
     cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str
 ) -> None:
-    """Refuse options that exclude each other, and invalid names of namespaces; an empty name stands for all.
+    """Refuse options that exclude each other, and invalid namespaces; an empty one stands for all.
 
     Raises:
         click.UsageError: An option is wrong.
@@ -47,7 +47,7 @@ def check_cluster_options(
 
 
 def check_namespace_exists(view: ClusterView, namespace: str) -> None:
-    """Refuse a namespace that certainly does not exist: an empty result for a misspelled one would look good.
+    """Refuse a namespace that does not exist: an empty result for a misspelled one would look good.
 
     Raises:
         click.UsageError: The namespace does not exist.

@@ -1,4 +1,4 @@
-"""Other files of folders than manifests: Helm values and templates, CI workflows, kustomizations and patches."""
+"""Other files than manifests: Helm values and templates, CI workflows, kustomizations, patches."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ TEMPLATES = "templates; review what is made of them, such as the output of `helm
 PATCHES = "patches; review the output of `kubectl kustomize`"
 
 _KEYS = re.compile(rb"\b(?:apiVersion|kind)[\"']?\s*:")
-"""What every manifest has somewhere, and most other YAML and JSON of a repository has not."""
+"""Keys that all manifests contain, and few other files."""
 _VERSION = "serverVersion"
-"""The key of the output of `kubectl version`, the one thing without a kind that tells of a cluster."""
+"""The key of the output of `kubectl version`, the only fact about a cluster without a kind."""
 _TEMPLATE = "{{"
 _PLACEHOLDERS = re.compile(r"\{\{|\{%|%\{|^[ \t]*\$\{\w+\}[ \t]*$", re.MULTILINE)
-"""What templates of Helm, Jinja, Terraform and envsubst have where YAML has nothing alike."""
+"""Placeholders in templates of Helm, Jinja, Terraform and envsubst."""
 _NAME_PLACEHOLDERS = ("{{", "${", "$(")
-"""What no name of an object can have, because dollar signs and brackets are not allowed in names."""
+"""Placeholders that no name of an object can contain."""
 _KUSTOMIZE = "kustomize.config.k8s.io/"
 
 
 class OtherFiles:
-    """Recognises what folders hold beside manifests, and counts it."""
+    """Recognises and counts other files than manifests."""
 
     def __init__(self, *, is_of_cluster: bool = False) -> None:
-        """Args: whether the output of `kubectl version` counts as a manifest."""
+        """Prepare; `is_of_cluster` is True if the output of `kubectl version` counts as a manifest."""
         self._is_of_cluster = is_of_cluster
         self._counts: Counter[tuple[str, str]] = Counter()
         self._patches: frozenset[str] = frozenset()
 
     @property
     def lines(self) -> list[str]:
-        """How many files and documents were skipped, and why; a line for each reason."""
+        """The numbers of skipped files and documents, with a line for each reason."""
         return [
             f"{count} {unit}{'s' * (count != 1)} skipped: {reason}"
             for reason in (NO_OBJECTS, TEMPLATES, PATCHES)
@@ -55,11 +55,11 @@ class OtherFiles:
         ]
 
     def enter(self, files: Iterable[str]) -> None:
-        """Take the files of the next folder, of which Kustomizations may name some as patches."""
+        """Start the next folder; its Kustomizations may name some of its files as patches."""
         self._patches = patch_files(files)
 
     def skips(self, file: str, content: bytes) -> bool:
-        """Whether a file is skipped before it is parsed."""
+        """True if a file is skipped before it is parsed."""
         if os.path.abspath(file) in self._patches:
             reason = PATCHES
         elif not (_has_keys(content) or (self._is_of_cluster and _VERSION.encode() in content)):
@@ -72,10 +72,9 @@ class OtherFiles:
         return True
 
     def skips_json(self, value: dict[str, Any] | list[Any] | None) -> bool:
-        """Whether a file in JSON is skipped before it is parsed with places, which takes seconds for a long lock file.
+        """True if a JSON file is skipped; `value` is its content, or None if it is not JSON.
 
-        Args:
-            value: What it is; None if it is not JSON.
+        Parsing with positions takes seconds for a long lock file.
         """
         is_skipped = value is not None and not self._is_wanted(value)
         self._counts["file", NO_OBJECTS] += is_skipped
@@ -84,7 +83,7 @@ class OtherFiles:
     def sort(
         self, documents: Iterable[Document], errors: Iterable[YAMLError]
     ) -> tuple[list[Document], list[YAMLError]]:
-        """The documents of a file that are manifests, and the errors in what should be one."""
+        """The manifests of a file, and the errors in broken manifests."""
         reasons, written, broken = [], [], []
         for error in errors:
             if reason := _reason_to_skip(error):
@@ -109,12 +108,12 @@ class OtherFiles:
 
 
 def is_version(value: Any) -> bool:
-    """Whether a document is the output of `kubectl version`."""
+    """True if a document is the output of `kubectl version`."""
     return isinstance(value, dict) and _VERSION in value and "kind" not in value
 
 
 def is_kustomization(value: Any) -> bool:
-    """Whether a document is one of kustomize's own, which no API server knows."""
+    """True if a document is only for kustomize."""
     version = value.get("apiVersion") if isinstance(value, dict) else None
     return isinstance(version, str) and version.startswith(_KUSTOMIZE)
 
@@ -130,14 +129,14 @@ def _is_chart_template(file: str) -> bool:
 
 
 def _reason_to_skip(error: YAMLError) -> str:
-    """Why a document that cannot be parsed is skipped; empty if it looks like a manifest that is broken."""
+    """Why a document that cannot be parsed is skipped; empty if it looks like a broken manifest."""
     if _PLACEHOLDERS.search(error.text):
         return TEMPLATES
     return NO_OBJECTS if error.text and not _has_outer_keys(error.text) else ""
 
 
 def _has_outer_keys(text: str) -> bool:
-    """Whether a text that cannot be parsed may be a manifest: its outermost keys have an apiVersion or a kind."""
+    """True if a text that cannot be parsed has an apiVersion or a kind at its outermost level."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "---"))]
     if not lines or lines[0].lstrip().startswith("{"):
         return _has_keys(text.encode(errors="replace"))
@@ -146,16 +145,16 @@ def _has_outer_keys(text: str) -> bool:
 
 
 def _has_keys(content: bytes) -> bool:
-    """Whether a text may hold manifests. One in UTF-16 counts too: it is a manifest in the wrong encoding."""
+    """True if a text may contain manifests, also in UTF-16, which is then reported."""
     return _KEYS.search(content) is not None or (
         b"\0" in content and _KEYS.search(content.replace(b"\0", b"")) is not None
     )
 
 
 def _is_manifest(value: Any) -> bool:
-    """Whether a document is meant for Kubernetes: it has an apiVersion and a kind, or one of them and metadata or items.
+    """True if a document has an apiVersion and a kind, or one of them and metadata or items.
 
-    Without an apiVersion the kind must be one that rules look at: other tools, such as Zarf, have kinds as well.
+    Without an apiVersion, rules must know the kind: other tools, such as Zarf, have kinds, too.
     """
     if not isinstance(value, dict) or is_kustomization(value):
         return False
@@ -165,7 +164,7 @@ def _is_manifest(value: Any) -> bool:
 
 
 def _has_kind(value: Any) -> bool:
-    """Whether a document may be a broken fact: one that is skipped would make objects of its kind unknown silently."""
+    """True if a document may be a broken fact, which must be reported."""
     return isinstance(value, dict) and isinstance(value.get("kind"), str) and not is_kustomization(value)
 
 
@@ -175,7 +174,7 @@ def _is_known(kind: str) -> bool:
 
 
 def _is_template(value: dict[str, Any]) -> bool:
-    """Whether the name of an object is still to be filled in."""
+    """True if the name of an object has a placeholder."""
     metadata = value.get("metadata")
     names = [metadata.get(field) for field in ("name", "namespace")] if isinstance(metadata, dict) else []
     return any(mark in name for name in names if isinstance(name, str) for mark in _NAME_PLACEHOLDERS)
@@ -183,13 +182,13 @@ def _is_template(value: dict[str, Any]) -> bool:
 
 _NAMES = ("kustomization.yaml", "kustomization.yml")
 _LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
-"""Fields of a Kustomization or Component that list patches: by name, or with the name at `path`."""
+"""Fields of a Kustomization or Component with patches: file names, or mappings with a `path`."""
 
 
 def patch_files(files: Iterable[str]) -> frozenset[str]:
-    """The absolute paths of the files that Kustomizations among the given files name as patches.
+    """The absolute paths of files that Kustomizations name as patches.
 
-    A Kustomization that cannot be read is skipped; the review of the folder reports it.
+    A Kustomization that cannot be read is skipped here; the review of the folder reports it.
     """
     return frozenset(
         os.path.abspath(os.path.join(os.path.dirname(file), patch))

@@ -1,4 +1,4 @@
-"""Problems of input: what cannot be read, where, and how people are shown it."""
+"""Problems of input, with their places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Problem", "UnreadableInputError", "show_problems"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that cannot be read, and where."""
+    """A problem of a file."""
 
     file: str
     message: str
@@ -29,7 +29,7 @@ class Problem:
 
 
 class UnreadableInputError(click.ClickException):
-    """Input with problems; all of them are shown at once, and nothing is done."""
+    """The input has problems; all of them are shown, and nothing is done."""
 
     exit_code = 2
 

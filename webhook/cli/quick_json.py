@@ -1,7 +1,6 @@
-"""JSON by orjson, to the value that the reader with positions gives; what that reader might refuse is left to it.
+"""Fast reading of JSON without positions, with the same values as the reader with positions.
 
-`kubectl get -o json` of a large cluster has tens of megabytes, and of facts about a cluster nobody asks where they
-stand, unless something is wrong with them.
+`kubectl get -o json` of a large cluster has tens of megabytes, and positions are needed only for problems.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ _BLANKS = b" \t\r\n"
 
 
 def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | None:
-    """The mapping or list that a text is in JSON.
+    """The mapping or list of a JSON text.
 
-    None where it is something else, broken, beyond a limit, or has a key twice: the reader with positions then tells
-    what it is, or what is wrong and where.
+    None if the text is something else, broken, beyond a limit, or has duplicate keys; the reader with positions then reads
+    it or reports the problem.
     """
     # A JSON text has no more keys and values than bytes.
     if len(content) > min(limits.size, limits.nodes):
@@ -38,7 +37,7 @@ def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | N
         _settle_numbers(value, limits.depth)
     except ValueError:
         return None
-    # orjson keeps the last of equal keys. Each that it lost took its colon with it.
+    # orjson keeps the last of duplicate keys; each lost key has lost its colon.
     has_escaped_colon = b"\\u003a" in content or b"\\u003A" in content
     if has_escaped_colon or content.count(b":") != orjson.dumps(value).count(b":"):
         return None
@@ -46,16 +45,16 @@ def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | N
 
 
 def _settle_numbers(value: dict[str, Any] | list[Any], depth: int) -> None:
-    """Write 1.0 as the integer that the API server makes of it, and so on, in place.
+    """Replace numbers as the API server does, such as 1.0 by 1, in place.
 
     Raises:
-        ValueError: if the value nests deeper than that, or JSON has no such number.
+        ValueError: The value nests deeper than `depth`, or JSON has no such number.
     """
     level: list[Any] = [value]
     for _ in range(depth):
         below: list[Any] = []
         for collection in level:
-            # No key is added, only values are set.
+            # Only values are set, so the size does not change.
             for step, item in collection.items() if type(collection) is dict else enumerate(collection):
                 kind = type(item)
                 if kind is dict or kind is list:

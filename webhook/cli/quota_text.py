@@ -1,4 +1,4 @@
-"""Quotas for people: a bar for each limit, the pods and claims that hold GPUs, reservations and problems."""
+"""Quotas for people: bars of limits, pods and claims that hold GPUs, reservations, problems."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _holders(report: QuotaReport, width: int) -> Iterator[str]:
         return
     shown = report.holders[:_MOST_SHOWN]
     rows = [(each.name, _age(each.age), _amounts(report, each.amounts)) for each in shown]
-    yield from _listing(("HELD BY", "AGE", "HOLDS"), rows, width)
+    yield from _table_of_sentences(("HELD BY", "AGE", "HOLDS"), rows, width)
     yield from truncation(len(report.holders), _MOST_SHOWN)
 
 
@@ -153,11 +153,13 @@ def _reservations(report: QuotaReport, width: int) -> Iterator[str]:
         name = f"{each.kind} {each.name}"
         seen = f"{' and '.join(each.waits_for)} {'is' if len(each.waits_for) == 1 else 'are'} seen"
         rows.append((name, _age(each.age), f"{takes}{counted}; until {seen}"))
-    yield from _listing(("ON ITS WAY", "AGE", "RESERVES"), rows, width)
+    yield from _table_of_sentences(("ON ITS WAY", "AGE", "RESERVES"), rows, width)
     yield from truncation(len(report.reservations), _MOST_SHOWN)
 
 
-def _listing(titles: tuple[str, str, str], rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
+def _table_of_sentences(
+    titles: tuple[str, str, str], rows: Sequence[tuple[str, str, str]], width: int
+) -> Iterator[str]:
     """A table of names, ages and sentences; without the column of ages if no age is known."""
     names = [printable(name) for name, _, _ in rows]
     ages = [age for _, age, _ in rows]

@@ -77,7 +77,7 @@ def report_quotas_of_files(cluster: Sequence[str], namespace: str, settings: str
 
 
 def quota_reports(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]) -> QuotaReports:
-    """The reports on the quotas of a namespace, or of all if it is empty; notes are dropped if there are no quotas."""
+    """The reports on quotas; an empty `namespace` stands for all, and notes need a quota."""
     listed = view.list(QUOTA, namespace)
     quotas = sorted(() if listed is UNKNOWN else listed, key=lambda each: (namespace_of(each), name_of(each)))
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Reads repositories: folders that hold other YAML and JSON beside manifests, such as Helm values and CI workflows."""
+"""Reads repositories: folders with manifests and other YAML and JSON files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["RepositoryReader"]
 class RepositoryReader(Reader):
     """Reads manifests for a review.
 
-    A file in a folder is skipped if it is not a manifest; a file that is named must be one. A document that cannot be
-    parsed is a problem, and the others are read. Duplicate keys are left to the rules, and the last one counts.
+    A file of a folder is skipped if it is not a manifest; a named file must be one. A document that cannot be parsed is a
+    problem, and the others are read. Rules report duplicate keys, of which the last one counts.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.empty: list[Problem] = []
-        """Named files without documents. They are problems only if there are objects elsewhere."""
+        """Named files without documents; they are problems only if other files have objects."""
 
     def repository(
         self, paths: Iterable[str], exclusion: Exclusion | None = None, *, strict: bool = False
@@ -40,19 +40,23 @@ class RepositoryReader(Reader):
 
         Args:
             paths: Files and folders, or `-`.
-            exclusion: Which files of the folders are not read.
-            strict: Whether what folders hold beside manifests is a problem.
+            exclusion: The files of folders to skip.
+            strict: True if other files of folders are problems.
         """
         manifests: list[Manifest] = []
         for path in paths:
             others = None if strict else self.others
             for found in self._contents([path], exclusion, others):
-                manifests += self._named(found) if found.others is None else self._found(found, found.others)
+                manifests += (
+                    self._objects_of_manifest(found)
+                    if found.others is None
+                    else self._objects_among_others(found, found.others)
+                )
         return manifests
 
-    def _named(self, found: Content) -> Iterator[Manifest]:
-        """The objects of a file that should hold nothing else."""
-        documents, errors = self._parsed(found.content)
+    def _objects_of_manifest(self, found: Content) -> Iterator[Manifest]:
+        """The objects of a file that must be a manifest."""
+        documents, errors = self._parse(found.content)
         self._add_broken(found.file, errors)
         if not documents and not errors:
             self.empty.append(Problem(found.file, "holds no Kubernetes objects"))
@@ -61,19 +65,19 @@ class RepositoryReader(Reader):
                 message = "is read by kustomize only; review the output of `kubectl kustomize`"
                 self._problem(message, found.file, document, FieldPath())
             else:
-                yield from self._written(found.file, document)
+                yield from self._objects_of_document(found.file, document)
 
-    def _found(self, found: Content, others: OtherFiles) -> Iterator[Manifest]:
-        """The objects of a file that may hold something else."""
+    def _objects_among_others(self, found: Content, others: OtherFiles) -> Iterator[Manifest]:
+        """The objects of a file that may have other documents."""
         if others.skips_json(quick_json(found.content, LIMITS)):
             return
-        documents, errors = others.sort(*self._parsed(found.content))
+        documents, errors = others.sort(*self._parse(found.content))
         self._add_broken(found.file, errors)
         for document in documents:
-            yield from self._written(found.file, document)
+            yield from self._objects_of_document(found.file, document)
 
-    def _written(self, file: str, document: Document) -> list[Manifest]:
-        """The objects of a document. Duplicate keys outside of them, such as two `items` of a list, are problems."""
+    def _objects_of_document(self, file: str, document: Document) -> list[Manifest]:
+        """The objects of a document; duplicate keys outside of them, such as two `items`, are problems."""
         manifests = list(self._objects_of(file, document))
         for path in document.duplicates:
             if not any(path[: len(each.path)] == each.path and not _is_envelope(each) for each in manifests):

@@ -1,4 +1,4 @@
-"""Results for people: what kubectl would print, where the causes are, and what changes."""
+"""Results for people: what kubectl prints, the places of findings, and diffs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.review.pods import MALFORMED
 from webhook.cli import kubectl
-from webhook.cli.dump import diff, styled
+from webhook.cli.dump import colour_line, diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["kubectl_lines", "summary", "text"]
 
 _EXCERPT = 100
-"""Characters of an expression that are shown around a place in it."""
+"""The characters of an expression that are shown around a place in it."""
 _COLOURS = {"admitted": "green", "refused": "red", "not reviewed": "yellow"}
 
 
 def text(results: Sequence[Result]) -> str:
-    """All results, and how many there are of each kind.
+    """All results, and a summary.
 
-    A warning whose cause lies outside the objects is printed with the first of them, and how many there are.
+    A warning whose cause lies outside the objects is printed once, with the number of objects.
     """
     told = once_per_cause([result.findings for result in results], "object")
     shown = [replace(result, findings=findings) for result, findings in zip(results, told, strict=True)]
@@ -40,7 +40,7 @@ def text(results: Sequence[Result]) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many objects have each verdict, and how many of the admitted have warnings or were converted."""
+    """The numbers of objects by verdict, and of admitted objects with warnings or conversion."""
     counts = Counter(result.verdict for result in results)
     count = len(results)
     admitted = [result for result in results if result.verdict == "admitted"]
@@ -60,7 +60,7 @@ def _counts(numbers: dict[str, int]) -> str:
 
 
 def kubectl_lines(result: Result) -> Iterator[str]:
-    """What kubectl prints: the warnings, then the refusals."""
+    """The lines that kubectl prints: warnings, then refusals."""
     yield from map(kubectl.warning, result.warnings)
     for refusal in result.refusals:
         yield _refusal(result, refusal)
@@ -81,14 +81,14 @@ def _lines(result: Result) -> Iterator[str]:
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
     if result.patch and result.before is not None and result.after is not None:
-        yield from map(styled, diff(result.before, result.after, printable(subject.label)))
+        yield from map(colour_line, diff(result.before, result.after, printable(subject.label)))
     if result.templates:
         names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
         yield f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"
 
 
 def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
-    """The line of an expression that a finding is in, and a caret below the place."""
+    """The line of an expression with a finding, and a caret below the place."""
     place = finding.place
     if place is None or place.path[-1:] != ("expression",):
         return
@@ -101,15 +101,15 @@ def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
 
 def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
-    # Of a malformed pod the API server would not get as far as asking a webhook, and words it the same.
+    # The API server refuses a malformed pod before it calls webhooks, with the same words.
     if all(finding.rule is MALFORMED or finding.rule.names_fields for finding in findings):
         causes = [printable(str(finding)) for finding in findings]
-        return kubectl.invalid(subject.request.kind, printable(subject.name), causes)
+        return kubectl.invalid_object(subject.request.kind, printable(subject.name), causes)
     message = "\n".join(printable(str(finding)) for finding in findings)
     if not refusal.webhook:
         return f'Error when reviewing "{subject.manifest.file}": {message}'
-    message = kubectl.denied(refusal.webhook, message)
+    message = kubectl.denial(refusal.webhook, message)
     if refusal.of_pods:
-        return kubectl.failed_create(message)
+        return kubectl.failed_create_event(message)
     reason = "TooManyRequests" if refusal.is_later else "Forbidden"
-    return kubectl.refused(reason, subject.manifest.file, subject.request.operation, message)
+    return kubectl.refusal(reason, subject.manifest.file, subject.request.operation, message)

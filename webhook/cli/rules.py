@@ -1,4 +1,4 @@
-"""`gpu-admission rules`: what is checked, why, and what to do instead."""
+"""`gpu-admission rules`: what the rules require, why, and what to do instead."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def read_examples(rule_id: str) -> RuleExamples:
     help="text: for people. json: every field of the rules, for programs.",
 )
 def command(rule_id: str | None, output: str) -> None:
-    """List the rules, or tell all about one.
+    """List the rules, or explain one.
 
     \b
-    All rules, with their severity where no setting says otherwise:
+    All rules, with their default severity:
       gpu-admission rules
-    One rule: why it is there, what to do instead, and an example:
+    One rule, with its reason, what to do instead, and an example:
       gpu-admission rules GA307
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     rules = all_rules()
@@ -99,16 +99,16 @@ def _in_full(rule: Rule) -> str:
     parts = [
         click.style(f"{rule.id}: {rule.title}", bold=True),
         f"Severity: {_severity(rule)}, {held}",
-        _filled(" ".join(rule.why.split())),
-        _filled(f"What to do: {rule.remedy}."),
+        _wrap(" ".join(rule.why.split())),
+        _wrap(f"What to do: {rule.remedy}."),
         "Wrong:\n" + indent(examples.wrong, "    "),
         "Right:\n" + indent(examples.right, "    "),
-        _filled(f"Source: {rule.source}"),
+        _wrap(f"Source: {rule.source}"),
     ]
     return "\n\n".join(parts)
 
 
-def _filled(text: str) -> str:
+def _wrap(text: str) -> str:
     """A paragraph; names with hyphens stay whole, because people copy them."""
     return fill(text, _WIDTH, break_on_hyphens=False)
 

@@ -133,7 +133,7 @@ async def _list_namespaces(client: APIClient, namespace: str) -> list[Object]:
 
 
 async def _list_trimmed(client: APIClient, kind: str, namespace: str) -> Object | None:
-    """The list of a kind's objects, trimmed; empty if the kind is not served, None if listing it is forbidden."""
+    """The trimmed objects of a kind; empty if it is not served, None if listing it is forbidden."""
     resource = RESOURCES[kind]
     trim, items = trim_for(resource, Sharing()), []
     try:

@@ -179,7 +179,7 @@ class ServeOptions:
             raise click.UsageError(problem)
 
     def _problems(self) -> Iterator[str]:
-        yield from self._misplaced()
+        yield from self._misplaced_options()
         if (self.tls_cert is None) != (self.tls_key is None):
             yield "--tls-cert and --tls-key go together"
         if self.ca_out is not None and self.tls_cert is not None:
@@ -202,7 +202,7 @@ class ServeOptions:
         if not isfinite(self.drain_delay):
             yield f"--drain-delay is {self.drain_delay}; give a number of seconds"
 
-    def _misplaced(self) -> Iterator[str]:
+    def _misplaced_options(self) -> Iterator[str]:
         """Options for running clusters beside --cluster, and options for files without it."""
         if self.cluster:
             # Not --namespace, which can come from the environment by accident.

@@ -93,7 +93,7 @@ def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
 
 
 def chosen_settings(file: str | None) -> GPUAdmissionPolicy | None:
-    """The GPUAdmissionPolicy of a file; None if no file is given, so that the settings of the cluster hold.
+    """The GPUAdmissionPolicy of a file; None without a file, so that the cluster's settings hold.
 
     Raises:
         UnreadableInputError: The file has problems.
