@@ -18,8 +18,7 @@ from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.shared_reviews import MOST_PENDING
-from webhook.server.bearer_tokens import LARGEST_TOKEN
-from webhook.server.delegated_gate import DelegatedGate
+from webhook.server.delegated_gate import LARGEST_TOKEN, DelegatedGate
 
 PATH = "/v1/explain"
 ACCOUNT = "system:serviceaccount:team-a:dashboard"

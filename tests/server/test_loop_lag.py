@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from webhook.server.loop_lag import measure_loop_lag
+from webhook.server.listeners import measure_loop_lag
 
 
 class Clock:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from webhook.server.aside import run_aside
+from webhook.server.pacing import run_aside
 
 
 async def test_result_of_the_work_is_returned_and_its_end_told():

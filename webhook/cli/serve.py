@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from webhook.cli.lazy_modules import lazy_module
-from webhook.server.connection_limits import FEWEST, ConnectionLimits
+from webhook.server.open_connections import FEWEST, ConnectionLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from webhook.replica.config import NAMESPACE, ReplicaConfig
 from webhook.replica.replica import Replica
 from webhook.server import logs
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
-from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.lifecycle import run
+from webhook.server.open_connections import ConnectionLimits
 from webhook.server.service import Service
 
 if TYPE_CHECKING:

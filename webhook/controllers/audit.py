@@ -14,8 +14,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
 from webhook.cluster.resources import RESOURCES, workload_resources
-from webhook.server.aside import run_aside
-from webhook.server.pacing import Pacer, spread
+from webhook.server.pacing import Pacer, run_aside, spread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

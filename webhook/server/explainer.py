@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from policies.explanation import explain, questions
 from policies.workload_templates import templates_of
 from webhook.cluster.lookups import look_up
-from webhook.server.aside import run_aside
 from webhook.server.deadlines import Deadline
 from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject
+from webhook.server.pacing import run_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable

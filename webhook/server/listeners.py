@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ from webhook.server.config import CannotServe
 from webhook.server.connections import create_runner
 from webhook.server.guarded_connection import Endpoint
 from webhook.server.guarded_site import GuardedSite
-from webhook.server.loop_lag import measure_loop_lag
 from webhook.server.metrics import PORTS
 from webhook.server.open_connections import OpenConnections
 from webhook.server.probes import create_probes
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Awaitable, Callable
+    from typing import NoReturn
 
     from aiohttp import web
 
@@ -28,7 +30,29 @@ if TYPE_CHECKING:
     from webhook.server.metrics import Metrics
     from webhook.server.probes import Readiness
 
-__all__ = ["Listeners", "Ready"]
+__all__ = ["Listeners", "Ready", "measure_loop_lag"]
+
+_INTERVAL = 0.1
+
+
+async def measure_loop_lag(
+    observe: Callable[[float], None],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> NoReturn:
+    """Report the lag of the event loop ten times a second, until cancelled.
+
+    Args:
+        observe: Called with seconds, at each probe.
+        clock: Returns seconds that never go back.
+        sleep: Waits for some seconds.
+    """
+    while True:
+        due = clock() + _INTERVAL
+        await sleep(_INTERVAL)
+        observe(max(clock() - due, 0.0))
+
 
 _logger = logging.getLogger("gpu_admission.service")
 

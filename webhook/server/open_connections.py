@@ -14,15 +14,27 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Protocol
 
-from webhook.server.connection_limits import FEWEST
 from webhook.server.logs import log_closed_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.server.connection_limits import ConnectionLimits
+__all__ = ["CLOSED", "FEWEST", "ConnectionLimits", "LimitedConnection", "OpenConnections", "counted_address"]
 
-__all__ = ["CLOSED", "LimitedConnection", "OpenConnections", "counted_address"]
+FEWEST = 8
+"""The smallest limit of which an eighth is a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections one port may have open. Connections of known client certificates do not count."""
+
+    total: int = 2048
+    """With a TLS handshake begun in each of them they take 140 MiB; silent ones take 2 MiB."""
+    per_address: int = 1024
+    """An API server holds one connection per concurrent call, and Konnectivity puts several API servers behind one
+    address."""
+
 
 CLOSED = ("address_limit", "total_limit", "handshake_timeout", "head_timeout", "head_size")
 """Why the server closes a connection."""

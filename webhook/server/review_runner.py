@@ -12,9 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.work import Allowance, TooMuchWork, counted_by
-from webhook.server.aside import run_aside
 from webhook.server.deadlines import Deadline
-from webhook.server.pacing import Pacer, spread
+from webhook.server.pacing import Pacer, run_aside, spread
 from webhook.server.turns import Busy, Turns
 
 if TYPE_CHECKING:

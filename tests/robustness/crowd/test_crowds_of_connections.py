@@ -9,7 +9,7 @@ import pytest
 from certs import issue_client, make_authority
 from webhook.server import guarded_connection
 from webhook.server.config import ClientCertificates
-from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.open_connections import ConnectionLimits
 
 HALF = b"POST /conversion HTTP/1.1\r\nHost: local"
 
