@@ -14,7 +14,7 @@ from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amou
 from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics
 from policies.conversion.opt_in import strategy_of, strategy_problems
 from policies.conversion.record import ConversionRecord
-from policies.conversion.shares import SHARED, shares_asked
+from policies.conversion.shares import SHARED, requested_shares
 from policies.conversion.strategies import STRATEGIES
 from policies.conversion.surroundings import class_problems, template_problems
 from policies.decision import Severity
@@ -130,7 +130,7 @@ def _build_record(
     record = ConversionRecord(containers, constraints, meaning.kind, meaning.profile, wish=wish)
     if meaning.finding is not None:
         return record, _obstacles(record, (meaning.finding,))
-    shares, problems = shares_asked(record, places, view, shared_gpu=meaning.shared)
+    shares, problems = requested_shares(record, places, view, shared_gpu=meaning.shared)
     return replace(record, shares=shares), _obstacles(record, (*problems, *_template_problems(record, places)))
 
 

@@ -1,10 +1,10 @@
 """Shares: what a GPU that several claims can hold at once means to a pod.
 
 Where NVIDIA's driver publishes devices with `allowMultipleAllocations` and a capacity `shares`, a request that does not
-name the capacity gets one share. A pod that asked for a whole GPU must therefore ask for all shares of it.
+name the capacity gets one share. A pod that requests a whole GPU must therefore request all shares of it.
 
-What a pod wishes (gpu-admission.io/sharing) goes before what `nvidia.com/gpu` happens to be on the nodes: `exclusive`
-is all shares although every node is time-sliced, `shared` is one share although none is.
+The pod's wish (gpu-admission.io/sharing) has precedence over the nodes: `exclusive` is all shares even if every node is
+time-sliced, and `shared` is one share even if none is.
 
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import Wish
     from policies.view import ClusterView
 
-__all__ = ["shares_asked", "shares_of"]
+__all__ = ["requested_shares", "shares_of"]
 
 _SHARES = f"{DRIVER}/shares"
 
@@ -47,13 +47,13 @@ SHARED = rule(
 )
 
 
-def shares_asked(
+def requested_shares(
     record: ConversionRecord, places: dict[str, FieldPath], view: ClusterView, *, shared_gpu: bool
 ) -> tuple[dict[str, int], tuple[Finding, ...]]:
-    """How many shares of a device each resource stands for, and which resources cannot be told in shares.
+    """The number of shares that each resource stands for, and findings for resources without one.
 
-    `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on. While nobody knows
-    what ResourceSlices offer, a wish for a share is believed: its claim waits rather than getting a whole device.
+    `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on. While ResourceSlices
+    are unknown, a wish for a share is granted: the claim waits, and does not get a whole device.
     """
     shares: dict[str, int] = {}
     findings: list[Finding] = []
@@ -77,14 +77,14 @@ def shares_asked(
 
 
 def shares_of(device: Device) -> int | None:
-    """The number of shares that a device has: 0 where it is held alone, None where it is shared without limit."""
+    """The shares of a device: 0 if one claim holds it alone, None if it is shared without limit."""
     if not device.is_shareable:
         return 0
     return int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
 
 
 def _is_share(resource: str, wish: Wish, *, shared_gpu: bool) -> bool:
-    """Whether the device plugin hands out shares by this name, and the pod does not wish to be spared them."""
+    """True if the device plugin hands out shares under this name, and the pod does not wish otherwise."""
     parsed = parse_resource(resource)
     return (parsed is not None and parsed.shared) or (
         resource == GPU_RESOURCE and shared_gpu and wish.sharing != "exclusive"
@@ -114,7 +114,7 @@ def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> 
 
 
 def _offered(view: ClusterView, device_type: str) -> set[int | None]:
-    """The numbers of shares of devices of one type, as `shares_of` counts them."""
+    """The numbers of shares that devices of one type have, as `shares_of` counts them."""
     groups = gpu_groups(view)
     if groups is UNKNOWN:
         return set()

@@ -101,3 +101,14 @@ def test_product_of_a_mig_device_names_its_profile():
 def test_device_without_attributes_is_in_the_gpu_groups():
     (group,) = gpu_groups(view({"name": "gpu-0"}))
     assert (group.type, group.product) == ("", "a GPU without a name")
+
+
+def test_many_values_of_what_a_selector_can_read_are_many_groups():
+    devices = [device(f"gpu-{n}", {"driverVersion": {"version": f"580.{n}.0"}}) for n in range(40)]
+    groups = gpu_groups(view(*devices))
+    assert len({group.first.attributes["gpu.nvidia.com/driverVersion"] for group in groups}) == len(groups) == 40
+
+
+def test_what_labels_never_say_makes_no_group():
+    devices = [device(f"gpu-{n}", {"resource.kubernetes.io/numaNode": {"int": n}}) for n in range(2)]
+    assert counts(view(*devices)) == [2]

@@ -143,3 +143,15 @@ def test_selection_is_that_of_each_node_alone(zones, zone):
     nodes = GPUNodes(tuple(map(node_facts, documents)))
     selected = nodes.select({"nodeSelector": {"zone": zone}})
     assert selected == tuple(node for node in nodes.nodes if node.labels["zone"] == zone)
+
+
+def test_like_nodes_share_their_traits(cluster, node):
+    one, other, third = gpu_nodes(cluster("f1", node("f1", "a100-whole-2", {"example.com/rack": "7"}), "f5")).nodes
+    assert one.traits is other.traits
+    assert one.traits != third.traits
+
+
+def test_nodes_are_found_by_their_traits(cluster):
+    nodes = gpu_nodes(cluster("f1", "f6", bare({"cpu": "4"})))
+    assert names(nodes.nodes_with(lambda traits: not traits.has_device_plugin)) == ["bare"]
+    assert nodes.nodes_with(lambda traits: traits.kubelet == "v0") == ()
