@@ -8,8 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import BoundedCache
-from policies.dra.cel import Read
 from policies.dra.device_groups import DeviceGroup
+from policies.dra.device_reads import Read
 from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
 from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN, ClusterView, Unknown

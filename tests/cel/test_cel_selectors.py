@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
-from policies.dra.cel.reads import Read
+from policies.dra.device_reads import Read
 
 FOUR_CLAUSES = (
     'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'

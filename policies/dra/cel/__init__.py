@@ -16,7 +16,6 @@ from policies.dra.cel.interpreter.planner import plan_expression
 from policies.dra.cel.libraries.quantities import Quantity
 from policies.dra.cel.libraries.semvers import Semver
 from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.reads import Read
 from policies.dra.cel.selectors import MOST_COST, UNBOUNDED_COST, Selector, compile_selector
 from policies.dra.cel.steps import begin_evaluation, steps_spent
 from policies.dra.cel.syntax import (
@@ -35,6 +34,7 @@ from policies.dra.cel.syntax import (
 )
 from policies.dra.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
 from policies.dra.cel.values import Map, UInt, Value
+from policies.dra.device_reads import Read
 
 __all__ = [
     "BOOL",

@@ -5,28 +5,18 @@ Devices that agree in these parts have the same verdict.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from policies.dra.cel.interpreter import plan
+from policies.dra.device_reads import Read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Read", "reads"]
+__all__ = ["reads"]
 
 _MAPS = ("attributes", "capacity")
 _SCALARS = ("driver", "allowMultipleAllocations")
-
-
-class Read(NamedTuple):
-    """One part of a device that an expression looks at."""
-
-    part: str
-    """`driver`, `allowMultipleAllocations`, `attributes` or `capacity`."""
-    domain: str | None = None
-    """The domain, or None for all of them."""
-    name: str | None = None
-    """The name in the domain, None for all of them, or empty if only the domain's presence is tested."""
 
 
 def reads(program: plan.Program) -> frozenset[Read] | None:

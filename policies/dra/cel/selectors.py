@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from policies.dra.cel.devices import Visible
     from policies.dra.cel.environment import Environment
     from policies.dra.cel.interpreter.plan import Program
-    from policies.dra.cel.reads import Read
     from policies.dra.cel.syntax import Checked, Expression
     from policies.dra.cel.values import Value
+    from policies.dra.device_reads import Read
 
 __all__ = ["MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
 

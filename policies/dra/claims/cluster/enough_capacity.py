@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.cel import Read
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.field_errors import qualified_name_error
 from policies.dra.device_groups import shown_value
+from policies.dra.device_reads import Read
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
