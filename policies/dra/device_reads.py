@@ -1,4 +1,7 @@
-"""Parts of a device that an expression reads. Apart from CEL, so that a review of a pod need not import its engine."""
+"""Parts of a device that an expression reads.
+
+They are apart from CEL, so that an offline review of a pod need not import its engine.
+"""
 
 from __future__ import annotations
 
