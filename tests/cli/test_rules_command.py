@@ -32,8 +32,8 @@ GA313: A device of the cluster must match the request
 Severity: warn, unless conversion.unsatisfiable, or spec.rules of the GPUAdmissionPolicy says otherwise
 
 No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an
-autoscaled cluster has no GPU node until the first pod asks, and a driver upgrade empties the
-slices. It may also be a misspelt product.
+autoscaled cluster has no GPU node until the first pod requests one, and a driver upgrade empties
+the slices. It may also be a misspelt product.
 
 What to do: compare with what exists, or wait for such a node.
 
