@@ -1,7 +1,7 @@
 """A certificate authority of our own, and the certificates it issues.
 
 The extensions are those that Go's verifier (the API server) and OpenSSL's strict mode (the default of Python 3.13)
-ask for: basicConstraints and keyUsage marked critical, subject and authority key identifiers, an extended key usage.
+require: basicConstraints and keyUsage marked critical, subject and authority key identifiers, an extended key usage.
 Every key is ECDSA P-256 and every serial number is random, so that two authorities made under one name never
 issue the same issuer and serial twice.
 """
@@ -34,7 +34,7 @@ SERVING_SUBJECT = "gpu-admission webhook"
 
 
 def make_authority(common_name: str, *, now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> KeyPair:
-    """Make a self-signed authority that may issue certificates for servers and clients, and no further authorities.
+    """A new self-signed authority that may issue server and client certificates, but no authorities.
 
     Args:
         common_name: The authority's subject, 1 to 64 characters.
@@ -67,10 +67,10 @@ def issue_serving(
         authority: The issuer, from `make_authority`.
         names: DNS names and IP addresses; what parses as an IP address becomes one.
         now: The present moment, with a time zone.
-        lifetime: How long it is valid from now; cut to the authority's own end, behind which nobody would accept it.
+        lifetime: How long it is valid from now; at most until the authority expires.
 
     Raises:
-        BadKeyPair: The authority is no authority, or is not valid now.
+        BadKeyPair: The issuer is not an authority, or is not valid now.
         ValueError: There is no name, or one is not ASCII (write IDNA's A-label).
     """
     if not names:
@@ -88,10 +88,10 @@ def issue_client(
         authority: The issuer, from `make_authority`.
         common_name: The name the client is known by, 1 to 64 characters.
         now: The present moment, with a time zone.
-        lifetime: How long it is valid from now; cut to the authority's own end.
+        lifetime: How long it is valid from now; at most until the authority expires.
 
     Raises:
-        BadKeyPair: The authority is no authority, or is not valid now.
+        BadKeyPair: The issuer is not an authority, or is not valid now.
         ValueError: The common name is too long or empty.
     """
     return _issue(authority, common_name, ExtendedKeyUsageOID.CLIENT_AUTH, now, lifetime)

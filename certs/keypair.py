@@ -1,4 +1,4 @@
-"""A certificate chain with its private key, as PEM, and the questions that are asked before it may serve."""
+"""A certificate chain with its private key as PEM, and the checks before it may serve."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class KeyPair:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The DNS names and IP addresses of the certificate (its SANs), DNS names first; often empty for a client."""
+        """The SANs of the certificate, DNS names before IP addresses; often empty for a client."""
         try:
             alternatives = self.chain[0].extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except x509.ExtensionNotFound:
@@ -72,7 +72,7 @@ class KeyPair:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the certificate in hexadecimal, as `openssl x509 -fingerprint -sha256` has it, no colons."""
+        """The SHA-256 of the certificate in hexadecimal, like `openssl x509 -fingerprint` without colons."""
         return self.chain[0].fingerprint(hashes.SHA256()).hex()
 
     def check(self, now: datetime) -> None:
@@ -125,21 +125,19 @@ def _parse_key(pem: bytes) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(pem, password=None)
     except TypeError as error:
-        raise BadKeyPair(
-            "The key is encrypted, and nobody is there to type its password; store it decrypted."
-        ) from error
+        raise BadKeyPair("The key is encrypted; store it without a password.") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise BadKeyPair("The key is cut off or damaged: its PEM cannot be parsed; write or copy it again.") from error
 
 
 def _check_belongs(chain: tuple[x509.Certificate, ...], key: PrivateKeyTypes) -> None:
     try:
-        owners = [_encoded(certificate.public_key()) for certificate in chain]
+        owners = [_public_bytes(certificate.public_key()) for certificate in chain]
     except (ValueError, UnsupportedAlgorithm) as error:
         raise BadKeyPair(
             "The certificate holds a public key of a kind that is not supported; issue it again."
         ) from error
-    own = _encoded(key.public_key())
+    own = _public_bytes(key.public_key())
     if own == owners[0]:
         return
     if own in owners:
@@ -148,7 +146,7 @@ def _check_belongs(chain: tuple[x509.Certificate, ...], key: PrivateKeyTypes) ->
     raise BadKeyPair("The key does not belong to the certificate; use the key that the certificate was issued for.")
 
 
-def _encoded(key: PublicKeyTypes) -> bytes:
+def _public_bytes(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 

@@ -1,19 +1,18 @@
-"""Rotation: what to do next with the authorities and the certificate of a service.
+"""Rotation: the next state of the authorities and the certificate of a service.
 
-The state lies in one Secret (`certs.secret`), and any number of replicas step it with one compare-and-swap each.
-The order of things loses no handshake:
+The state is stored in one Secret (`certs.secret`), and any number of replicas change it with one compare-and-swap per step.
+This order loses no handshake:
 
-1. A successor is made while the authority issues on. Whoever looks publishes {authority, successor} in every webhook
+1. A successor is made while the authority still issues. Every replica publishes {authority, successor} in every webhook
    configuration.
-2. When the successor was seen in all of them at every look for `RotationPolicy.settle`, every API server trusts it,
+2. When every look has found the successor in all configurations for `RotationPolicy.settle`, every API server trusts it,
    and it issues the leaf. In the same write it becomes the authority, and the old one retires.
-3. The retired one stays in the bundle until the last certificate it can have issued has expired.
+3. The retired one stays in the bundle until the last certificate that it can have issued has expired.
 
-Replicas do not report what they serve. Before step 2 nothing depends on it: they serve what the authority issued, which
-every bundle holds. After it, a replica that has not looked for weeks serves a certificate of the retired authority,
-which the bundle holds for as long as the certificate is valid. A count of reports would be weaker: the replica that
-cannot be reached is the one that does not report. What a replica with an old state publishes is checked where that
-happens (`webhook.controllers.ca_bundles`).
+Replicas do not report what they serve. Before step 2 nothing depends on it: they serve certificates of the authority,
+which is in every bundle. After it, a replica that has not looked for weeks serves a certificate of the retired authority,
+which is in the bundle as long as that certificate is valid. A count of reports would be weaker, because an unreachable
+replica does not report. `webhook.controllers.ca_bundles` prevents that a replica publishes an old state.
 """
 
 from __future__ import annotations
@@ -37,40 +36,39 @@ ChangeKind = Literal["made", "announced", "published", "unpublished", "switched"
 CHANGES: tuple[ChangeKind, ...] = ("made", "announced", "published", "unpublished", "switched", "renewed", "dropped")
 
 MAX_RETIRING = 8
-"""How many authorities may retire at a time before somebody's request to rotate has to wait, so that bundles stay
-small. Rotation that is due by age never waits."""
+"""If this many authorities are retiring, a requested rotation waits, so that bundles stay small. A rotation by age never
+waits."""
 
 _ASKED_LENGTH = 100
-"""How much of a request to rotate is remembered."""
+"""Characters of a rotation request that are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationPolicy:
-    """For whom certificates are made, and how long things take."""
+    """The names in certificates, and the durations of rotation."""
 
     names: tuple[str, ...]
-    """DNS names and IP addresses under which clients know the service."""
+    """DNS names and IP addresses at which clients call the service."""
     authority_life: timedelta = timedelta(days=365)
     leaf_life: timedelta = timedelta(days=30)
-    """The last third, in which it is renewed, is how long a cluster may refuse our writes before handshakes fail; the
-    whole is about how long a retired authority stays trusted."""
+    """It is renewed in its last third: for that long a cluster may refuse our writes before handshakes fail. A retired
+    authority stays trusted for about the whole time."""
     settle: timedelta = timedelta(minutes=30)
-    """How long a successor must have been published before it issues: API servers cannot be asked what they know.
+    """How long a successor must be published before it issues, because API servers do not report what they know.
 
-    They know webhook configurations by watches. Those last at most 10 minutes before they begin anew (client-go
-    tools/cache/reflector.go, defaultMaxWatchTimeout), however silent they have become; back-off adds a minute, a look
-    of ours takes up to one, a call under way half of one, and clocks differ twice by `skew`. The rest is to spare;
-    nobody waits for this but somebody who asked for a rotation.
+    They read webhook configurations by watches, which last at most 10 minutes (client-go tools/cache/reflector.go,
+    defaultMaxWatchTimeout), even silent ones. Back-off adds a minute, our look up to one, a pending call half of one, and
+    clocks differ twice by `skew`. The rest is a reserve; only a requested rotation waits for it.
     """
     skew: timedelta = timedelta(minutes=5)
-    """How far any two clocks may be from the truth, each in its direction, without a lost handshake."""
+    """How far any clock may be from the true time, in any direction, without a lost handshake."""
     look_every: timedelta = timedelta(seconds=30)
-    """The longest pause between two looks; as soon is a bundle mended that somebody else overwrote."""
+    """The longest pause between two looks, after which an overwritten bundle is repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen right before a step, in this order: webhook configurations, then the Secret."""
+    """The facts for a step, read in this order: webhook configurations, then the Secret."""
 
     bundles: tuple[bytes, ...] | None
     """The caBundle of every webhook of all configurations that exist; None when one could not be read."""
@@ -113,7 +111,7 @@ def next_state(state: RotationState | None, now: datetime, observed: Observed, p
     if state is None:
         return _begin(now, observed, policy, "there were none")
     if state.authority.not_after < now:
-        return _begin(now, observed, policy, f"the authority expired at {_written(state.authority.not_after)}")
+        return _begin(now, observed, policy, f"the authority expired at {_rfc3339(state.authority.not_after)}")
     changes: list[Change] = []
     for transition in (_drop, _switch, _renew, _announce, _note_publication):
         following = transition(state, now, observed, policy)
@@ -154,7 +152,7 @@ def _switch(
     switched = RotationState(state.successor, leaf, retiring=(*state.retiring, retired), asked=state.asked)
     text = (
         "The successor was published long enough: it issued a new serving certificate and is the authority now;"
-        f" the old one stays trusted until {_written(retired.until)}."
+        f" the old one stays trusted until {_rfc3339(retired.until)}."
     )
     return switched, Change("switched", text)
 
@@ -169,7 +167,7 @@ def _renew(
         text = f"Renewed the serving certificate: it was not for {', '.join(missing)}."
     elif now >= _due(state.leaf, policy.leaf_life) and state.leaf.not_after < state.authority.not_after:
         names = policy.names
-        text = f"Renewed the serving certificate: it ends at {_written(state.leaf.not_after)}."
+        text = f"Renewed the serving certificate: it ends at {_rfc3339(state.leaf.not_after)}."
     else:
         return None
     leaf = issue_serving(state.authority, names, now=now, lifetime=policy.leaf_life)
@@ -183,9 +181,9 @@ def _announce(
         return None
     asked = observed.asked[:_ASKED_LENGTH]
     if now >= _due(state.authority, policy.authority_life):
-        reason = f"the authority ends at {_written(state.authority.not_after)}"
+        reason = f"the authority ends at {_rfc3339(state.authority.not_after)}"
     elif asked not in ("", state.asked) and len(state.retiring) < MAX_RETIRING:
-        reason = "somebody asked for it"
+        reason = "it was requested"
     else:
         return None
     following = replace(state, successor=_make_authority(now, policy), published=None, asked=asked or state.asked)
@@ -211,7 +209,7 @@ def _note_publication(
 
 
 def _make_authority(now: datetime, policy: RotationPolicy) -> KeyPair:
-    return make_authority(f"gpu-admission {_written(now)}", now=now, lifetime=policy.authority_life)
+    return make_authority(f"gpu-admission {_rfc3339(now)}", now=now, lifetime=policy.authority_life)
 
 
 def _everywhere(authority: KeyPair, observed: Observed) -> bool:
@@ -241,5 +239,5 @@ def _look_at(state: RotationState, now: datetime, policy: RotationPolicy) -> dat
     return min(moment for moment in moments if moment > now)
 
 
-def _written(moment: datetime) -> str:
+def _rfc3339(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

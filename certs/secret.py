@@ -1,7 +1,7 @@
-"""What is kept in one Secret: the authorities, the certificate that all replicas serve, and where rotation stands.
+"""The content of the Secret: authorities, the certificate of all replicas, and the state of rotation.
 
-Everything that rotation needs to know lies in one object, so that one compare-and-swap is one step, and a replica
-that stops between any two writes leaves nothing half done.
+Everything that rotation needs is in one object, so that one compare-and-swap is one step, and a replica that stops between
+any two writes leaves a complete state.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["BadSecret", "NewerSecret", "Retiring", "RotationState", "parse_secret", "secret_data"]
 
 FORMAT = 1
-"""The version of the Secret's keys and of what stands in `rotation.json`."""
+"""The version of the Secret's keys and of the content of `rotation.json`."""
 
 _ROTATION = "rotation.json"
 
 
 class BadSecret(Exception):  # noqa: N818 - named like BadKeyPair, its neighbour
-    """A Secret is damaged, or somebody else's. Its text is one plain clause without key material."""
+    """A Secret is damaged or not ours; the text is one plain clause without key material."""
 
 
-class NewerSecret(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A Secret was written by a newer version of this program, as happens during upgrades; it is left to that one."""
+class NewerSecret(Exception):  # noqa: N818 - the name is a statement
+    """A newer version of this program wrote the Secret, as during upgrades; it is not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ def secret_data(state: RotationState) -> dict[str, bytes]:
 
 
 def parse_secret(data: Mapping[str, bytes]) -> RotationState | None:
-    """Read a state back, and make sure that all of it fits together; dates are not judged here.
+    """The state in a Secret, with consistent keys and certificates; does not check dates.
 
     Returns:
         None for a Secret without data, as an installation may create it.
 
     Raises:
-        BadSecret: It is damaged or somebody else's.
+        BadSecret: It is damaged or not ours.
         NewerSecret: A newer version of this program wrote it.
     """
     if not data:
@@ -113,7 +113,7 @@ def parse_secret(data: Mapping[str, bytes]) -> RotationState | None:
         leaf=_pair(data, "tls"),
         successor=_authority(data, "next-ca") if {"next-ca.crt", "next-ca.key"} & data.keys() else None,
         published=None if rotation.get("published") is None else _moment(rotation["published"]),
-        retiring=_retiring(data.get("retiring-ca.crt", b""), rotation.get("retiring")),
+        retiring=_parse_retiring(data.get("retiring-ca.crt", b""), rotation.get("retiring")),
         asked=str(rotation.get("asked", "")),
     )
     try:
@@ -164,7 +164,7 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _retiring(pem: bytes, ends: object) -> tuple[Retiring, ...]:
+def _parse_retiring(pem: bytes, ends: object) -> tuple[Retiring, ...]:
     if not pem and ends == []:
         return ()
     try:

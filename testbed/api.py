@@ -1,4 +1,4 @@
-"""An API server as a person with kubectl meets it: objects in, answers with warnings out."""
+"""An API server as users of kubectl see it: objects in, answers with warnings out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["API", "APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Headers"]
 
 Headers: TypeAlias = "Sequence[tuple[str, str]]"
-"""By name, which can come several times."""
+"""Names and values; a name may occur several times."""
 
 _JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -30,11 +30,11 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _SECONDS = 40.0
 _NO_STRATEGY = ("gpu-admission.io", "nvidia.com")
-"""Groups of custom resources, which know JSON merge patches only."""
+"""Groups of custom resources, which support only JSON merge patches."""
 
 
 class API:
-    """Requests in the name of one user; any thread may make them."""
+    """Requests of one user; thread-safe."""
 
     def __init__(
         self, background: Background, credentials: Credentials, transport: Transport, headers: Headers = ()
@@ -46,16 +46,16 @@ class API:
 
     @classmethod
     async def connect(cls, background: Background, credentials: Credentials) -> API:
-        """Connect as whom the credentials say."""
+        """Connect with credentials."""
         return cls(background, credentials, Transport(credentials.access))
 
     def as_user(self, headers: Headers) -> API:
-        """The same API server, in somebody else's name, whom headers tell."""
+        """The same API server for another user, by headers."""
         return API(self._background, self._credentials, self._transport, headers)
 
     @property
     def access(self) -> Access:
-        """Where it is, and how to get there."""
+        """How to connect."""
         return self._transport.access
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class API:
         content_type: str = _JSON,
     ) -> Answer:
         """Any request."""
-        return self._background.run(self.send(method, path, query or {}, body, content_type))  # type: ignore[no-any-return]
+        return self._background.run(self.send(method, path, query or {}, body, content_type))
 
     async def send(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> Answer:
         """Any request, in the background's loop."""

@@ -1,27 +1,29 @@
-"""An event loop in a thread: what runs beside the scenarios, which are plain functions and wait for answers."""
+"""An event loop in a thread, for scenarios that are plain functions."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 __all__ = ["Background"]
 
+T = TypeVar("T")
+
 
 class Background:
-    """Runs coroutines for callers of any thread."""
+    """Runs coroutines for callers in any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
 
-    def run(self, coroutine: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
-        """What a coroutine returns or raises; it ends when nobody waits for it any more."""
+    def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+        """The result of a coroutine, which is cancelled after `seconds`."""
         running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return running.result(seconds)
@@ -29,11 +31,11 @@ class Background:
             running.cancel()
 
     def begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Let a coroutine run until it ends, or everything does."""
+        """Start a coroutine without waiting for it."""
         asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
-        """End what still runs, and the thread."""
+        """Cancel all coroutines, and end the thread."""
         self.run(_end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

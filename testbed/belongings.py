@@ -1,4 +1,4 @@
-"""What the tests made in a cluster, so that nothing of it stays."""
+"""Objects that tests created in a cluster, so that all of them are removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = (
     "PriorityLevelConfiguration",
     "CustomResourceDefinition",
 )
-"""Kinds in no namespace, in the order in which they go: webhooks first, so that nothing is refused meanwhile."""
+"""Cluster-scoped kinds in the order of their removal: webhooks first, so that they refuse nothing."""
 
 
 class Belongings:
@@ -44,10 +44,10 @@ class Belongings:
 
         Args:
             document: The object.
-            may_exist: Whether somebody else's object of this name will do, which is left as it is.
+            may_exist: True if an existing object of this name suffices; it is not changed.
 
         Raises:
-            AssertionError: It was refused, or is there already.
+            AssertionError: The object was refused, or exists.
         """
         metadata = document["metadata"]
         marked = {**document, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), _LABEL: OWNER}}}
@@ -58,23 +58,23 @@ class Belongings:
         return stored
 
     def clear(self) -> None:
-        """Remove everything with our label, and wait for namespaces and definitions to be gone."""
+        """Remove everything with our label, and wait until namespaces and definitions are gone."""
         for kind in _KINDS:
             for item in self._all(kind):
                 if kind == "Namespace":
                     self.empty(item["metadata"]["name"])
                 self._api.delete(kind, item["metadata"]["name"], propagationPolicy="Background")
         for kind in ("Namespace", "CustomResourceDefinition"):
-            until(partial(self._none, kind), f"every {kind} of ours is gone", _GONE_SECONDS)
+            until(partial(self._is_gone, kind), f"every {kind} of ours is gone", _GONE_SECONDS)
 
     def empty(self, namespace: str) -> int:
-        """Remove pods: no kubelet would, on nodes that do not exist. Returns how many there still were."""
+        """Remove pods, since nodes without a kubelet keep them; returns how many there were."""
         pods = self._api.list("Pod", namespace)
         for pod in pods:
             self._api.delete("Pod", pod["metadata"]["name"], namespace, gracePeriodSeconds=0)
         return len(pods)
 
-    def _none(self, kind: str) -> bool:
+    def _is_gone(self, kind: str) -> bool:
         return not self._all(kind)
 
     def _all(self, kind: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A cluster as scenarios see it, and what is the same for all of them."""
+"""A cluster for scenarios, with everything that all clusters have in common."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODES = ("gpu-admission-test-1", "gpu-admission-test-2")
 _SERVED = ("clusterpolicies.nvidia.com", "gpuadmissionpolicies.gpu-admission.io", "gpuquotas.gpu-admission.io")
 _GPUS = 2
 _FREE = 1
-"""Seconds that the lease has to stand before a leader takes it: as a replica leaves it that was stopped."""
+"""Seconds before a leader takes the lease, the same as after a stopped replica."""
 _DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -52,7 +52,7 @@ _DEFINITION = {
         ],
     },
 }
-"""The GPU Operator's own, without its schema: what webhooks say is told before what a schema says."""
+"""The GPU Operator's CRD without its schema, so that refusals come from webhooks."""
 
 
 class Cluster:
@@ -61,14 +61,14 @@ class Cluster:
     def __init__(self, api: API, kubeconfig: Path, *, is_real: bool) -> None:
         self.api = api
         self.kubeconfig = kubeconfig
-        """The administrator's, for commands."""
+        """The administrator's kubeconfig, for commands."""
         self.is_real = is_real
         self.schedules = False
-        """Whether pods are bound to nodes, and claims allocated."""
+        """True if pods are bound to nodes, and claims allocated."""
         self.makes_pods = False
-        """Whether the controllers of workloads run."""
+        """True if the controllers of workloads run."""
         self.makes_claims = True
-        """Whether claims are made from templates."""
+        """True if claims are created from templates."""
         self.nodes = NODES
         self.belongings = Belongings(api)
         self._namespaces: list[str] = []
@@ -79,19 +79,19 @@ class Cluster:
 
     @property
     def service(self) -> Service:
-        """The replica that serves it."""
+        """The running replica."""
         assert self._service is not None, "the service was not started"
         return self._service
 
     @property
     def minor(self) -> int:
-        """Of Kubernetes 1.36, the 36; of an older one that it emulates, that one's."""
+        """The minor version of Kubernetes, or of the version that it emulates."""
         version = parse_version(self.api.request("GET", "/version").object)
-        assert isinstance(version, tuple), f"{self.api.access.url} tells no version"
+        assert isinstance(version, tuple), f"{self.api.access.url} has no version"
         return version[1]
 
     def install(self) -> None:
-        """Nodes with GPUs, and what deploy/ brings; but nothing answers yet."""
+        """Create nodes with GPUs, and the objects of deploy/, without starting the service."""
         add = self.belongings.add
         add(_DEFINITION, may_exist=True)
         add(manifests.namespace("gpu-operator", {}), may_exist=True)
@@ -99,49 +99,49 @@ class Cluster:
         for name in NODES:
             add(manifests.node(name))
             add(manifests.resource_slice(name, _GPUS))
-        for document in (*deploy.outside(), deploy.operator_access()):
+        for document in (*deploy.objects_outside(), deploy.operator_access()):
             add(document)
         add(new_lease(deploy.NAMESPACE, LEASE, _FREE, datetime.now(UTC)))
         for name in _SERVED:
             until(partial(self._is_served, name), f"{name} is served")
 
     def serve(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
-        """Start the service, with these options, and wait until the API server calls it."""
+        """Start the service with these options, and wait until the API server calls it."""
         self._service = Service(kubeconfig, host, log, **options)
         self._service.start()
         team = self.namespace(dra="enabled")
-        asked = manifests.pod(team)
+        pod = manifests.pod(team)
         until(
-            lambda: "resourceClaims" in self.create(asked, dry_run=True).object["spec"], "the API server calls webhooks"
+            lambda: "resourceClaims" in self.create(pod, dry_run=True).object["spec"], "the API server calls webhooks"
         )
 
     def namespace(self, **labels: str) -> str:
-        """A new namespace that is there until the scenario ends, with our labels: `dra="enabled"`."""
+        """A new namespace until the scenario ends, with our labels: `dra="enabled"`."""
         name = f"gpu-admission-test-{secrets.token_hex(4)}"
         ours = {f"gpu-admission.io/{label.replace('_', '-')}": value for label, value in labels.items()}
         self.add_namespace(name, ours)
         return name
 
     def add_namespace(self, name: str, labels: dict[str, str]) -> None:
-        """The namespace of this name, until the scenario ends."""
+        """Create the namespace of this name, until the scenario ends."""
         self.belongings.add(manifests.namespace(name, labels))
         self._namespaces.append(name)
         self._await_account(name)
 
     def remove(self, namespace: str) -> None:
-        """Begin to remove a namespace of the scenario; its pods are gone then, and hold no GPUs of the next one's."""
+        """Start to remove a namespace of the scenario, and wait until its pods are gone."""
         self._namespaces.remove(namespace)
-        # First, so that no controller makes new pods for those that are taken away.
+        # First, so that no controller replaces the removed pods.
         self.delete("Namespace", namespace)
         until(lambda: not self.belongings.empty(namespace), f"the pods of {namespace} are gone")
 
     def tidy(self) -> None:
-        """Remove the namespaces of the scenario."""
+        """Remove all namespaces of the scenario."""
         for name in list(self._namespaces):
             self.remove(name)
 
     def by(self, user: str, *groups: str) -> API:
-        """The API server as another user meets it."""
+        """The API server for another user."""
         return self.api.as_user(self._headers_of(user, groups))
 
     def configure(self, **spec: Any) -> Answer:
@@ -157,7 +157,7 @@ class Cluster:
         raise NotImplementedError
 
     def _await_account(self, namespace: str) -> None:
-        """Wait for what pods of a namespace need."""
+        """Wait for the ServiceAccount of a namespace, if pods need it."""
 
     def _is_served(self, name: str) -> bool:
         conditions = self.get("CustomResourceDefinition", name).object.get("status", {}).get("conditions", [])

@@ -1,4 +1,4 @@
-"""Connections from kubeconfigs, with everything that these can say: certificates, tokens, plug-ins, proxies."""
+"""Connections by kubeconfigs, with certificates, tokens, plug-ins and proxies."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ __all__ = ["connect"]
 def connect(background: Background, kubeconfig: Path) -> API:
     """The API server of a kubeconfig."""
 
-    async def connected() -> API:
+    async def open_connection() -> API:
         environ = {**os.environ, "KUBECONFIG": ""}
         credentials = await find_credentials(str(kubeconfig), None, environ=environ, service_account=SERVICE_ACCOUNT)
         return await API.connect(background, credentials)
 
-    api: API = background.run(connected())
-    return api
+    return background.run(open_connection())

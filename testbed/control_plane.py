@@ -1,4 +1,4 @@
-"""A control plane of our own: etcd, kube-apiserver and what else lies in the folder KUBEBUILDER_ASSETS."""
+"""A control plane of our own: etcd, kube-apiserver and other programs in KUBEBUILDER_ASSETS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOKENS = {
     "kube-controller-manager": ("system:kube-controller-manager", ""),
     "kube-scheduler": ("system:kube-scheduler", ""),
 }
-"""Whom each token, which is called like this, stands for: the user and a group."""
+"""The user and the group of each token."""
 
 
 def kubeconfig(url: str, authority: bytes | None, token: str) -> str:
@@ -58,7 +58,7 @@ class _Process:
 
 
 class ControlPlane:
-    """Programs that are started in the order in which they need each other, and stopped in the other."""
+    """Programs, started in the order of their dependencies and stopped in reverse order."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class ControlPlane:
         apis: Iterable[str] = (),
         webhook_client: KeyPair | None = None,
     ) -> None:
-        """Start nothing yet.
+        """Starts no program yet.
 
         Args:
             assets: The folder with the programs.
-            feature_gates: Those that are off by default and shall be on.
-            apis: Versions of APIs that are off by default and shall be on.
-            webhook_client: The certificate that the API server presents to webhooks; None for none.
+            feature_gates: Gates to enable.
+            apis: Versions of APIs to enable.
+            webhook_client: The certificate that the API server presents to webhooks, if any.
         """
         self._assets = assets
-        self._gates = _switched_on("feature-gates", feature_gates)
-        self._apis = _switched_on("runtime-config", apis)
+        self._gates = _enabling_option("feature-gates", feature_gates)
+        self._apis = _enabling_option("runtime-config", apis)
         self._webhook_client = webhook_client
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-admission-control-plane-")
         self._processes: list[_Process] = []
@@ -105,11 +105,11 @@ class ControlPlane:
         return kubeconfig(self.url, self._authority.certificate_pem, token)
 
     def has(self, name: str) -> bool:
-        """Whether there is a program of this name."""
+        """True if a program of this name exists."""
         return (self._assets / name).exists()
 
     def check(self) -> None:
-        """See that everything still runs.
+        """Check that all programs still run.
 
         Raises:
             AssertionError: A program ended; with the end of its log.
@@ -119,7 +119,7 @@ class ControlPlane:
                 raise AssertionError(f"{process.name} has ended:\n{process.log.read_text()[-3000:]}")
 
     def stop(self) -> None:
-        """Stop everything, and forget what it stored."""
+        """Stop everything, and delete its data."""
         for process in reversed(self._processes):
             process.running.terminate()
             try:
@@ -148,7 +148,7 @@ class ControlPlane:
             self._write_admission_configuration(self._webhook_client)
 
     def _write_admission_configuration(self, client: KeyPair) -> None:
-        """As docs/client-certificates.md has it; the user is any server's, because ports are chosen later."""
+        """As in docs/client-certificates.md, but for any server, because ports are chosen later."""
         self._file("webhooks.crt").write_bytes(client.certificate_pem)
         self._file("webhooks.key").write_bytes(client.key_pem)
         keys = {"client-certificate": str(self._file("webhooks.crt")), "client-key": str(self._file("webhooks.key"))}
@@ -226,7 +226,7 @@ class ControlPlane:
         }
 
 
-def _switched_on(option: str, names: Iterable[str]) -> dict[str, object]:
-    """The option that switches something on; nothing where there is nothing to switch on."""
+def _enabling_option(option: str, names: Iterable[str]) -> dict[str, object]:
+    """The option that enables names; empty without names."""
     value = ",".join(f"{name}=true" for name in names)
     return {option: value} if value else {}

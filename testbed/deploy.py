@@ -1,4 +1,4 @@
-"""What deploy/install.yaml has, for a service that runs outside of the cluster."""
+"""The objects of deploy/install.yaml, for a service that runs outside the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ACCOUNT", "NAMESPACE", "USER", "installed", "operator_access", "outside"]
+__all__ = ["ACCOUNT", "NAMESPACE", "USER", "all_objects", "objects_outside", "operator_access"]
 
 NAMESPACE = "gpu-admission"
 ACCOUNT = "gpu-admission"
@@ -18,21 +18,21 @@ USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 
 _DEPLOY = Path(__file__).parents[1] / "deploy"
 _INSIDE = ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "Service")
-"""Kinds that only a service inside of the cluster needs."""
+"""Kinds that only a service inside the cluster needs."""
 
 
-def installed() -> list[dict[str, Any]]:
-    """Everything."""
+def all_objects() -> list[dict[str, Any]]:
+    """All objects of deploy/install.yaml."""
     return list(_documents(_DEPLOY / "install.yaml"))
 
 
-def outside() -> list[dict[str, Any]]:
-    """What a service outside of the cluster needs too; its webhooks are called by URL, as overlays/dev-by-url has it."""
-    return [_by_url(document) for document in installed() if document["kind"] not in _INSIDE]
+def objects_outside() -> list[dict[str, Any]]:
+    """The objects for a service outside the cluster, called by URL as in overlays/dev-by-url."""
+    return [_by_url(document) for document in all_objects() if document["kind"] not in _INSIDE]
 
 
 def operator_access() -> dict[str, Any]:
-    """What lets the service read the namespace of the GPU Operator."""
+    """The RoleBinding to read the namespace of the GPU Operator."""
     (binding,) = _documents(_DEPLOY / "components" / "gpu-operator" / "role-binding.yaml")
     return binding
 

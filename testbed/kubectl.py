@@ -1,4 +1,4 @@
-"""Requests in the shape of kubectl's: `kubectl apply`, on the client's side.
+"""Client-side `kubectl apply`.
 
 Source: k8s.io/kubectl pkg/cmd/apply, as described in its documentation; patches seen with `kubectl -v=9`.
 """
@@ -13,27 +13,27 @@ __all__ = ["LAST_APPLIED", "WRITE", "difference", "patch_of", "with_last_applied
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 WRITE = {"fieldManager": "kubectl-client-side-apply", "fieldValidation": "Strict"}
-"""What kubectl adds to each write."""
+"""The query of kubectl's writes."""
 
 _BY_NAME = ("containers", "initContainers", "volumes", "webhooks")
-"""Lists of objects that a strategic merge patch tells apart by their names."""
+"""Lists that a strategic merge patch merges by names."""
 
 
 def with_last_applied(document: dict[str, Any]) -> dict[str, Any]:
-    """A manifest with itself as an annotation."""
+    """A manifest with itself in an annotation."""
     marked = copy.deepcopy(document)
     marked["metadata"].setdefault("annotations", {})[LAST_APPLIED] = f"{json.dumps(document, separators=(',', ':'))}\n"
     return marked
 
 
 def patch_of(live: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """The strategic merge patch that leads from what is stored to what a manifest says."""
+    """The strategic merge patch from the stored object to a manifest."""
     last = json.loads(live["metadata"].get("annotations", {}).get(LAST_APPLIED, "{}"))
     return difference(live, with_last_applied(document), last)
 
 
 def difference(live: dict[str, Any], wanted: dict[str, Any], last: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The strategic merge patch that leads from what is stored to what is wanted; `last` was wanted before."""
+    """The strategic merge patch from `live` to `wanted`; `last` was applied before."""
     last = last or {}
     patch: dict[str, Any] = {key: None for key in last if key not in wanted}
     for key, value in wanted.items():

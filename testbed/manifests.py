@@ -33,7 +33,7 @@ def namespace(name: str, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def pod(namespace: str, name: str = "train", gpus: int = 1, **spec: Any) -> dict[str, Any]:
-    """A pod of one container that asks for GPUs as the device plugin has them; `spec` is added."""
+    """A pod of one container that requests GPUs of the device plugin; `spec` is added."""
     container = {"name": "main", "image": "registry.example/train:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
     return {
         "apiVersion": "v1",
@@ -44,7 +44,7 @@ def pod(namespace: str, name: str = "train", gpus: int = 1, **spec: Any) -> dict
 
 
 def deployment(namespace: str, name: str, replicas: int) -> dict[str, Any]:
-    """A Deployment whose pods ask for one GPU each."""
+    """A Deployment whose pods request one GPU each."""
     template = pod(namespace)
     return {
         "apiVersion": "apps/v1",

@@ -1,4 +1,4 @@
-"""A real control plane as a cluster for scenarios: somebody's, which KUBECONFIG names, or one of our own."""
+"""A real control plane as a cluster for scenarios: that of KUBECONFIG, or one of our own."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class RealCluster(Cluster):
         feature_gates: Iterable[str] = (),
         apis: Iterable[str] = (),
     ) -> RealCluster:
-        """The cluster that the environment speaks of: of KUBECONFIG, or else of our own from KUBEBUILDER_ASSETS.
+        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS.
 
-        Only one of our own has feature gates and API versions that are off by default.
+        Only our own can enable feature gates and API versions.
         """
         if files := environ.get("KUBECONFIG"):
             return cls(background, Path(files.split(os.pathsep)[0]), folder, None)
@@ -77,7 +77,7 @@ class RealCluster(Cluster):
     def of_control_plane(
         cls, background: Background, control_plane: ControlPlane, folder: Path, **options: object
     ) -> RealCluster:
-        """The cluster of a control plane that is started here; `options` are of the service."""
+        """The cluster of a control plane, which is started; `options` are of the service."""
         try:
             admin = folder / "admin"
             admin.write_text(control_plane.start())
@@ -87,7 +87,7 @@ class RealCluster(Cluster):
             raise
 
     def begin(self) -> None:
-        """Install everything and start the service, as the ServiceAccount that deploy/ makes for it.
+        """Install everything and start the service with the ServiceAccount of deploy/.
 
         Raises:
             AssertionError: The cluster is too old, has gpu-admission already, or something did not become ready.
@@ -105,7 +105,7 @@ class RealCluster(Cluster):
         self.serve(self._kubeconfig_of_the_service(), host, self._folder / "log", **self._options)
 
     def close(self) -> None:
-        """Stop the service, and leave nothing behind."""
+        """Stop the service, and remove everything."""
         try:
             super().close()
             if self._control_plane is None:
@@ -129,7 +129,7 @@ class RealCluster(Cluster):
             return False
 
     def _find_controllers(self) -> None:
-        """Ours are known. Elsewhere, a controller gives a namespace its account, and a scheduler renews its Lease."""
+        """Detect controllers: they create ServiceAccounts, and a scheduler renews its Lease."""
         if self._control_plane is not None:
             self.makes_pods = self.makes_claims = self._control_plane.has("kube-controller-manager")
             self.schedules = self.makes_claims and self._control_plane.has("kube-scheduler")
@@ -156,7 +156,7 @@ class RealCluster(Cluster):
         until(lambda: self._has_account(namespace), "the namespace gets its account", _ACCOUNT_SECONDS)
 
     def _kubeconfig_of_the_service(self) -> Path:
-        """Of the ServiceAccount that deploy/ makes, so that it may do what deploy/ allows it and no more."""
+        """The kubeconfig of deploy/'s ServiceAccount, with the permissions of deploy/."""
         path = RESOURCES["ServiceAccount"].path(deploy.NAMESPACE, deploy.ACCOUNT, "token")
         spec = {"expirationSeconds": _TOKEN_SECONDS}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
@@ -171,7 +171,7 @@ class RealCluster(Cluster):
         return [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
 
     async def _beat(self) -> None:
-        """Keep the nodes ready, as their kubelets would."""
+        """Renew the Leases of the nodes, as kubelets do."""
         while True:
             for name in NODES:
                 await self.api.send("PATCH", _LEASE.path(_LEASES, name), _APPLY, _lease(name), APPLY_PATCH)

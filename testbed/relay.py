@@ -1,4 +1,4 @@
-"""A relay: carries bytes between whoever connects and a server, and does it badly when it is told to."""
+"""A TCP relay between clients and servers that can disturb connections on demand."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class _Link:
         self.flows.set()
 
     def cut(self) -> None:
-        """End it, with whatever is on its way."""
+        """Abort it; bytes in transit are lost."""
         self.flows.set()
         for end in self._ends:
             end.transport.abort()
 
     async def carry(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Carry what comes one way, until either side ends it."""
+        """Relay one direction until either side ends."""
         try:
             while chunk := await reader.read(_CHUNK):
                 await self.flows.wait()
@@ -48,16 +48,16 @@ class _Link:
 class Relay:
     """A listener whose connections can be cut, held or refused.
 
-    With several servers behind it, it is a Service: each connection goes to the next server, and to another one where
-    that does not listen.
+    With several servers it works like a Service: each connection goes to the next server, or to another one if that does
+    not listen.
     """
 
     def __init__(self, random: Random, *servers: Address) -> None:
-        """Args: what chooses, and where the servers are."""
+        """`random` chooses connections to disturb."""
         self.netloc = ""
-        """Where it listens, as URLs have it."""
+        """Its host and port, as in a URL."""
         self.refuses = False
-        """Whether nobody gets through: the server seems to be down."""
+        """True while every connection is refused, as if the server were down."""
         self._random = random
         self._servers = servers
         self._next = itertools.cycle(servers)
@@ -66,21 +66,21 @@ class Relay:
         self._listener: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int = 0) -> Address:
-        """Begin; tells where."""
+        """Start to listen; returns the address."""
         self._listener = await asyncio.start_server(self._accept, host, port)
         address: Address = self._listener.sockets[0].getsockname()[:2]
         self.netloc = f"{address[0]}:{address[1]}"
         return address
 
     def cut(self, share: float = 1.0) -> int:
-        """Cut a share of the connections; tells how many."""
+        """Cut a share of the connections; returns their number."""
         chosen = self._some(share)
         for link in chosen:
             link.cut()
         return len(chosen)
 
     async def hold(self, share: float, seconds: float) -> None:
-        """Let nothing through on a share of the connections for a while: nobody is told that anything is wrong."""
+        """Stop the traffic of a share of the connections for a while, without closing them."""
         chosen = self._some(share)
         for link in chosen:
             link.flows.clear()
@@ -91,7 +91,7 @@ class Relay:
                 link.flows.set()
 
     async def refuse(self, seconds: float) -> None:
-        """Seem to be down for a while."""
+        """Refuse connections for a while, as if the server were down."""
         self.refuses = True
         self.cut()
         try:
@@ -100,7 +100,7 @@ class Relay:
             self.refuses = False
 
     async def close(self) -> None:
-        """End everything."""
+        """Close the listener and all connections."""
         if self._listener is not None:
             self._listener.close()
         self.refuses = True

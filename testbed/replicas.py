@@ -28,22 +28,22 @@ class Replica(Service):
     def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
         super().__init__(kubeconfig, host, log, **options)
         self.shared = ""
-        """Where API servers call all replicas."""
+        """The address at which API servers call all replicas."""
         self._lock = threading.Lock()
         self._has_ended = False
 
     @property
     def url(self) -> str:
-        """Where the API server calls it: there, one of all answers."""
+        """The shared address, at which any replica answers."""
         return self.shared
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """Its own address."""
         return self._host, self._port
 
     def start(self) -> None:
-        """Start it, unless everything is at its end."""
+        """Start it, unless it was stopped for good."""
         with self._lock:
             if not self._has_ended:
                 super().start()
@@ -55,7 +55,7 @@ class Replica(Service):
             super().stop()
 
     def led_as(self, identity: str) -> bool:
-        """Whether it was this one that became the leader under an identity of the Lease."""
+        """True if this replica became the leader under an identity of the Lease."""
         return f'"this replica, {identity}, leads now"' in self.log()
 
     def kill(self) -> None:
@@ -68,10 +68,10 @@ class Replica(Service):
 
 
 class Replicas:
-    """All of them; where one is asked for, all are."""
+    """All replicas, with the interface of one."""
 
     def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
-        """Args: as for one; each has a log of its own."""
+        """Each replica has its own log."""
         logs = [log.with_name(f"{log.name}-{number}") for number in range(COUNT)]
         self._all = [Replica(kubeconfig, host, each, **options) for each in logs]
 
@@ -79,29 +79,29 @@ class Replicas:
         return iter(self._all)
 
     def share(self, url: str) -> None:
-        """Tell them under which address API servers reach them."""
+        """Set the address at which API servers reach them."""
         for replica in self._all:
             replica.shared = url
 
     def start(self) -> None:
-        """Start those that do not run, and wait until all are ready."""
+        """Start all that do not run, and wait until all are ready."""
         with ThreadPoolExecutor(COUNT) as pool:
             list(pool.map(Replica.start, self._all))
 
     def stop(self) -> None:
-        """Stop them as the kubelet would, and see that each ends as it should."""
+        """Stop them as the kubelet does, and check that each ends with success."""
         with ThreadPoolExecutor(COUNT) as pool:
             list(pool.map(Replica.stop, self._all))
 
     def log(self) -> str:
-        """What they printed so far."""
+        """Their output so far."""
         return "".join(replica.log() for replica in self._all)
 
     def tracebacks(self) -> list[str]:
-        """Failures that nobody foresaw, each once; also what is printed by no log of ours."""
+        """Unexpected failures, each once, and lines that are not from our log."""
         lines = self.log().splitlines()
-        told = [_trace(line) if line.startswith("{") else line for line in lines]
-        return list(dict.fromkeys(filter(None, told)))
+        failures = [_trace(line) if line.startswith("{") else line for line in lines]
+        return list(dict.fromkeys(filter(None, failures)))
 
     async def metric(self, name: str) -> float:
         """The sum of a metric over all labels and all replicas."""
@@ -111,7 +111,7 @@ class Replicas:
 
 
 def _trace(line: str) -> str:
-    """The traceback in a line of the log, unless it tells that the API server could not be reached.
+    """The traceback in a line of the log, except for errors of requests to the API server.
 
     A replica that was killed may have left half a line.
     """

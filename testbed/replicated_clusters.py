@@ -40,13 +40,13 @@ _START_SECONDS = 60
 
 
 class ReplicatedCluster(Cluster):
-    """A cluster that replicas and clients reach through relays; only the administrator reaches it directly."""
+    """A cluster whose replicas and clients connect through relays; the administrator does not."""
 
     _background: Background
     _folder: Path
 
     async def open(self, random: Random) -> None:
-        """Begin to relay."""
+        """Start the relays."""
         parts = urlsplit(self.api.access.url)
         server = (parts.hostname or "", parts.port or 443)
         self._stack = AsyncExitStack()
@@ -59,7 +59,7 @@ class ReplicatedCluster(Cluster):
             self._stack.push_async_callback(relay.close)
 
     def serve(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
-        """Start three replicas behind one address, and wait until the API server calls them."""
+        """Start three replicas behind one address."""
         random = Random(0)
         self._background.run(self.open(random))
         behind = self._behind(kubeconfig, self.to_replicas, "replicas")
@@ -82,11 +82,11 @@ class ReplicatedCluster(Cluster):
         return client
 
     async def restart_api_server(self, seconds: float) -> None:
-        """Let the API server be gone for a while, for everybody; here, it only seems so."""
+        """Take the API server down for a while; here, only the relays refuse."""
         await asyncio.gather(self.to_replicas.refuse(seconds), self.to_clients.refuse(seconds))
 
     def close(self) -> None:
-        """End everything that was begun."""
+        """Close everything."""
         try:
             super().close()
         finally:
@@ -94,7 +94,7 @@ class ReplicatedCluster(Cluster):
                 self._background.run(self._stack.aclose())
 
     def _behind(self, kubeconfig: Path, relay: Relay, name: str) -> Path:
-        """A kubeconfig by which somebody reaches the API server through a relay."""
+        """A kubeconfig that reaches the API server through a relay."""
         document = yaml.safe_load(kubeconfig.read_text())
         for entry in document["clusters"]:
             parts = urlsplit(entry["cluster"]["server"])
@@ -107,7 +107,7 @@ class ReplicatedCluster(Cluster):
 
 
 class SandboxProcess(ReplicatedCluster):
-    """`gpu-admission sandbox` in a process of its own. It forgets everything when it ends, so it is never restarted."""
+    """`gpu-admission sandbox` in its own process; never restarted, because it loses its objects."""
 
     def __init__(self, background: Background, folder: Path) -> None:
         admin = folder / "admin"
@@ -153,7 +153,7 @@ class SandboxProcess(ReplicatedCluster):
 
 
 class RealReplicatedCluster(ReplicatedCluster, RealCluster):
-    """A real control plane; one of our own is really restarted."""
+    """A real control plane; our own is actually restarted."""
 
     _control_plane: ControlPlane | None
 
@@ -168,7 +168,7 @@ class RealReplicatedCluster(ReplicatedCluster, RealCluster):
         await until_right(self._wrong, _START_SECONDS)
 
     async def _wrong(self) -> str:
-        """Why the API server is not up."""
+        """Why the API server is not ready; empty if it is."""
         try:
             answer = await self.api.send("GET", "/readyz", {}, None, "application/json")
         except ClusterError as error:
@@ -179,7 +179,7 @@ class RealReplicatedCluster(ReplicatedCluster, RealCluster):
 def replicated_cluster(
     background: Background, folder: Path, *, is_real: bool
 ) -> SandboxProcess | RealReplicatedCluster:
-    """The sandbox, or the real control plane that the environment speaks of; nothing is installed in it yet."""
+    """The sandbox, or the real control plane of the environment, without any installation."""
     if not is_real:
         return SandboxProcess(background, folder)
     return cast("RealReplicatedCluster", RealReplicatedCluster.of(background, os.environ, folder))

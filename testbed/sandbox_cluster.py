@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from testbed.api import Headers
     from testbed.background import Background
-    from webhook.sandbox.routing import Request
 
 __all__ = ["SandboxCluster"]
 
@@ -34,7 +33,7 @@ class SandboxCluster(Cluster):
         serving = issue_serving(authority, [_HOST], now=now)
         self.sandbox = Sandbox(feature_gates=feature_gates)
         background.run(self.sandbox.start(_HOST, tls=serving, authority=authority.certificate_pem))
-        admin = _written(folder / "admin", self.sandbox.kubeconfig())
+        admin = _write_file(folder / "admin", self.sandbox.kubeconfig())
         super().__init__(connect(background, admin), admin, is_real=False)
         self._background = background
         self._folder = folder
@@ -42,11 +41,7 @@ class SandboxCluster(Cluster):
     def begin(self) -> None:
         """Install everything and start the service."""
         self.install()
-        self.serve(_written(self._folder / "service", self.sandbox.kubeconfig(USER)), _HOST, self._folder / "log")
-
-    def requests_of_the_service(self) -> set[Request]:
-        """What the service asked so far, in the words of RBAC."""
-        return {request for request in list(self.sandbox.requests) if request.user == USER}
+        self.serve(_write_file(self._folder / "service", self.sandbox.kubeconfig(USER)), _HOST, self._folder / "log")
 
     def close(self) -> None:
         """Stop the service and the sandbox."""
@@ -58,6 +53,6 @@ class SandboxCluster(Cluster):
         return [("Authorization", f"Bearer {token_of(user, *groups)}")]
 
 
-def _written(file: Path, text: str) -> Path:
+def _write_file(file: Path, text: str) -> Path:
     file.write_text(text)
     return file

@@ -27,12 +27,12 @@ class Service:
     """One replica; it can be stopped and started again."""
 
     def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
-        """Start nothing yet.
+        """Starts no process yet.
 
         Args:
-            kubeconfig: Of the service's account.
+            kubeconfig: The kubeconfig of the service's account.
             host: The address of this machine that the API server calls.
-            log: Where to write what it prints.
+            log: The file for its output.
             options: More options of the command, such as `client_ca`.
         """
         self._kubeconfig = kubeconfig
@@ -48,7 +48,7 @@ class Service:
         return f"https://{self._host}:{self._port}"
 
     def start(self) -> None:
-        """Start it where it does not run, and wait until it is ready.
+        """Start it unless it runs, and wait until it is ready.
 
         Raises:
             AssertionError: It ended or did not become ready; with the end of its log.
@@ -79,7 +79,7 @@ class Service:
             raise AssertionError(f"{error}\n{self.log()[-_LOG_SHOWN:]}") from None
 
     def stop(self) -> None:
-        """Stop it as the kubelet would, and wait for its end."""
+        """Stop it as the kubelet does, and wait for its end."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -100,16 +100,16 @@ class Service:
         return self._process.pid
 
     def log(self) -> str:
-        """What it printed so far."""
+        """Its output so far."""
         return self._log.read_text() if self._log.exists() else ""
 
     def probe(self) -> dict[str, Any]:
-        """What /readyz says."""
+        """The answer of /readyz."""
         answer: dict[str, Any] = json.loads(self._probe("/readyz"))
         return answer
 
     def metrics(self) -> str:
-        """What /metrics says."""
+        """The answer of /metrics."""
         return self._probe("/metrics")
 
     def _is_ready(self) -> bool:
@@ -131,5 +131,5 @@ class Service:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would tell the service of another cluster."""
+    """Our environment without variables that name another cluster."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "POD_"))}

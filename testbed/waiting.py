@@ -1,4 +1,4 @@
-"""Waiting for something that can be seen, with a deadline."""
+"""Polling with a deadline."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _PAUSE = 0.05
 
 
 def until(look: Callable[[], T], what: str, seconds: float = 30) -> T:
-    """Look again and again until there is something to see, and give that.
+    """Poll until `look` returns a true value, and return it.
 
     Args:
-        look: Gives something that is true when the wait is over. A failing assert in it is no end yet.
-        what: What is waited for, for the message.
-        seconds: When to give up.
+        look: Returns a true value when the wait is over; it may raise AssertionError before.
+        what: The expected state, for the message.
+        seconds: The time-out.
 
     Raises:
-        AssertionError: It was not to be seen in time; with what the last look said.
+        AssertionError: After the time-out, with the last result.
     """
     end = time.monotonic() + seconds
     while True:
@@ -41,14 +41,14 @@ def until(look: Callable[[], T], what: str, seconds: float = 30) -> T:
 
 
 async def until_right(look: Callable[[], Awaitable[str]], seconds: float) -> None:
-    """Look again and again until nothing is wrong any more, while the loop does other work.
+    """Poll until `look` returns an empty problem, while the loop does other work.
 
     Args:
-        look: Returns what is wrong; empty if all is well.
-        seconds: When to give up.
+        look: Returns the problem; empty if there is none.
+        seconds: The time-out.
 
     Raises:
-        AssertionError: With what was wrong last.
+        AssertionError: After the time-out, with the last problem.
     """
     wrong = "nothing was looked at"
     try:

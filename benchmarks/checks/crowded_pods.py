@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ from benchmarks.check import Ratio
 from policies.review import review
 from policies.settings import DEFAULTS
 from testbed.background import Background
+from testbed.memory import peak_mebibytes
 from testbed.sandbox_cluster import SandboxCluster
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_review import decode
@@ -36,7 +36,6 @@ NAMESPACE = "team-a"
 CALLED = ("conversion", "placement", "conversion-check", "access", "quota-enforced")
 
 _CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
-_RESIDENT = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 def ratios() -> list[Ratio]:
@@ -148,7 +147,7 @@ def memory(pods: dict[str, dict[str, Any]]) -> list[Ratio]:
             for name, document in pods.items():
                 bodies = [body(document, namespace, uid=f"{name}-{index}"[-60:]) for index in range(AT_ONCE)]
                 background.run(calls(cluster.service.url, bodies))
-                held = resident(cluster)
+                held = peak_mebibytes(cluster.service.process_id)
                 found.append(Ratio(f"memory after {AT_ONCE} at once, {name}", held, MOST_MEBIBYTES, 1, "MiB"))
         finally:
             cluster.close()
@@ -167,11 +166,3 @@ async def calls(url: str, bodies: list[bytes]) -> None:
 
         for entry in CALLED:
             await asyncio.gather(*(call(entry, sent) for sent in bodies))
-
-
-def resident(cluster: SandboxCluster) -> float:
-    """The largest resident set of the replica so far, in MiB."""
-    process = cluster.service._process  # noqa: SLF001 - scenarios have no use for it
-    if process is None or (match := _RESIDENT.search(Path(f"/proc/{process.pid}/status").read_text())) is None:
-        raise SystemExit("the replica has ended")
-    return int(match[1]) / 1024

@@ -7,10 +7,10 @@ import json
 import resource
 import ssl
 import sys
-from pathlib import Path
 
 from benchmarks.check import Ratio
 from benchmarks.webhook_latency import told_by
+from testbed.memory import resident_mebibytes
 
 CONNECTIONS = 1_200
 MOST_MEBIBYTES = 60
@@ -59,9 +59,3 @@ async def measure(*, with_tls: bool) -> float:
             writer.transport.abort()
         server.terminate()
         await server.wait()
-
-
-def resident_mebibytes(pid: int) -> float:
-    """What a process holds in memory."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1024 / 1024

@@ -160,9 +160,7 @@ def test_names_that_cannot_be_read_are_refused():
 
 def test_encrypted_key_is_refused():
     encrypted = PAIR.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
-    assert refusal(KeyPair(PAIR.certificate_pem, encrypted)) == (
-        "The key is encrypted, and nobody is there to type its password; store it decrypted."
-    )
+    assert refusal(KeyPair(PAIR.certificate_pem, encrypted)) == ("The key is encrypted; store it without a password.")
 
 
 def test_last_certificate_of_a_chain_cut_off_is_refused():

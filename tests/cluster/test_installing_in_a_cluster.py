@@ -5,7 +5,7 @@ import pytest
 from testbed import deploy
 from testbed.kubectl import difference
 
-INSTALLED = {f"{document['kind']} {document['metadata']['name']}": document for document in deploy.installed()}
+INSTALLED = {f"{document['kind']} {document['metadata']['name']}": document for document in deploy.all_objects()}
 
 
 @pytest.mark.parametrize("what", INSTALLED)
@@ -16,7 +16,9 @@ def test_manifest_is_taken_without_a_warning(real, what):
     assert answer.warnings == ()
 
 
-@pytest.mark.parametrize("what", sorted(f"{each['kind']} {each['metadata']['name']}" for each in deploy.outside()))
+@pytest.mark.parametrize(
+    "what", sorted(f"{each['kind']} {each['metadata']['name']}" for each in deploy.objects_outside())
+)
 def test_manifest_that_is_applied_again_changes_nothing(real, what):
     """GitOps tools see no difference where there is none: every field is written as the API server stores it."""
     document = INSTALLED[what]

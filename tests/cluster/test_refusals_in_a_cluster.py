@@ -31,8 +31,8 @@ def test_part_of_a_gpu_is_refused(cluster):
     answer = cluster.create(manifests.pod(team, gpus="0.5"))
     assert answer.message == denied(
         "conversion",
-        'spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is not a whole number of devices; ask for a whole '
-        "number of GPUs, or for a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
+        'spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is not a whole number of devices; request a whole '
+        "number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
     )
 
 

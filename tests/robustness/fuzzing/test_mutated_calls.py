@@ -22,8 +22,8 @@ import jsonpatch
 import pytest
 
 from testbed.background import Background
+from testbed.memory import resident_mebibytes
 from testbed.sandbox_cluster import SandboxCluster
-from tests.robustness.fuzzing.memory import resident_mebibytes
 from tests.robustness.fuzzing.mutated_reviews import MutatedReviews, problem_of, repeated, sentence_problem
 
 CALLS = int(os.environ.get("FUZZ_CALLS") or 200)

@@ -20,7 +20,7 @@ import orjson
 import pytest
 
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
-from tests.robustness.fuzzing.memory import resident_mebibytes
+from testbed.memory import resident_mebibytes
 from tests.robustness.fuzzing.mutated_reviews import MutatedReviews, problem_of, repeated, sentence_problem
 from webhook.server.admission import Admission
 from webhook.server.admission_review import BadReview

@@ -174,7 +174,7 @@ async def _exchange(session: aiohttp.ClientSession, url: str, body: bytes) -> tu
                 why = "unexpected error when reading response body. Please retry. Original error: unexpected EOF"
                 raise CallFailed(f"failed to call webhook: {why}") from None
     except aiohttp.InvalidURL:
-        raise CallFailed(f'failed to call webhook: Post "{url}": unsupported_value protocol scheme') from None
+        raise CallFailed(f'failed to call webhook: Post "{url}": unsupported protocol scheme') from None
     except (aiohttp.ClientError, OSError) as error:
         raise CallFailed(f'failed to call webhook: Post "{url}": {_go_words(error)}') from None
 
