@@ -29,7 +29,6 @@ NOT_YET = (
     "policies/conversion/shares.py",
     "policies/decision.py",
     "policies/dra/allocation/needs.py",  # has the words of Kubernetes' own error
-    "policies/dra/claims",
     "policies/idle_settings.py",
     "policies/kubernetes/printable.py",
     "policies/patch.py",

@@ -39,7 +39,7 @@ def exact(fields):
             "v1",
             (
                 f"{REQUEST}: Invalid value: exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set; "
-                "move what exactly asks for into the alternatives, or remove firstAvailable"
+                "move what is under exactly into the alternatives, or remove firstAvailable"
             ),
         ),
         (

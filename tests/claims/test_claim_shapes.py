@@ -76,7 +76,7 @@ def test_request_of_v1_in_v1beta1_is_told_to_be_flat(examined):
         (
             HEAD.format(kind="ResourceClaim") + "spec: {resourceClassName: gpu}",
             (
-                "spec.resourceClassName: unknown field in {v}; remove it, and ask for devices of a DeviceClass under devices; it "
+                "spec.resourceClassName: unknown field in {v}; remove it, and request devices of a DeviceClass under devices; it "
                 "is a field of versions before v1alpha3"
             ),
         ),

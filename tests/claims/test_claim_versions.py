@@ -79,7 +79,7 @@ def test_beta_that_may_be_turned_on_only_warns(examined):
 
 def test_claim_of_the_flat_version_is_told_to_move_its_fields(told):
     (text,) = told("GA200", f"{BETA}\n---\nserverVersion: {{gitVersion: v1.35.1}}")
-    assert text.endswith("; write apiVersion: resource.k8s.io/v1, and what is asked for under exactly")
+    assert text.endswith("; write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly")
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1beta2"])

@@ -36,7 +36,7 @@ _REMEDIES = {
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",
 )
 def immutable_spec(subject: Subject) -> Iterator[Problem]:
-    """Claims may be allocated by the time they are changed, so the spec of a claim or template cannot change.
+    """A claim may be allocated when it is changed, so the spec of a claim or template cannot change.
 
     Only what is meant is compared: defaults, and the order of versions of the API, make no difference.
     """

@@ -144,7 +144,7 @@ _SINCE = (1, 34)
     source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",
 )
 def extended_resource_names(subject: Subject) -> Iterator[Problem]:
-    """Pods that request the extended resource get devices of the class, so a pod must be able to request it.
+    """Pods request the extended resource to get devices of the class, so it must be a valid request.
 
     It has a domain, which is not Kubernetes' own, and with "requests." before it it can be the key of a quota. Kubernetes
     has the field since 1.34, and by default since 1.36.

@@ -93,7 +93,7 @@ def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
         exact, alternatives = request.fields.get("exactly") is not None, bool(request.fields.get("firstAvailable"))
         text = "exactly one of `exactly` or `firstAvailable` is required"
         if exact and alternatives:
-            remedy = "move what exactly asks for into the alternatives, or remove firstAvailable"
+            remedy = "move what is under exactly into the alternatives, or remove firstAvailable"
             yield problem(request.path, f"Invalid value: {text}, but multiple fields are set", remedy)
         # GA201 reports the fields that v1beta1 has in the request.
         elif not exact and not alternatives and not _flat_fields(request):
@@ -141,7 +141,7 @@ def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
 
 @CLAIMS.rule(
     "GA207",
-    "A request must ask for a number of devices that it can get",
+    "A request must be for a number of devices that it can get",
     default=Severity.DENY,
     remedy="write count: 1 or more, or allocationMode: All without a count",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",

@@ -41,7 +41,7 @@ def _problems(subject: Subject) -> Iterator[SchemaProblem]:
     rows=("S-62",),
 )
 def known_fields(subject: Subject) -> Iterator[Problem]:
-    """With kubectl the API server refuses an unknown field; with Helm, Argo CD and controllers it drops it.
+    """For kubectl the API server refuses an unknown field; for Helm, Argo CD and others it drops it.
 
     A claim of v1 that is written as v1beta1 had it loses its class, and one in a constraint or a
     selector loses what was to be kept apart. Fields of versions after 1.36 are not known here and only warned about.
@@ -151,7 +151,7 @@ _PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
             "Claim",
             r"spec(\.spec)?",
             {"resourceClassName", "parametersRef", "allocationMode", "controller"},
-            "remove it, and ask for devices of a DeviceClass under devices; it is a field of versions before v1alpha3",
+            "remove it, and request devices of a DeviceClass under devices; it is a field of versions before v1alpha3",
         ),
         ("ResourceClaimTemplate", r"spec", {"devices"}, "write it under spec.spec, one level deeper than in a claim"),
         ("ResourceClaim", r"spec", {"spec"}, "write what is in it under spec; only a template has spec.spec"),
@@ -176,7 +176,7 @@ _PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
         ("", r".*selectors\.\[\]", {"expression"}, "write it under cel"),
         ("", r".*config\.\[\]", {"driver", "parameters"}, "write it under opaque"),
         ("DeviceClass", r"", {"selectors", "config", "extendedResourceName"}, "indent it below spec"),
-        ("DeviceClass", r"spec", {"devices", "requests", "constraints"}, "remove it; a ResourceClaim asks for devices"),
+        ("DeviceClass", r"spec", {"devices", "requests", "constraints"}, "remove it; a ResourceClaim requests devices"),
         (
             "DeviceClass",
             r"spec",

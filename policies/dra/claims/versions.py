@@ -67,7 +67,7 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     elif subject.version in _REMOVED and running >= _SERVED["v1"]:
         text = f"is served by Kubernetes {release} only where the administrator has turned it on"
         flat = subject.version == "v1beta1" and subject.kind != "DeviceClass"
-        advice = "write apiVersion: resource.k8s.io/v1, and what is asked for under exactly" if flat else None
+        advice = "write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly" if flat else None
         yield problem(_PATH, text, advice, severity=Severity.WARN)
 
 
@@ -85,9 +85,7 @@ _GATED_FIELDS = (
     _Field("tolerations", "DRADeviceTaints", "no taint of a device is tolerated, or looked at", "remove them"),
     _Field("capacity", "DRAConsumableCapacity", "the claim takes whole devices", "remove it"),
 )
-_PRIORITIZED = _Field(
-    "firstAvailable", "DRAPrioritizedList", "a request without anything to ask for is refused", "write exactly"
-)
+_PRIORITIZED = _Field("firstAvailable", "DRAPrioritizedList", "a request without devices is refused", "write exactly")
 _DISTINCT = _Field(
     "distinctAttribute",
     "DRAConsumableCapacity",

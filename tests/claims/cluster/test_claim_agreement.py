@@ -4,7 +4,7 @@ import pytest
 
 PATH = "spec.devices.constraints[0]."
 ROOT = "resource.kubernetes.io/pcieRoot"
-INSTEAD = "constrain another attribute, or ask for fewer devices"
+INSTEAD = "constrain another attribute, or request fewer devices"
 
 
 def match(attribute, *requests):

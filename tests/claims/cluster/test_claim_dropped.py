@@ -65,7 +65,7 @@ def test_dropped_list_is_told(said, asking):
     assert said("GA225", claim, version("v1.33.0"), path="spec.devices.requests[0].") == [
         (
             "firstAvailable: is dropped by Kubernetes 1.33 unless the feature gate DRAPrioritizedList is on: a request without "
-            "anything to ask for is refused; write exactly, turn the gate on, or upgrade the cluster to 1.34"
+            "devices is refused; write exactly, turn the gate on, or upgrade the cluster to 1.34"
         )
     ]
 

@@ -58,8 +58,8 @@ def test_device_without_any_capacity_is_told(said, asking, device_class, gpu, on
 def test_more_than_the_largest_device_has_is_told(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(memory="200Gi")), *cluster) == [
         (
-            f"capacity.requests.memory: asks for 200Gi, and the largest of the devices that match has 81559Mi, {PENDING}; "
-            "ask for 81559Mi at most, or wait for a node with more"
+            f"capacity.requests.memory: requests 200Gi, and the largest of the devices that match has 81559Mi, {PENDING}; "
+            "request at most 81559Mi, or wait for a node with more"
         )
     ]
 
@@ -67,8 +67,8 @@ def test_more_than_the_largest_device_has_is_told(said, asking, cluster):
 def test_only_devices_with_enough_count(said, asking, cluster):
     assert said("GA222", asking(count=2, capacity=wanting(memory="60Gi")), *cluster) == [
         (
-            "count: asks for 2 devices, and no node has more than 1 of this kind (node-1); a claim is for one node; "
-            "ask for 1 at most, and for more nodes by more pods"
+            "count: requests 2 devices, and no node has more than 1 of this kind (node-1); a claim is for one node; "
+            "request at most 1, and use more pods for more nodes"
         )
     ]
 
@@ -78,7 +78,7 @@ def test_capacities_that_no_device_has_together_are_told(said, asking, device_cl
     second["capacity"]["shares"] = {"value": "4"}
     claim = asking(capacity=wanting(memory="81559Mi", shares="4"))
     assert said("GA222", claim, device_class(), on_node("node-1", first, second)) == [
-        f"capacity.requests: asks for more than any one device has together, {PENDING}; ask for less of one of them"
+        f"capacity.requests: requests more than any one device has together, {PENDING}; request less of one of them"
     ]
 
 

@@ -77,11 +77,11 @@ def test_class_without_devices_is_told_in_other_words(said, asking, device_class
         (3, None),
         (
             4,
-            "count: asks for 4 devices, and no node has more than 3 of this kind (node-a); a claim is for one node; ask for 3 at most, and for more nodes by more pods",
+            "count: requests 4 devices, and no node has more than 3 of this kind (node-a); a claim is for one node; request at most 3, and use more pods for more nodes",
         ),
         (
             6,
-            "count: asks for 6 devices, and no node has more than 3 of this kind (node-a); a claim is for one node; ask for 3 at most, and for more nodes by more pods",
+            "count: requests 6 devices, and no node has more than 3 of this kind (node-a); a claim is for one node; request at most 3, and use more pods for more nodes",
         ),
     ],
 )
@@ -91,7 +91,7 @@ def test_more_devices_than_there_are_is_told(said, asking, cluster, count, expec
 
 def test_count_is_of_the_devices_that_match(said, asking, cluster):
     (text,) = said("GA222", asking(LARGE, count=3), *cluster)
-    assert text.startswith("count: asks for 3 devices, and no node has more than 2 of this kind (node-h)")
+    assert text.startswith("count: requests 3 devices, and no node has more than 2 of this kind (node-h)")
 
 
 def requests_for(claim, *counts, **fields):
@@ -105,8 +105,8 @@ def requests_for(claim, *counts, **fields):
 def test_requests_that_no_node_meets_together_are_told(said, asking, cluster):
     assert said("GA222", requests_for(asking(), 2, 2), *cluster) == [
         (
-            'spec.devices.requests: ask for 4 devices of class "gpu.nvidia.com" together, and no node has more than 3 '
-            "(node-a); a claim is for one node; ask for 3 at most, and for more nodes by more pods"
+            'spec.devices.requests: request 4 devices of class "gpu.nvidia.com" together, and no node has more than 3 '
+            "(node-a); a claim is for one node; request at most 3, and use more pods for more nodes"
         )
     ]
 
@@ -117,7 +117,7 @@ def test_requests_that_a_node_meets_together_are_fine(said, asking, cluster):
 
 def test_request_that_is_too_large_alone_is_told_alone(said, asking, cluster):
     (text,) = said("GA222", requests_for(asking(), 1, 4), *cluster)
-    assert "asks for 4 devices, and no node has more than 3 of this kind" in text
+    assert "requests 4 devices, and no node has more than 3 of this kind" in text
 
 
 def test_devices_that_are_seen_by_admin_access_are_not_added(said, asking, cluster):

@@ -57,7 +57,7 @@ def test_count_that_is_none_is_left_to_other_rules(said, asking, count):
             (8, 33),
             [],
             (
-                "allocationMode: is 33 devices on node-1, and a claim can hold 32, so no pod gets it there; ask for a count, or "
+                "allocationMode: is 33 devices on node-1, and a claim can hold 32, so no pod gets it there; request a count, or "
                 "select fewer devices"
             ),
         ),
@@ -66,7 +66,7 @@ def test_count_that_is_none_is_left_to_other_rules(said, asking, count):
             [other(1)],
             (
                 "allocationMode: is 32 devices on node-0, with those of other requests 33, and a claim can hold 32, so no pod gets "
-                "it there; ask for a count, or select fewer devices"
+                "it there; request a count, or select fewer devices"
             ),
         ),
     ],

@@ -109,7 +109,7 @@ def test_guarded_read_is_fine(said, asking, device_class, gpu, on_node, guarded,
             f'{A}.profile == "1g.10gb"',
             (
                 "reads attribute gpu.nvidia.com/profile, which NVIDIA's driver publishes for no gpu device; that stops the pod "
-                "on every node; ask for devices of class mig.nvidia.com"
+                "on every node; request devices of class mig.nvidia.com"
             ),
         ),
         (
@@ -235,8 +235,8 @@ def test_claim_that_exists_is_not_told_again(examined, asking):
 @pytest.mark.parametrize(
     ("attribute", "release", "remedy"),
     [
-        ("index", "25.8.0", f"ask for a count of devices, or select one by {A}.uuid"),
-        ("minor", "25.8.0", f"ask for a count of devices, or select one by {A}.uuid"),
+        ("index", "25.8.0", f"request a count of devices, or select one by {A}.uuid"),
+        ("minor", "25.8.0", f"request a count of devices, or select one by {A}.uuid"),
         ("parentIndex", "25.8.0", f"write {A}.parentUUID"),
         ("pcieBusID", "25.12.0", f'write {STANDARD}.?pciBusID.orValue("")'),
         ("numa", "0.5.0", f"write {STANDARD}.?numaNode.orValue(-1)"),

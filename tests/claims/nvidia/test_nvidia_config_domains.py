@@ -75,7 +75,7 @@ def test_domain_of_the_namespace_is_not_told(channel_told, mode, cluster):
 @pytest.mark.parametrize(("mode", "remedy"), [("all", 'write "All"'), ("Both", "write All or Single")])
 def test_mode_of_allocation_that_does_not_exist_is_told(channel_told, mode, remedy):
     assert channel_told("GA253", f"domainID: {UID}, allocationMode: {mode}") == [
-        f'{CONFIG}.allocationMode: "{mode}" is none of All, Single, so the driver takes it for Single; {remedy}'
+        f'{CONFIG}.allocationMode: "{mode}" is not one of All, Single, so the driver uses Single; {remedy}'
     ]
 
 

@@ -145,7 +145,7 @@ def test_config_of_a_class_for_devices_of_another_type_is_told(config_told, sele
     place = "spec.config[0].opaque.parameters.kind"
     assert config_told("GA250", GPU, **shape) == ([f"{place}: {expected}"] if refused else [])
     expected = (
-        'is for devices of type "gpu" of gpu.nvidia.com, and the class selects none; remove the config, or ask for '
+        'is for devices of type "gpu" of gpu.nvidia.com, and the class selects none; remove the config, or request '
         "devices of its type"
     )
     assert config_told("GA251", GPU, **shape) == ([f"{place}: {expected}"] if idle else [])
@@ -155,7 +155,7 @@ def test_config_without_a_device_of_its_type_is_told(config_told):
     assert config_told("GA251", GPU, names=None, device_class="mig.nvidia.com") == [
         (
             f'{CONFIG}.opaque.parameters.kind: is for devices of type "gpu" of gpu.nvidia.com, and no request can get one; '
-            "remove the config, or ask for devices of its type"
+            "remove the config, or request devices of its type"
         )
     ]
 
@@ -164,7 +164,7 @@ def test_config_for_a_request_of_another_driver_is_told(config_told):
     assert config_told("GA251", GPU, device_class="other.example.com", cluster=BROAD) == [
         (
             f'{CONFIG}.requests[0]: the GpuConfig is for devices of type "gpu" of gpu.nvidia.com, and request "gpu" can get '
-            "none; remove the config, or ask for devices of its type"
+            "none; remove the config, or request devices of its type"
         )
     ]
 

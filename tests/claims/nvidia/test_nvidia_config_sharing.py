@@ -173,7 +173,7 @@ def test_gates_of_a_gpu_cluster_count(config_told):
         (
             "ConsumableShares",
             (
-                "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on; ask for a share "
+                "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on; request a share "
                 "of a GPU in place of MPS, or set consumableShares of the driver to disabled"
             ),
         ),

@@ -47,7 +47,7 @@ class _Need(NamedTuple):
     "GA226",
     "The devices of the cluster must be able to meet the constraints of a claim",
     default=Severity.WARN,
-    remedy="constrain another attribute, or ask for fewer devices",
+    remedy="constrain another attribute, or request fewer devices",
     source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
 )
@@ -133,7 +133,7 @@ def _instead(subject: Subject, covered: Sequence[Subrequest], place: Place) -> s
 
 
 def _attributes(subject: Subject, subrequest: Subrequest) -> Iterator[tuple[str, str]]:
-    """Domain and name of the attributes of devices for a request, by the slices or by what NVIDIA publishes."""
+    """Domain and name of the attributes of devices for a request, by the slices or what NVIDIA publishes."""
     need = _need(subject, subrequest)
     if need is not None:
         for group in need.groups:

@@ -77,8 +77,8 @@ def shortage(known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Map
         if with_capacity(known, having, {name: value}) == []:
             apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
             most = shown_value(_published_capacity(max(apart, key=lambda group: _has(group, name)), name))
-            text = f"asks for {printable(str(value))}, and the largest of the devices that match has {printable(most)}"
-            return Shortage(name, text, f"ask for {printable(most)} at most, or wait for a node with more")
+            text = f"requests {printable(str(value))}, and the largest of the devices that match has {printable(most)}"
+            return Shortage(name, text, f"request at most {printable(most)}, or wait for a node with more")
     return None
 
 

@@ -95,7 +95,7 @@ def _short_of_capacity(subrequest: Subrequest, short: Shortage | None) -> Proble
     path = subrequest.path / "capacity" / "requests"
     if short is None:
         return problem(
-            path, f"asks for more than any one device has together, {_PENDING}", "ask for less of one of them"
+            path, f"requests more than any one device has together, {_PENDING}", "request less of one of them"
         )
     return problem(path / short.name, f"{short.message}, {_PENDING}", short.remedy)
 
@@ -109,8 +109,8 @@ def _too_few(subrequest: Subrequest, matched: Sequence[DeviceGroup]) -> Iterator
         return
     if most_on_a_node(matched, subrequest.count) < subrequest.count:
         node, most = _largest(matched)
-        text = f"asks for {devices(subrequest.count)}, and no node has more than {most} of this kind ({node}); a claim is for one node"
-        yield problem(subrequest.path / "count", text, f"ask for {most} at most, and for more nodes by more pods")
+        text = f"requests {devices(subrequest.count)}, and no node has more than {most} of this kind ({node}); a claim is for one node"
+        yield problem(subrequest.path / "count", text, f"request at most {most}, and use more pods for more nodes")
 
 
 def _too_few_together(subject: Subject) -> Iterator[Problem]:
@@ -133,11 +133,11 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
             continue
         node, most = _largest(matched)
         text = (
-            f'ask for {devices(count)} of class "{printable(name)}" together, and no node has more than {most} '
+            f'request {devices(count)} of class "{printable(name)}" together, and no node has more than {most} '
             f"({node}); a claim is for one node"
         )
         yield problem(
-            subject.devices_path / "requests", text, f"ask for {most} at most, and for more nodes by more pods"
+            subject.devices_path / "requests", text, f"request at most {most}, and use more pods for more nodes"
         )
 
 
@@ -152,13 +152,13 @@ def _largest(matched: Sequence[DeviceGroup]) -> tuple[str, int]:
 
 @CLAIMS.rule(
     "GA227",
-    "A claim must not ask for more devices than it can hold",
+    "A claim must not request more devices than it can hold",
     default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",
 )
 def results(subject: Subject) -> Iterator[Problem]:
-    """An allocation has at most 32 devices over all requests of a claim; the API server does not count them.
+    """An allocation has at most 32 devices for all requests; the API server does not count them.
 
     The scheduler does, and fails the pod on every node. Of a prioritized list the smallest alternative counts. How many
     devices `All` is depends on the node: 8 GPUs cut into 7 slices each are 56.
@@ -182,7 +182,7 @@ def results(subject: Subject) -> Iterator[Problem]:
             if total > MOST_DEVICES:
                 others = f", with those of other requests {total}" if total > count else ""
                 text = f"is {count} devices on {node}{others}, and a claim can hold {MOST_DEVICES}, so no pod gets it there"
-                remedy = "ask for a count, or select fewer devices"
+                remedy = "request a count, or select fewer devices"
                 yield problem(subrequest.path / "allocationMode", text, remedy, severity=Severity.WARN)
 
 

@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 
 def is_new(subject: Subject) -> bool:
-    """Whether the selectors are new: a claim that exists cannot change, and a class may not have changed them."""
+    """Whether the selectors are new: those of a claim cannot change, those of a class can."""
     if subject.old is None:
         return True
     path = subject.devices_path / "selectors"

@@ -55,7 +55,7 @@ def unguarded_reads(subject: Subject) -> Iterator[Problem]:
 
 
 def guarded_read(found: Missing) -> str:
-    """The expression with the test before it; the test alone if the expression is long or has alternatives."""
+    """The expression with the test before it; only the test if the expression is long or branches."""
     part, domain, name = found.place
     test = f'"{name}" in {path_of(part, domain)}'
     if found.lacking and domain in DRIVERS and all(group.first.driver != domain for group in found.lacking):
@@ -99,7 +99,7 @@ def _read_remedy(found: Missing) -> str:
     if found.reason != "unknown":
         return guarded_read(found)
     if (name := class_with(found.place)) and found.device_class not in ("", name):
-        return f"ask for devices of class {name}"
+        return f"request devices of class {name}"
     guess = _spelled_right(found)
     return f"write {guess}" if guess else f"remove it, or {guarded_read(found)}"
 

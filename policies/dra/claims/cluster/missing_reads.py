@@ -105,7 +105,7 @@ def _new_selectors(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted
 def _known_devices(
     facts: Facts, subrequest: Subrequest | None
 ) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
-    """The devices that the selectors are evaluated on; None if slices or the class are unknown, or none exist."""
+    """The devices that the selectors are evaluated on; None if they are unknown or none exist."""
     if subrequest is None:
         known = facts.view.derive(published_devices)
         return None if known is UNKNOWN or not known.groups else (known, known.groups)

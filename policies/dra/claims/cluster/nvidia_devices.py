@@ -138,10 +138,10 @@ class Removal:
 
 REMOVED: Mapping[Place, Removal] = {
     ("attributes", DRIVER, "index"): Removal(
-        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
+        "25.8.0", f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
     ),
     ("attributes", DRIVER, "minor"): Removal(
-        "25.8.0", f'ask for a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
+        "25.8.0", f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
     ),
     ("attributes", DRIVER, "parentIndex"): Removal("25.8.0", f'write device.attributes["{DRIVER}"].parentUUID'),
     ("attributes", DRIVER, "pcieBusID"): Removal(

@@ -85,7 +85,7 @@ class Misspelling(NamedTuple):
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
 )
 def spelling(subject: Subject) -> Iterator[Problem]:
-    """A label cannot have a blank, so nvidia.com/gpu.product has dashes for the blanks of a product's name.
+    """A label cannot have a blank, so nvidia.com/gpu.product has dashes for blanks of a product's name.
 
     The attribute has the name as it is. It is alike with the other labels and resources: the family is in lower case,
     the profile of a MIG slice has a dot for the plus sign. Such a selector is stored, and matches no device. Texts that no
@@ -211,7 +211,7 @@ class SimilarValue(NamedTuple):
 
 
 def similar_values(selector: Selector, facts: Facts) -> Iterator[SimilarValue]:
-    """Texts in `==`, `in` and `startsWith` that are similar to a published one; none while devices are unknown.
+    """Texts in `==`, `in` and `startsWith` that are similar to a published one.
 
     Texts that differ in numbers only, and names of known products, are left out: such a device may come later.
     """

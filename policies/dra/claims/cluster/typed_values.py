@@ -67,7 +67,7 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
 
     The compiler cannot know, since attributes have their type only on a device. There, `==` with a text is no false but
     an error, as are the functions of texts, and an error stops the pod on every node. So does a version with leading
-    zeros, unless semver is told to normalise it, and an amount such as 40GB, which is not a quantity.
+    zeros, unless semver normalises it, and an amount such as 40GB, which is not a quantity.
     """
     if not is_new(subject):
         return

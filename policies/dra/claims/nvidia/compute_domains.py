@@ -54,7 +54,7 @@ def domain_ids(subject: Subject) -> Iterator[Problem]:
             yield from _domain_problems(found, domain, subject)
         mode = found.value("allocationMode")
         if isinstance(mode, str) and mode not in ("", *_MODES):
-            text = f'"{printable(mode)}" is none of {", ".join(_MODES)}, so the driver takes it for Single'
+            text = f'"{printable(mode)}" is not one of {", ".join(_MODES)}, so the driver uses Single'
             guess = closest(mode, _MODES)
             remedy = f'write "{guess}"' if guess else "write All or Single"
             yield problem(found.at("allocationMode"), text, remedy, severity=Severity.WARN)
@@ -125,7 +125,7 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
 )
 def channels_of_domains(subject: Subject) -> Iterator[Problem]:
-    """Without a config the driver uses its default, which has no domain, and refuses to prepare the device.
+    """The driver's default config has no domain, so the driver refuses to prepare the device.
 
     A request for the class of channels is therefore never enough by itself.
     """

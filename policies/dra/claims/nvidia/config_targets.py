@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
 )
 def named_alternatives(subject: Subject) -> Iterator[Problem]:
-    """In Kubernetes the name of a prioritized list stands for its alternatives; in NVIDIA's driver it does not.
+    """In Kubernetes the name of a list stands for its alternatives; in NVIDIA's driver it does not.
 
     The devices that were allocated are those of `gpu/large`. The driver finds no config of that name and takes its
     default silently, so that a GPU that was to be shared is not.
@@ -101,11 +101,11 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
     "GA251",
     "A config must be for devices that the claim requests",
     default=Severity.WARN,
-    remedy="remove the config, or ask for devices of its type",
+    remedy="remove the config, or request devices of its type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go matchesDeviceType",
 )
 def effective_configs(subject: Subject) -> Iterator[Problem]:
-    """A config without requests is for all devices of its type; without such devices the driver ignores it.
+    """A config without requests is for all devices of its type; if there are none, it has no effect.
 
     So it does with a config for devices of another driver.
     """

@@ -34,7 +34,7 @@ _OBJECTS = ("ComputeDomain", "ComputeDomainClique")
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
 )
 def readable_kinds(subject: Subject) -> Iterator[Problem]:
-    """The driver decodes a config when it prepares devices; with a wrong kind, pods stay ContainerCreating.
+    """The driver decodes a config when it prepares devices; if that fails, pods stay ContainerCreating.
 
     The driver for GPUs reads GpuConfig, MigDeviceConfig and VfioDeviceConfig, that for ComputeDomains the configs of
     channels and daemons. NVIDIA's own webhook, where it is installed, knows no VfioDeviceConfig and refuses it too. A
@@ -123,7 +123,7 @@ _TYPE_META = ("apiVersion", "kind")
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder",
 )
 def strict_fields(subject: Subject) -> Iterator[Problem]:
-    """Kubernetes does not check parameters; the driver decodes them strictly and refuses in events of pods.
+    """Kubernetes does not check parameters; the driver decodes them strictly. Events of pods show errors.
 
     Upper and lower case count. A field of a newer release is one that the release before does not know.
     """

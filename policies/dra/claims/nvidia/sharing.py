@@ -126,7 +126,7 @@ def _mps_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
         yield problem(path, text, "remove sharing, or turn DynamicMIG off")
     if subject.facts.driver_gate("ConsumableShares") is True:
         text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
-        remedy = "ask for a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
+        remedy = "request a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
         yield problem(path, text, remedy, severity=Severity.WARN)
 
 
