@@ -1,6 +1,6 @@
 """Validates configuration: what makes a GPU cluster work, before it can hurt."""
 
 from policies.configuration.leniency import lenient
-from policies.configuration.validate import uses, validate
+from policies.configuration.validate import is_configuration, uses, validate
 
-__all__ = ["lenient", "uses", "validate"]
+__all__ = ["is_configuration", "lenient", "uses", "validate"]

@@ -31,9 +31,15 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["named_content", "uses", "validate"]
+__all__ = ["is_configuration", "uses", "validate"]
 
 _NVIDIA = {"ClusterPolicy": CLUSTER_POLICY, "NVIDIADriver": NVIDIA_DRIVER, "GPUCluster": GPU_CLUSTER}
+
+
+def is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    """True if a ConfigMap is recognised as GPU configuration."""
+    change = Change.of(request, Facts(view, settings))
+    return change is not None and bool(roles_of(change))
 
 
 def uses(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, ...]:
@@ -57,7 +63,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
         case "nvidia.com", kind if kind in _NVIDIA and not change.deleted:
             found = [*SCHEMA.run(change), *COMPONENTS.run(change), *_NVIDIA[kind].run(change)]
             yield from found
-            yield from named_content(change, {each.path for each in found if each.severity is Severity.DENY})
+            yield from named_config_maps(change, {each.path for each in found if each.severity is Severity.DENY})
         case "gpu-admission.io", "GPUAdmissionPolicy" if not change.deleted:
             yield from SETTINGS.run(change)
         case "", "ConfigMap":
@@ -68,7 +74,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
             yield from NODE.run(change)
 
 
-def named_content(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:
+def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:
     """The denials of the ConfigMaps that an object names, at the fields that name them.
 
     NVIDIA's guides create the ConfigMap first and name it afterwards: that is when the operator reads it. So a mistake in

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration import lenient, uses, validate
-from policies.configuration.change import Change
-from policies.configuration.config_maps.roles import roles_of
-from policies.configuration.facts import Facts
+from policies.configuration import is_configuration, lenient, uses, validate
 from policies.decision import Decision, Severity
 from policies.placement.priority_classes import validate_priority_class
 from policies.placement.wishes.product_misspellings import default_misspellings
@@ -54,12 +51,6 @@ def priority_classes(request: Request, _view: ClusterView, settings: GPUAdmissio
     if request.subresource:
         return Decision(object=request.object)
     return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
-
-
-def is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
-    """True if a ConfigMap is recognised as GPU configuration."""
-    change = Change.of(request, Facts(view, settings))
-    return change is not None and bool(roles_of(change))
 
 
 def _default_wishes(request: Request, view: ClusterView) -> Iterator[Finding]:

@@ -219,3 +219,8 @@ def test_settings_that_have_effect_are_left_alone(told, spec, cluster):
 def test_nothing_is_said_of_a_deleted_policy(told, rule):
     spec = "{mig: {strategy: single}, migManager: {enabled: true, config: {name: mig-config}}}"
     assert told(rule, spec, config_map("other"), node("a", "all-balanced"), head="# operation: DELETE\n") == []
+
+
+def test_file_in_binary_data_serves_the_mig_manager(told):
+    stored = {**config_map(), "binaryData": {"config.yaml": "dmVyc2lvbjogdjE="}}
+    assert told("GA146", NAMED, stored) == []

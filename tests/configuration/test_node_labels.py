@@ -201,14 +201,14 @@ def told(examined):
             {PLUGIN: "slices"},
             SHARING[:1],
             "warn",
-            '"slices" is to be a key of the ConfigMap "slices", which is not known here',
+            '"slices" must be a key of the ConfigMap "slices", which is not known here',
             "write one of its keys",
         ),
         (
             {PLUGIN: "a100"},
             (SHARING[0], config_map("other")),
             "warn",
-            '"a100" is to be a key of the ConfigMap "slices", which does not exist',
+            '"a100" must be a key of the ConfigMap "slices", which does not exist',
             "write one of its keys",
         ),
         (
@@ -493,3 +493,8 @@ def test_reserved_label_is_the_operators_to_set(told, user):
 
 def test_reserved_label_of_a_node_that_is_read_from_a_file_is_left_alone(told):
     assert told("GA157", {OWNER: "mine"}, user="admin") == []
+
+
+def test_key_with_binary_data_is_a_configuration_of_the_device_plugin(told):
+    stored = {**config_map("slices"), "binaryData": {"packed": "dmVyc2lvbjogdjE="}}
+    assert told("GA154", {PLUGIN: "packed"}, SHARING[0], stored) == []

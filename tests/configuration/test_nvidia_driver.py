@@ -102,7 +102,7 @@ def test_operators_own_label_is_refused_as_selector(told):
             "spec.nodeSelector[nvidia.com/gpu-operator.driver.owner]",
             "deny",
             (
-                'is the operator\'s own mark of the nodes that a driver has got; it would report: NVIDIADriver "mine" '
+                'is the operator\'s own mark of the nodes that a driver has; it would report: NVIDIADriver "mine" '
                 'nodeSelector cannot use reserved label "nvidia.com/gpu-operator.driver.owner"'
             ),
             "select nodes by a label of your own",
@@ -150,7 +150,7 @@ def test_precompiled_driver_with_another_module_is_refused(told, component):
             f"spec.{component}.enabled",
             "deny",
             (
-                "does not go with usePrecompiled: true; the operator would report: GPUDirect Storage driver (nvidia-fs) and/or "
+                "does not work with usePrecompiled: true; the operator would report: GPUDirect Storage driver (nvidia-fs) and/or "
                 "GDRCopy driver is not supported along with pre-compiled NVIDIA drivers"
             ),
             "set usePrecompiled: false, or disable gds and gdrcopy",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.mig_configs import selectable_configs
 from policies.configuration.nodes.labels import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
+from policies.configuration.operator_objects import data_keys
 from policies.configuration.usage import quoted_names
 from policies.decision import Severity
-from policies.kubernetes.misspellings import closest
+from policies.kubernetes.misspellings import closest, write_closest
 from policies.kubernetes.names import is_label_value
-from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 from policies.nvidia.mig_products import shipped_configs
 from policies.view import UNKNOWN
@@ -90,11 +90,10 @@ def _not_shipped(change: Change, value: str) -> Problem:
 
 
 def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
-    policy = change.facts.cluster_policy()
-    if not isinstance(policy, dict):
+    if not isinstance(change.facts.cluster_policy(), dict):
         return
     path = label_path(DEVICE_PLUGIN_CONFIG)
-    name = lookup(policy, ("spec", "devicePlugin", "config", "name"))
+    name = change.facts.policy_value("devicePlugin", "config", "name")
     if not isinstance(name, str) or not name:
         text = f'"{value}" is never read, because the ClusterPolicy names no ConfigMap in devicePlugin.config.name'
         yield problem(path, text, "name a ConfigMap in the ClusterPolicy first", severity=Severity.WARN)
@@ -103,19 +102,14 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     if not isinstance(config_map, dict):
         said = "is not known here" if config_map is UNKNOWN else "does not exist"
         if config_map is None or value == name:
-            text = f'"{value}" is to be a key of the ConfigMap "{name}", which {said}'
+            text = f'"{value}" must be a key of the ConfigMap "{name}", which {said}'
             yield problem(path, text, "write one of its keys", severity=Severity.WARN)
         return
-    data = lookup(config_map, ("data",))
-    keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-    if value in keys:
-        return
-    if value == name:
-        text = f'"{value}" is the name of the ConfigMap itself{_has(keys)}'
-    else:
-        text = f'"{value}" is not a key of the ConfigMap "{name}"{_has(keys)}'
-    text += f"; the device plugin would exit with: specified config {value} does not exist"
-    yield problem(path, text, _among(value, keys))
+    keys = data_keys(config_map)
+    if value not in keys:
+        what = "the name of the ConfigMap itself" if value == name else f'not a key of the ConfigMap "{name}"'
+        error = f"the device plugin would exit with: specified config {value} does not exist"
+        yield problem(path, f'"{value}" is {what}{_has(keys)}; {error}', _among(value, keys))
 
 
 def _has(names: Collection[str]) -> str:
@@ -126,5 +120,4 @@ def _has(names: Collection[str]) -> str:
 
 
 def _among(value: str, names: Collection[str]) -> str:
-    guess = closest(value, names)
-    return f'write "{guess}"' if guess else "write one of these" if names else "add it to the ConfigMap first"
+    return write_closest(value, names, "write one of these" if names else "add it to the ConfigMap first")

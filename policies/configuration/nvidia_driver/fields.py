@@ -69,14 +69,14 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
     change afterwards: each makes another DaemonSet, and the drivers of one would be removed under running pods. vGPU
     drivers have none of these parts, and without a licence a vGPU slows down after some minutes.
     """
-    if change.flag("usePrecompiled"):
-        for component in ("gds", "gdrcopy"):
-            if change.flag(component, "enabled"):
-                text = (
-                    "does not go with usePrecompiled: true; the operator would report: GPUDirect Storage driver "
-                    "(nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled NVIDIA drivers"
-                )
-                yield problem(change.at(component, "enabled"), text)
+    for component in ("gds", "gdrcopy") if change.flag("usePrecompiled") else ():
+        if change.flag(component, "enabled"):
+            error = (
+                "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled "
+                "NVIDIA drivers"
+            )
+            text = f"does not work with usePrecompiled: true; the operator would report: {error}"
+            yield problem(change.at(component, "enabled"), text)
     yield from _vgpu(change)
     if change.old is not None:
         yield from _type_changes(change)
@@ -132,13 +132,14 @@ _OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds
     rows=("K-12", "K-13", "K-17"),
 )
 def whole_probe(change: Change) -> Iterator[Problem]:
-    """A startup probe replaces the operator's own, it is not merged with it as in a ClusterPolicy.
+    """A startup probe replaces the operator's own; it is not merged with it as in a ClusterPolicy.
 
-    What is left out becomes Kubernetes' default: three failures, a second each. The kubelet then kills the driver while
-    it compiles its modules, again and again. Liveness and readiness probes are not in the driver's template at all, and
-    labels by which the operator finds the pods are left out.
+    A missing field gets Kubernetes' default: three failures, a timeout of one second. The kubelet then kills the driver
+    again and again while it compiles its modules. The driver's template has no liveness and readiness probes, and labels
+    by which the operator finds the pods are dropped.
     """
-    yield from _startup_probe(change)
+    if change.mapping("startupProbe") and change.text("driverType") != "vgpu-host-manager":
+        yield from _startup_probe(change)
     for probe in ("livenessProbe", "readinessProbe"):
         if change.mapping(probe):
             text = "has no effect, because the driver's container has a startup probe only"
@@ -150,25 +151,18 @@ def whole_probe(change: Change) -> Iterator[Problem]:
 
 
 def _startup_probe(change: Change) -> Iterator[Problem]:
-    probe = change.mapping("startupProbe")
-    if not probe or change.text("driverType") == "vgpu-host-manager":
-        return
-    rendered = {name: _number(probe.get(name)) or default for name, default in _OF_KUBERNETES.items()}
-    path = change.at("startupProbe")
+    probe = change.section("startupProbe")
+    rendered = {name: probe.number(name) or default for name, default in _OF_KUBERNETES.items()}
     seconds = rendered["initialDelaySeconds"] + rendered["periodSeconds"] * rendered["failureThreshold"]
-    missing = [name for name in ("failureThreshold", "periodSeconds") if not _number(probe.get(name))]
-    whole = {name: _number(probe.get(name)) or default for name, default in _DEFAULTS.items()}
-    remedy = f"write startupProbe: {{{', '.join(f'{name}: {value}' for name, value in whole.items())}}}"
+    missing = [name for name in ("failureThreshold", "periodSeconds") if not probe.number(name)]
+    whole = ", ".join(f"{name}: {probe.number(name) or default}" for name, default in _DEFAULTS.items())
+    remedy = f"write startupProbe: {{{whole}}}"
     if missing and seconds < _ENOUGH_SECONDS and not change.flag("usePrecompiled"):
         text = (
             f"leaves out {' and '.join(missing)}, which become Kubernetes' defaults and not the operator's; the driver "
             f"would be killed after {seconds} seconds, while it compiles its modules"
         )
-        yield problem(path, text, remedy)
-    elif not _number(probe.get("timeoutSeconds")):
+        yield problem(probe.at(), text, remedy)
+    elif not probe.number("timeoutSeconds"):
         text = "leaves out timeoutSeconds, which becomes 1 and not the operator's 60, too short for nvidia-smi at times"
-        yield problem(path, text, remedy, severity=Severity.WARN)
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+        yield problem(probe.at(), text, remedy, severity=Severity.WARN)

@@ -56,28 +56,19 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
         for driver in change.facts.known_objects("NVIDIADriver")
         if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
     ]
+    defaults = [driver for driver in others if lookup(driver, ("spec", "default")) is True]
     if _OWNER in change.mapping("nodeSelector"):
-        text = (
-            "is the operator's own mark of the nodes that a driver has got; it would report: NVIDIADriver "
-            f'"{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
-        )
+        error = f'NVIDIADriver "{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
+        text = f"is the operator's own mark of the nodes that a driver has; it would report: {error}"
         yield problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
-    if change.flag("default"):
-        defaults = [name_of(driver) for driver in others if _is_default(driver)]
-        if defaults:
-            text = (
-                f"is true for {quoted_names(defaults)} too; the operator would report: multiple default NVIDIADrivers found: "
-                f"[{' '.join(sorted([*defaults, change.name]))}]"
-            )
-            yield problem(change.at("default"), text, "write default: false, and a nodeSelector")
-        return
-    for other in others:
-        if not _is_default(other):
+    if change.flag("default") and defaults:
+        names = [name_of(driver) for driver in defaults]
+        error = f"multiple default NVIDIADrivers found: [{' '.join(sorted([*names, change.name]))}]"
+        text = f"is true for {quoted_names(names)} too; the operator would report: {error}"
+        yield problem(change.at("default"), text, "write default: false, and a nodeSelector")
+    for other in others if not change.flag("default") else ():
+        if other not in defaults:
             yield from _conflict(change, other)
-
-
-def _is_default(driver: Object) -> bool:
-    return lookup(driver, ("spec", "default")) is True
 
 
 def _conflict(change: Change, other: Object) -> Iterator[Problem]:
