@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from webhook.cli.lazy_modules import _MODULES, lazy_module
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
 
@@ -169,3 +171,8 @@ def test_version_is_that_of_the_distribution(run):
 
 def test_help_of_the_sandbox_imports_no_server(folder):
     assert not imported(folder, "sandbox", "--help") & {*HEAVY, "orjson", "asyncio", "ssl"}
+
+
+@pytest.mark.parametrize("name", _MODULES)
+def test_lazy_module_is_the_one_of_the_table(name):
+    assert lazy_module(name).__name__ == _MODULES[name]
