@@ -50,7 +50,7 @@ def counted(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began_anew: b
 
 
 def not_counted(why: str) -> Object:
-    """Ready: pods and claims cannot be counted; what was counted before holds, and so does every charge since.
+    """Ready: pods and claims cannot be counted; earlier counts and all charges since remain valid.
 
     Args:
         why: Without a full stop.

@@ -1,4 +1,4 @@
-"""The counter: what each pod and claim of a namespace comes to, found once for as long as it stays as it is."""
+"""The counter: the amounts of each pod and claim of a namespace, cached until the object changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import Claim
 from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.quota.asks.claims import asks_of_claim, got_by_claim
 from policies.quota.asks.pods import got_by_pod, priority_class_of
@@ -162,7 +162,7 @@ class Counter:
         return {uid: shares for uid, shares in found.items() if shares is not None}
 
     def _settled(self) -> dict[str, Counted]:
-        """The pods, those whose extended resources a claim has by what that one got: it tells more than their node."""
+        """The pods; extended resources in a claim count as what the claim got, which is more exact."""
         counted = {uid: seen.counted for uid, seen in self._pods.items()}
         for claim in self._claims.values():
             pod = self._pods.get(claim.origin.pod) if claim.origin is not None else None
@@ -277,20 +277,19 @@ def _made_by_status(status: Any) -> dict[str, str]:
 
     Source: k8s.io/api/core/v1/types.go PodStatus.
     """
-    listed = lookup(status, ("resourceClaimStatuses",))
     found = [
         (lookup(each, ("resourceClaimName",)), lookup(each, ("name",)))
-        for each in (listed if isinstance(listed, list) else ())
+        for each in items_at(status, ("resourceClaimStatuses",))
     ]
     found.append((lookup(status, ("extendedResourceClaimStatus", "resourceClaimName")), OWN))
     return {claim: piece for claim, piece in found if isinstance(claim, str) and isinstance(piece, str) and claim}
 
 
 def _claimed(status: Any) -> frozenset[str]:
-    """The extended resources of a pod that the scheduler's claim has; the device plugin hands out the others.
+    """The extended resources of a pod that its scheduler-made claim holds, not the device plugin.
 
     Source: k8s.io/api/core/v1/types.go PodExtendedResourceClaimStatus.
     """
-    listed = lookup(status, ("extendedResourceClaimStatus", "requestMappings"))
-    found = (lookup(each, ("resourceName",)) for each in (listed if isinstance(listed, list) else ()))
+    mappings = items_at(status, ("extendedResourceClaimStatus", "requestMappings"))
+    found = (lookup(each, ("resourceName",)) for each in mappings)
     return frozenset(name for name in found if isinstance(name, str))

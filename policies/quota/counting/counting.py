@@ -1,4 +1,4 @@
-"""Counting: what the pods and claims of a namespace come to under its quota, and who of them holds what."""
+"""Counting: the amounts of the pods and claims of a namespace under its quota, and who holds them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def snapshot(
 
 
 def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
-    """The ledger of a GPUQuota as it is stored, or, where some limit was never counted, as the view's objects make it.
+    """The stored ledger of a GPUQuota, or, if some limit was never counted, one counted from the view.
 
     Of a kind that the view does not know there is nothing, then.
 
@@ -156,7 +156,7 @@ def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Seque
 
 
 def _held(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:
-    """What a pod holds with the claims that were made for it; those for its extended resources are the same devices."""
+    """The amounts of a pod with its claims; claims for its extended resources count once."""
     held = largest(pod.amounts, pieces.get(OWN, {}))
     return summed((held, *(amounts for piece, amounts in pieces.items() if piece != OWN)))
 

@@ -1,4 +1,4 @@
-"""Measuring: what pods and claims that exist come to under a quota, though it may not be known what they get."""
+"""Measuring: the amounts of existing pods and claims under a quota, also if their devices are unknown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_REMEMBERED = 4096
 
 
 def largest_memory(view: ClusterView) -> int:
-    """How many bytes the largest GPU has that nodes or slices show; 0 where none tells. Use it by `view.derive`.
+    """The bytes of the largest GPU on nodes or in slices; 0 if unknown. Use it by `view.derive`.
 
     Of a GPU of which only a part is shown, it is that many times as much.
     """
@@ -49,7 +49,7 @@ class Measure:
     """
 
     def __init__(self, quota: Quota, view: ClusterView) -> None:
-        """Args: by what to measure; that it would refuse what nobody knows makes that no less. The cluster as it is now."""
+        """Keep the quota and the view. Unknown products count even if the quota refuses them."""
         self._quota = replace(quota, unknown_products="WorstCase")
         self._largest = view.derive(largest_memory)
         self._known: dict[tuple[Ask, ...], Amounts] = {}
@@ -69,7 +69,7 @@ class Measure:
         return found.amounts if isinstance(found, Bill) else self._billed(tuple(map(self._guessed, asks)))
 
     def _guessed(self, ask: Ask) -> Ask:
-        """An ask whose kinds all have memory: that of the largest GPU where nobody knows."""
+        """The request with memory for all kinds: that of the largest GPU if it is unknown."""
         return replace(
             ask,
             kinds=self._measured(ask.kinds),

@@ -24,7 +24,7 @@ class NoQuota:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Others kept writing the same GPUQuota until the tries were used up; nothing was charged. Asking again helps."""
+    """Other writers changed the GPUQuota at every try; nothing was charged. A later request may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def admit(
 ) -> ChargeVerdict:
     """Charge, and say whether the object may be created.
 
-    What is allowed although it does not fit is charged all the same: whoever comes next has to see it.
+    An object that is allowed although it does not fit is charged too, so that the next request sees it.
 
     Args:
         ledger: The one that is stored.
@@ -75,7 +75,7 @@ def admit(
 
 
 def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> ChargeVerdict:
-    """Say whether an object may be created whose charge could not be written, because others always wrote first.
+    """The verdict for an object whose charge could not be written because of other writers.
 
     What touches no limit may be: its charge would matter only to a limit that is added before the object is seen.
     """

@@ -86,7 +86,7 @@ class Exceeded:
 
 @dataclass(frozen=True, slots=True)
 class NotPrimed:
-    """Nobody knows whether it fits: what there is already has not been counted."""
+    """It is unknown whether the charge fits, because existing objects have not been counted."""
 
     limits: tuple[str, ...]
     anyway: Ledger
@@ -112,7 +112,7 @@ class ChargedOtherwise:
 
 @dataclass(frozen=True, slots=True)
 class Unstorable:
-    """No API server sends such an object, and none would store its charge, nor others that are written with it."""
+    """The object cannot come from an API server, which would store neither its charge nor others with it."""
 
     problem: str
     """Which field is invalid and why."""
@@ -132,7 +132,7 @@ class Ledger:
 
     @classmethod
     def read(cls, document: Object | None, known: Ledger | None = None) -> Ledger:
-        """The ledger of a GPUQuota; one whose status cannot be read is not primed, and never empty for that reason.
+        """The ledger of a GPUQuota; if its status cannot be read, it is not primed rather than empty.
 
         Args:
             document: The GPUQuota.
@@ -224,7 +224,7 @@ class Ledger:
         return _verdict(before, after, quota)
 
     def take_back(self, uid: str, call: str) -> Ledger:
-        """The ledger without the charge that a call made; the same ledger if any other call was answered on it."""
+        """The ledger without the charge of a call; the same ledger if another call was answered on it."""
         charge = self.reservations.get(uid)
         return self.release(uid) if charge is not None and charge.call == call else self
 

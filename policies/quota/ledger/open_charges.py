@@ -50,7 +50,7 @@ class OpenCharge:
 
     @property
     def amounts(self) -> Amounts:
-        """What the object asks for itself."""
+        """What the object itself requests."""
         own = self.pieces.get(OWN)
         return {} if own is None else own.amounts
 
@@ -65,7 +65,7 @@ class OpenCharge:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why no API server would store it; None if it can be stored. Only forged calls ask for anything else."""
+        """Why an API server would not store it, which happens in forged calls only; None if it can be stored."""
         texts = [("metadata.uid", self.uid, _LONGEST_UID), ("metadata.name", self.name, _LONGEST_NAME)]
         if self.of is not None:
             texts.append(("metadata.ownerReferences: uid", self.of[0], _LONGEST_UID))
@@ -95,7 +95,7 @@ class OpenCharge:
         return replace(self, pieces=left) if left else None
 
     def rebilled(self, new: Collection[Limit], names: Collection[str]) -> OpenCharge:
-        """The charge under limits of these names, some of which are new to it: by those it is charged the most."""
+        """The charge under limits of these names; it is charged the most under those that are new to it."""
         unknown = {limit.name for limit in new}
         kept = set(names) - unknown
         pieces = {}

@@ -103,7 +103,7 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
 
 
 def _shared(reservations: Reservations, shares: Mapping[str, SharedClaims]) -> Reservations:
-    """The charges with what pods paid before their PodGroup could be seen moved to the group, where it counts once.
+    """The charges, with those that pods paid before their PodGroup was seen moved to the group.
 
     A claim that is made for such a pod all the same, because the controller does not know the group, has a charge of
     its own.
@@ -163,12 +163,12 @@ def _unseen(
 
 
 def _may_get(pod: Counted, piece: str) -> bool:
-    """Whether a claim may still be made for a piece of a stored pod; a forged charge may have pieces that it has not."""
+    """True if a claim may still be made for a piece of a stored pod. Forged charges may have other pieces."""
     return pod.claims is None or piece in pod.claims
 
 
 def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge:
-    """A claim for extended resources, and what `used` holds for it already: what its pod asks and no other claim took."""
+    """A claim for extended resources, with what `used` already holds for it by its pod."""
     if claim.of is None or claim.of[1] != OWN:
         return claim
     pod = snapshot.pods.get(claim.of[0])
@@ -177,7 +177,7 @@ def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str]
 
 
 def _used(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Amounts:
-    """What all of them come to; thousands come to the same mapping, which is multiplied rather than added up."""
+    """The sum of all amounts; a mapping that thousands share is multiplied rather than added up."""
     times: dict[int, tuple[Amounts, int]] = {}
     for amounts in _parts(snapshot, made):
         times[id(amounts)] = (amounts, times.get(id(amounts), (amounts, 0))[1] + 1)

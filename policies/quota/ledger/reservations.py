@@ -77,11 +77,11 @@ class Reservations:
         return charge.of is not None and self.is_open(*charge.of)
 
     def is_open(self, uid: str, piece: str) -> bool:
-        """Whether a pod is charged for a piece that nobody has seen."""
+        """True if a pod is charged for a piece that has not been seen."""
         return self._piece((uid, piece)) is not None
 
     def adding(self, charge: OpenCharge) -> Reservations:
-        """These and one more, or one that replaces that of the same uid; the total is carried on, not added up anew."""
+        """The reservations with one added, or replaced if it has the same uid; the total is updated."""
         after = Reservations()
         after._charges = self._charges | {charge.uid: charge}
         groups = {charge.of} if charge.of is not None else {(charge.uid, piece) for piece in charge.pieces}

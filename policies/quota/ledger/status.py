@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, mappings_at
 from policies.quota.charges import Bill
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
@@ -127,9 +127,8 @@ def read_counted(status: Any) -> Versions | None:
 
 
 def read_conditions(status: Any) -> tuple[Object, ...]:
-    """`status.conditions` as they are, to be written again; what nobody of us wrote is left out."""
-    found = lookup(status, ("conditions",))
-    kept = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    """The readable `status.conditions`, to be written again."""
+    kept = mappings_at(status, ("conditions",))
     return tuple(each for each in kept[:_MOST_CONDITIONS] if len(json.dumps(each)) <= _LONGEST_CONDITION)
 
 

@@ -41,7 +41,7 @@ _SUFFIXES = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 
 
 
 class AmountError(ValueError):
-    """What is written is no amount of its unit; the text says what it is and what to write, without a full stop."""
+    """The value is not an amount of its unit; the text says why and what to write, without a full stop."""
 
 
 def read_hard(unit: Unit, value: Any) -> Fraction:

@@ -47,7 +47,7 @@ class Limit:
 
     @cached_property
     def key(self) -> str:
-        """What the limit counts, as 12 digits: what was counted for another key is worth nothing under this one.
+        """A hash of what the limit counts, in 12 digits. Counts of another key are not valid for this one.
 
         How globs are spelled and ordered does not change it, and neither does `hard`.
         """

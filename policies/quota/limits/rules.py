@@ -1,4 +1,4 @@
-"""Rules on GPUQuotas: one that cannot be read is not stored, and one that limits nothing is warned about."""
+"""Rules on GPUQuotas: an unreadable one is refused, and one that limits nothing causes a warning."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _QUOTAS: Checks[_Change] = Checks()
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Everything that is wrong with a GPUQuota that somebody creates or updates."""
+    """Findings about a GPUQuota that is created or updated."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
         yield from _QUOTAS.run(_Change(request, view, settings))
 
@@ -49,9 +49,9 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     as_invalid=True,
 )
 def readable_quota(change: _Change) -> Iterator[Problem]:
-    """A quota with one mistake holds nothing back, and where quotas are enforced its namespace gets no GPU at all.
+    """A quota with a mistake limits nothing, and if quotas are enforced its namespace gets no GPU at all.
 
-    So nobody can store one, whatever severities and exemptions there are. Labels and annotations of what is stored
+    So no user can store one, whatever severities and exemptions are set. Labels and annotations of what is stored
     already can be changed all the same, and it can be deleted.
     """
     request = change.request
@@ -94,7 +94,7 @@ def effective_quota(change: _Change) -> Iterator[Problem]:
     fixed=True,
 )
 def counting_limits(change: _Change) -> Iterator[Problem]:
-    """A limit whose globs match no product, MIG profile or PriorityClass counts nothing, so it limits nothing.
+    """A limit whose globs match no product, MIG profile or PriorityClass counts and limits nothing.
 
     The name may come later, with a new node for example, so this only warns. A glob that matches nothing beside others
     that match is noted for the audit log.

@@ -27,7 +27,7 @@ class Match(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a limit counts: devices that match each of the lists, some glob of it. An empty list leaves nothing out."""
+    """What a limit counts: devices that match a glob of each list. An empty list matches every device."""
 
     products: tuple[str, ...] = ()
     """Globs of products as labels spell them, in lower case and without `nvidia-`; they match with and without it."""
@@ -38,7 +38,7 @@ class Selector:
     """Globs of the names of pods' PriorityClasses. A pod without one has the empty name, which only `*` matches."""
 
     def match(self, kind: DeviceKind, priority_class: str | None) -> Match:
-        """Whether a device counts that a pod of this PriorityClass gets, None where nobody knows which pod it is."""
+        """True if the device of a pod with this PriorityClass counts; None if the pod is not known."""
         answers = (self._product(kind.product), self._profile(kind.profile), self._priority(priority_class))
         for answer in (Match.NO, Match.PERHAPS):
             if answer in answers:

@@ -30,7 +30,7 @@ def remarks_on(report: QuotaReport, ledger: Ledger, here: Ledger | None, *, is_s
         report: What there is to say, but for these.
         ledger: What the report rests on.
         here: What is used by what the cluster shows now; None where not all of it can be seen.
-        is_stored: Whether the GPUQuota comes from a cluster, where somebody should have counted; a manifest does not.
+        is_stored: True if the GPUQuota comes from a cluster, where it should have been counted, and not from a file.
     """
     if report.exempt:
         yield f"namespace {report.namespace} is exempt from quotas ({report.exempt}), so this GPUQuota limits nothing"

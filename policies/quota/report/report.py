@@ -27,7 +27,7 @@ class QuotaState(StrEnum):
     OVER = "over"
     """More is taken of some limit than it allows."""
     UNCOUNTED = "uncounted"
-    """What is used of some limit was not counted yet, so that nobody can be measured by it."""
+    """The use of some limit was not counted yet, so that no request can be compared with it."""
     UNREADABLE = "unreadable"
     """The GPUQuota says something that there is not, so it holds nothing back."""
 
@@ -38,7 +38,7 @@ class LimitUse:
 
     limit: Limit
     used: Fraction | None
-    """By pods and claims that were seen; None where nobody has counted them and they cannot be counted here."""
+    """The use by pods and claims that were seen; None if they were not counted and cannot be counted here."""
     reserved: Fraction
     """By what was admitted and has not been seen yet."""
     counted: bool
@@ -51,7 +51,7 @@ class LimitUse:
 
     @property
     def left(self) -> Fraction | None:
-        """What could still be had; None where nobody knows."""
+        """What is still available; None if unknown."""
         return None if self.used is None else max(ZERO, self.limit.hard - self.taken)
 
     @property
@@ -60,7 +60,7 @@ class LimitUse:
         return self.taken > self.limit.hard
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data; amounts are exact, as text, memory in bytes, and null where nobody knows."""
+        """The report as plain data; amounts are exact text, memory is in bytes, and unknown amounts are null."""
         return {
             "name": self.limit.name,
             "unit": self.limit.unit,
@@ -82,7 +82,7 @@ class Reservation:
     age: timedelta | None
     """Since it was admitted; None where the ledger does not say when."""
     amounts: Amounts
-    """What it asks for, by limit."""
+    """What it requests, by limit."""
     is_awaited: bool
     """Whether it was not seen itself; else only claims of it were not."""
     claims_awaited: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.quota.charges import OWN
 from policies.quota.counting.counting import counted_ledger, holders
 from policies.quota.ledger.ledger import Ledger
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNTED_FROM", "quota_report"]
 
 COUNTED_FROM = ("Pod", "ResourceClaim", "Node")
-"""Kinds without which nobody can count what is there."""
+"""Kinds that are needed to count existing objects."""
 _ALMOST_NOTHING = 1e-9
 
 
@@ -140,11 +140,10 @@ def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservati
 
 
 def _conditions(document: Object) -> tuple[Condition, ...]:
-    """Those of the status that have a type, whoever wrote them."""
-    found = lookup(document, ("status", "conditions"))
+    """The conditions of the status that have a type."""
     read = (
         Condition(*(_text(each, field) for field in ("type", "status", "reason", "message")))
-        for each in (found if isinstance(found, list) else ())
+        for each in items_at(document, ("status", "conditions"))
     )
     return tuple(condition for condition in read if condition.type)
 
