@@ -16,7 +16,7 @@ __all__ = ["created_pod"]
 
 
 def created_pod(pod: Object, namespace: str, view: ClusterView) -> Object:
-    """The pod, or pod template, with missing requests, the defaults of LimitRanges and the default PriorityClass.
+    """The pod with missing requests, the defaults of LimitRanges and the default PriorityClass.
 
     LimitRanges and PriorityClasses that the view does not know are left out. `priority` itself is not filled in: a
     manifest that is kept with it would be refused once the value of its class changes.

@@ -20,7 +20,7 @@ _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2
 
 
 def pod_priority(spec: Any, view: ClusterView) -> int | Unknown:
-    """The priority of a pod with this spec; if it is not filled in yet, that of its class or of the default class."""
+    """The priority of a pod; if it is not filled in yet, that of its class or of the default class."""
     priority = lookup(spec, ("priority",))
     if isinstance(priority, int):
         return priority
@@ -42,7 +42,9 @@ def preempts(spec: Any, view: ClusterView) -> bool:
 
 
 def default_class(view: ClusterView) -> str | Unknown:
-    """The name of the default PriorityClass; the one with the lowest value if there are several, empty if there is none.
+    """The name of the default PriorityClass; the one with the lowest value if there are several.
+
+    Empty if no class is the default.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/priority getDefaultPriorityClass.
     """

@@ -26,7 +26,7 @@ ANONYMOUS = UserInfo()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One admission question: somebody wants to do something to one object.
+    """One admission question: a user performs an operation on one object.
 
     `object` and `old_object` are the JSON from the wire. `namespace` is the request's: before admission the object's
     own may be missing, and offline it is.

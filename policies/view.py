@@ -33,7 +33,7 @@ class ClusterView(Protocol):
     """Read-only facts about a cluster at one moment.
 
     A rule states what it does when a fact is unknown, and its message names the missing object. Objects are raw JSON
-    and belong to the view: nobody changes them.
+    and belong to the view: callers must not change them.
     """
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
@@ -45,7 +45,7 @@ class ClusterView(Protocol):
         ...
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
-        """The objects of a kind that are reviewed together: those of the same files, or those that an audit looks at."""
+        """The objects of a kind that are reviewed together: those of the same files or of an audit."""
         ...
 
     def server_version(self) -> tuple[int, int] | Unknown:
@@ -76,7 +76,7 @@ class ClusterView(Protocol):
         """For how many objects of a kind `function` gives the same, None left out; unknown while the kind is.
 
         A view of a running cluster counts each change when it happens, so that an answer takes no longer with more
-        objects. Ask for it outside of what is derived, like `others_on`.
+        objects. Call it outside of what is derived, like `others_on`.
 
         Args:
             kind: Whose objects.
@@ -86,10 +86,10 @@ class ClusterView(Protocol):
         ...
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that `list` does not show take of a node: billionths of each resource, and one of `pods` for each.
+        """What pods that `list` does not show take of a node.
 
-        A view may list only pods that may get GPUs, and of all others keep these sums. Ask for them outside of what is
-        derived: a digest that rests on them is outdated whenever any pod of the cluster comes or goes.
+        In billionths of each resource, and one of `pods` for each. A view may list only pods that may get GPUs, and keep
+        these sums of all others. Call it outside of what is derived: a digest that rests on them is outdated whenever any pod of the cluster comes or goes.
         """
         ...
 
@@ -97,12 +97,12 @@ class ClusterView(Protocol):
 class PassingView:
     """A view that passes every question on; for those that answer some of them in another way.
 
-    What is derived stays what it is, since the view remembers it for all who ask: whoever answers otherwise does so about
-    objects that nothing is derived from.
+    What is derived stays what it is, since the view caches it for all callers: replace only objects that nothing is
+    derived from.
     """
 
     def __init__(self, view: ClusterView) -> None:
-        """Args: whom to ask."""
+        """Pass all questions on to a view."""
         self._view = view
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
@@ -139,12 +139,15 @@ class PassingView:
 
 
 class Overlay(PassingView):
-    """A view in which some objects are others, for callers that get them by name; lists and digests stay the same."""
+    """A view in which some objects are replaced for `get`; lists and digests stay the same."""
 
     def __init__(
         self, view: ClusterView, objects: Mapping[Key, Object | Callable[[], Object | Unknown | None] | None]
     ) -> None:
-        """Put objects over a view: None for one that certainly does not exist, a function for one that is made late."""
+        """Put objects over a view.
+
+        None stands for an object that certainly does not exist; a function is called when its object is needed.
+        """
         super().__init__(view)
         self._objects = objects
 

@@ -40,7 +40,7 @@ def warning_lines(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _lines(text: str, taken: Collection[str]) -> list[str]:
-    """The text in lines that are not taken: the API server drops a warning that it had before, so likes are indented."""
+    """The text in lines that are not taken; the API server drops repeated warnings, so they are indented."""
     for indent in range(0, LONGEST // 2, 2):
         lines = wrap(
             text,

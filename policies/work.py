@@ -37,7 +37,7 @@ class Allowance:
     """Counts down an amount of work, and raises an exception when it is used up."""
 
     def __init__(self, units: int) -> None:
-        """Args: the units of work that are allowed."""
+        """Allow this many units of work."""
         self.left = units
 
     def __call__(self, units: int) -> None:

@@ -1,4 +1,4 @@
-"""The pod templates of a workload: its own, or those of its runtime; and why some pods cannot be found in it."""
+"""The pod templates of a workload or of its runtime, and why some pods cannot be found in it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ containers, a resource or a list of other templates, with parameters that only t
 
 
 def templates_of(document: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[PodTemplate, ...]:
-    """The pod templates of an object in its cluster; none for objects that make no pods, or whose pods cannot be found."""
+    """The pod templates of an object; none if it makes no pods, or if its pods cannot be found."""
     if document is not None and _kind(document) == TRAIN_JOB:
         runtime = _runtime(document, view)
         return tuple(train_job_templates(document, runtime)) if runtime is not None else ()
@@ -51,7 +51,7 @@ def templates_of(document: Object | None, view: ClusterView, settings: GPUAdmiss
 
 
 def unread_pods(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[UnreadPods, ...]:
-    """The pods that an object of a known kind makes and that cannot be found in it; none for objects of other kinds."""
+    """The pods of an object of a known kind that cannot be found in it; none for other kinds."""
     return tuple(_unread(document, view, settings))
 
 

@@ -1,4 +1,7 @@
-"""The one decision function; `policies.review.on_demand` imports what an entry needs when it is first called."""
+"""The one decision function.
+
+`policies.review.on_demand` imports what an entry needs when it is first called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from policies.conversion.opt_in import Mode, mode_of
 from policies.decision import Decision
 from policies.entries import CLAIM_KINDS, ENTRIES, Entry
 from policies.quota.opt_in import QUOTA_NAME, is_enforced
-from policies.review.coverage import uncovered
+from policies.review.coverage import find_gap
 from policies.review.on_demand import Review, imported, load_rooms
 from policies.review.pods import (
     creates_pod,
@@ -51,20 +54,20 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         seen = view
         if decision.templates and entry.name in _SEE_NEW_TEMPLATES:
             seen = Overlay(view, {each.key: each.manifest() for each in decision.templates})
-        decision = _joined(decision, _settled_answer(entry, request.of(decision.object), seen, settings))
+        decision = _join(decision, _settled_answer(entry, request.of(decision.object), seen, settings))
         if not decision.allowed:
             break
     else:
         amounts = refused_amounts(request.of(decision.object), view)
         findings = settings.judge([*unknown_namespace(request, view), *amounts], request.namespace)
-        decision = _joined(decision, Decision(findings=findings, object=decision.object))
+        decision = _join(decision, Decision(findings=findings, object=decision.object))
         if (request.group, request.kind) == ("", "ConfigMap") and not called:
             # The device plugin reads ConfigMaps of kube-system too, where the API server calls no webhook.
             held = settings_for(request.user, request.namespace, settings)
-            decision = _joined(decision, imported("configuration")(request, view, held))
-        if gap := uncovered(request, view, settings):
+            decision = _join(decision, imported("configuration")(request, view, held))
+        if gap := find_gap(request, view, settings):
             # Early words on a workload say that its pods are not reviewed, and nothing else.
-            decision = _joined(replace(decision, remarks=()), Decision(findings=gap.findings, object=decision.object))
+            decision = _join(replace(decision, remarks=()), Decision(findings=gap.findings, object=decision.object))
             decision = replace(decision, not_reviewed=gap.reason)
     return (
         decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=(), charges=())
@@ -72,7 +75,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
 
 def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Entry, ...]:
-    """The entries that the API server would call, in its order, without those that leave the namespace alone."""
+    """The entries that the API server calls, in its order, without those that exempt the namespace."""
     names = _names_called(request, view, settings)
     return tuple(
         entry
@@ -143,7 +146,7 @@ _SPECIAL_KINDS = {("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")}
 """Kinds of the entry configuration that only files and the audit show."""
 
 
-def _joined(first: Decision, then: Decision) -> Decision:
+def _join(first: Decision, then: Decision) -> Decision:
     """The decision of two entries called one after the other."""
     return Decision(
         findings=tuple(dict.fromkeys((*first.findings, *then.findings))),

@@ -18,9 +18,9 @@ __all__ = ["access"]
 
 
 def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on containers that get GPUs without a request: of new pods, and those that debug a running one.
+    """Findings on containers that get GPUs without a request.
 
-    It reads what it needs of a pod of any shape; `placement` reports what is malformed.
+    They are those of new pods, and those that debug a running one. It reads what it needs of a pod of any shape; `placement` reports what is malformed.
     """
     seen = imported("own templates")(request, view, settings) if is_being_converted(request, view) else view
     findings = settings.judge(validate(request, seen, settings), request.namespace)

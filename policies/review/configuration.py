@@ -27,7 +27,7 @@ _OURS = (_QUOTA, _SETTINGS)
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on configuration of GPU clusters, and on labels of nodes, also if they are written with the status.
+    """Findings on configuration of GPU clusters, and on labels of nodes, with the status too.
 
     Settings and quotas are judged by the defaults: no settings may say that these need not be readable.
     """
@@ -54,7 +54,7 @@ def priority_classes(request: Request, _view: ClusterView, settings: GPUAdmissio
 
 
 def _default_wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
-    """Findings on wishes of settings for products that do not exist; none for settings that cannot be read."""
+    """Findings on wishes of settings for products that do not exist; none for invalid settings."""
     if request.operation == "DELETE":
         return
     try:

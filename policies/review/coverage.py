@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["UNREVIEWED", "Uncovered", "reviewed_kinds", "uncovered"]
+__all__ = ["UNREVIEWED", "Uncovered", "find_gap", "reviewed_kinds"]
 
 UNREVIEWED = rule(
     "GA705",
@@ -129,7 +129,7 @@ def reviewed_kinds(settings: GPUAdmissionPolicy) -> set[tuple[str, str]]:
     return {*_KINDS, *workload_kinds(settings)}
 
 
-def uncovered(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Uncovered | None:
+def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Uncovered | None:
     """Why no rule looks at a request, and where its object mentions GPUs; None if a rule does."""
     gap = _gap(request, view, settings)
     if gap is None:
@@ -152,7 +152,7 @@ def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPo
 
 
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
-    """The reason, and what to do if GPUs are mentioned; the latter is empty if a review would find nothing."""
+    """The reason, and what to do if GPUs are mentioned; empty if a review would find nothing."""
     kind = request.group, request.kind
     kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
@@ -207,7 +207,7 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
 
 
 def _adds_a_word(one: str, other: str) -> bool:
-    """Whether a kind is another one with a word before or behind it: LLMInferenceService is no slip of the pen."""
+    """True if a kind is another one with a word before or behind it, such as LLMInferenceService."""
     shorter, longer = sorted((one, other), key=len)
     return shorter in longer and len(longer) - len(shorter) > 1
 

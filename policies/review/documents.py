@@ -34,7 +34,9 @@ _OUTCOME = "kubectl silently keeps only the last value"
 
 
 def duplicate_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Finding]:
-    """A finding for each key that an object has more than once; one for all that two objects in one document share.
+    """A finding for each key that an object has more than once.
+
+    Two objects in one document have one finding for all keys that they share.
 
     Args:
         duplicates: The lines of each such key, by the path of its value.

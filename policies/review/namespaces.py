@@ -68,7 +68,7 @@ def known_values(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Proble
     other labels can change.
     """
     request, _ = subject
-    for label, value in _changed(request):
+    for label, value in _changed_labels(request):
         values, said = _VALUES[label]
         if value not in values:
             yield problem(_LABELS / label, f"the label {label} {said}", "")
@@ -82,13 +82,13 @@ def known_values(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Proble
     source=_SOURCE,
 )
 def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
-    """No webhook converts pods or enforces a quota in an exempt namespace, so the label would promise what does not hold.
+    """No webhook converts pods or enforces a quota in an exempt namespace, so the label does nothing.
 
     Exempt are kube-system, the namespace of gpu-admission, and those of the GPU Operator and NVIDIA's DRA driver.
     """
     request, settings = subject
     name = name_of(request.object or {})
-    for label, value in _changed(request):
+    for label, value in _changed_labels(request):
         if (
             label == DRA_LABEL
             and value in ("enabled", "preview")
@@ -110,17 +110,17 @@ def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Pr
     source=_SOURCE,
 )
 def unchecked_rights(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
-    """In a cluster, a ValidatingAdmissionPolicy checks who sets the labels; a review of files does not know who applies them.
+    """In a cluster, a ValidatingAdmissionPolicy checks the rights of the user who sets the labels.
 
-    So the review only notes that the right was not checked.
+    A review of files does not know the user. So the review only notes that the right was not checked.
     """
     request, _ = subject
-    for label, _value in _changed(request) if not request.entry else ():
+    for label, _value in _changed_labels(request) if not request.entry else ():
         text = f'setting it requires the verb "set" on {_RIGHTS[label]}.gpu-admission.io, which was not checked'
         yield problem(_LABELS / label, text)
 
 
-def _changed(request: Request) -> Iterator[tuple[str, object]]:
+def _changed_labels(request: Request) -> Iterator[tuple[str, object]]:
     """Our labels that the namespace has, and did not have with the same value before."""
     for label in _VALUES:
         value = lookup(request.object, _LABELS / label)

@@ -1,4 +1,4 @@
-"""The functions that answer for entries and kinds, each imported with all that it needs when it is first called.
+"""The functions that answer for entries and kinds, each imported when it is first called.
 
 The rules on configuration alone take longer to import than an offline review of a pod takes. A server calls `load_rooms`,
 so that no request waits for an import.

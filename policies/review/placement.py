@@ -31,7 +31,7 @@ __all__ = ["placement"]
 
 @review_created_pod
 def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The pod with tolerations and node conditions, and findings on its wishes and the resources that it requests."""
+    """The pod with tolerations and node conditions, and findings on its wishes and requests."""
     if pod.past_scheduling or not (may_request_gpu(pod.document) or has_annotations(pod)):
         return Decision(object=request.object)
     edits = Editor(request.object)
@@ -46,7 +46,7 @@ def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmiss
 def _place(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
-    """Findings on what a pod requests of its node; the claim of a converted pod has its conditions already."""
+    """Findings on what a pod requests of its node; a converted pod has its conditions in the claim."""
     if RECORD not in pod.annotations or imported("conversion record")(pod, request.namespace) is None:
         wishes = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, wishes, edits)

@@ -58,7 +58,7 @@ def reapplies_pod(request: Request) -> bool:
     """Whether the spec of a pod that we marked changes; nothing is done to one that is being deleted.
 
     The selectors and conditions of the webhook say the same: the label is looked for in both forms of the pod, because
-    anybody can take it away.
+    any user can take it away.
     """
     forms = (request.object, request.old_object)
     return (
@@ -76,7 +76,7 @@ def is_being_converted(request: Request, view: ClusterView) -> bool:
 
 
 def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
-    """A word where nobody knows whether the pod's namespace converts."""
+    """Warn if the namespace is not among the files."""
     if not creates_pod(request) or mode_of(request.namespace, view) is not Mode.UNKNOWN:
         return
     try:
@@ -113,7 +113,7 @@ MALFORMED = rule(
     "A pod must have the shape that Kubernetes defines",
     default=Severity.DENY,
     why="""
-    The API server checks the shape of a pod before it asks any webhook; a manifest on disk has been checked by nobody.
+    The API server checks the shape of a pod before it asks any webhook; a manifest on disk is not checked.
     What cannot be read cannot be converted, and would be refused on `kubectl apply` anyway.""",
     remedy="correct the manifest",
     source="k8s.io/api/core/v1/types.go",

@@ -1,4 +1,4 @@
-"""Entries for quotas: what to charge, which the webhook then writes, and what the quota of a view says of it."""
+"""Entries for quotas: what to charge, and what the quota that a view shows says of it."""
 
 from __future__ import annotations
 

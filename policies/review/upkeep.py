@@ -58,7 +58,7 @@ def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAd
 
 
 def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> frozenset[Key]:
-    """The templates of the pods that workloads are going to make: by conversion, or because they refer to them.
+    """The templates of pods that workloads will create: by conversion, or named in their templates.
 
     What belongs to another object is left out, a ReplicaSet of a Deployment or a Job of a CronJob: the owner says what
     pods are to come.

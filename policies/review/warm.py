@@ -16,9 +16,9 @@ __all__ = ["warm"]
 
 
 def warm(view: ClusterView) -> None:
-    """Make the digests that take longest: a second for 5,000 nodes with 40,000 GPUs, and after changes hundredths of it.
+    """Make the digests that take longest: a second for 5,000 nodes with 40,000 GPUs.
 
-    A view that can be asked from several threads can be warmed up in one of them.
+    After a change they take hundredths of that. A view that several threads use can be warmed up in one of them.
     """
     for digest in (published_devices, gpu_nodes, gpu_kinds, classes, hosts):
         view.derive(digest)

@@ -1,4 +1,4 @@
-"""The entry for workloads: warnings about the pods that a workload will create, each by itself and together.
+"""The entry for workloads: warnings about the pods that a workload will create.
 
 The pods of a workload are created by its controller, and what a webhook says of them then stands in an event of a
 ReplicaSet or a Job. Here the author of the workload sees it. Nothing is changed, and nothing is refused.
@@ -160,7 +160,7 @@ def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iter
 
 
 def shortage(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Iterable[Finding]:
-    """A warning if a new workload's pods do not fit into the quota together, or those of one that gets more pods.
+    """A warning if the pods of a workload that is new or gets more do not fit into the quota.
 
     Args:
         pods: Of the workload.
@@ -192,7 +192,7 @@ def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCoun
 
 
 def not_reviewed(workload: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[str]:
-    """Remarks on pods of a workload that no review sees before they are created, if the workload mentions GPUs."""
+    """Remarks on pods that no review sees before they are created, if their workload mentions GPUs."""
     unread = unread_pods(workload, view, settings)
     if unread and VENDOR_PREFIX in json.dumps(workload.get("spec")):
         yield from (f"{each.path}: not reviewed: {each.reason}" for each in unread)

@@ -14,7 +14,7 @@ from policies.kubernetes.pod_templates import pod_of, template_of
 from policies.patch import Editor
 from policies.request import Request
 from policies.review import review
-from policies.review.coverage import UNREVIEWED, uncovered
+from policies.review.coverage import UNREVIEWED, find_gap
 from policies.review.documents import duplicate_keys
 from policies.review.workloads import WorkloadPods, not_reviewed, shortage
 from policies.settings.exempt_namespaces import NEVER_MATCHED
@@ -162,7 +162,7 @@ def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding
 def _review_workload(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The review of a workload as a whole; its pods are reviewed one by one."""
     found = tuple(shortage(WorkloadPods(request, view, settings), lambda pod: review(pod, view, settings)))
-    gap = uncovered(request, view, settings)
+    gap = find_gap(request, view, settings)
     if gap is not None:
         return Decision(findings=(*found, *gap.findings), object=request.object, not_reviewed=gap.reason)
     remarks = not_reviewed(request.object, view, settings) if request.object is not None else ()
