@@ -10,7 +10,7 @@ from testbed.waiting import until
 if TYPE_CHECKING:
     from testbed.api import API
 
-__all__ = ["OWNER", "Belongings"]
+__all__ = ["Belongings"]
 
 OWNER = "gpu-admission-tests"
 _LABEL = "app.kubernetes.io/managed-by"

@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any
 
-__all__ = ["LAST_APPLIED", "WRITE", "difference", "patch_of", "with_last_applied"]
+__all__ = ["WRITE", "difference", "patch_of", "with_last_applied"]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 WRITE = {"fieldManager": "kubectl-client-side-apply", "fieldValidation": "Strict"}

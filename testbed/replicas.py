@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from testbed.relay import Address
 
-__all__ = ["COUNT", "Replica", "Replicas"]
+__all__ = ["Replica", "Replicas"]
 
 COUNT = 3
 _FORESEEN = "webhook.cluster.errors."

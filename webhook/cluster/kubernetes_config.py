@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-__all__ = ["Configuration", "KubernetesConfig", "kubernetes_config"]
+__all__ = ["Configuration", "kubernetes_config"]
 
 _LIBRARY = "kubernetes_asyncio"
 

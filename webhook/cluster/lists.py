@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webhook.cluster.reader import Reader
     from webhook.cluster.resources import Resource
 
-__all__ = ["PAGE", "Page", "list_all", "pages", "raw_pages"]
+__all__ = ["PAGE", "list_all", "pages", "raw_pages"]
 
 PAGE = 100
 """Objects in one page of a list; 500 in client-go's tools/pager. A page is parsed and freed in the event loop: 100 pods

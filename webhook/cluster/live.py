@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["WORK_PER_OBJECT", "LiveView", "ResultsPerObject"]
+__all__ = ["LiveView", "ResultsPerObject"]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="Hashable")

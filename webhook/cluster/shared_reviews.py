@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster.clockwork import Clockwork
 
-__all__ = ["KEPT_SECONDS", "MOST_PENDING", "MOST_SENT", "PER_SECOND", "SharedReviews", "TooManyReviews"]
+__all__ = ["KEPT_SECONDS", "MOST_PENDING", "MOST_SENT", "SharedReviews", "TooManyReviews"]
 
 Answer = TypeVar("Answer")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webhook.cluster.reader import Reader
     from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["PausedCollector", "Sync"]
+__all__ = ["Sync"]
 
 _CHECK_SECONDS = 1.0
 _CATCH_UP_SECONDS = 0.02

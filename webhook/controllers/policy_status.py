@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.live_settings import LiveSettings, SettingsState
 
-__all__ = ["ACCEPTED", "PolicyStatus"]
+__all__ = ["PolicyStatus"]
 
 ACCEPTED = "Accepted"
 """The type of our condition."""

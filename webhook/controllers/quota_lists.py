@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
 
-__all__ = ["Both", "Listed", "Lists"]
+__all__ = ["Both", "Lists"]
 
 _HELD_SECONDS = 90.0
 """For how long a list is used while the cache is older; API servers send bookmarks about once a minute."""

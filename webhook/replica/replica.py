@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from webhook.server.certificates import ServingCertificate
     from webhook.server.listeners import Ready
 
-__all__ = ["Background", "Replica"]
+__all__ = ["Replica"]
 
 _CATCH_UP_SECONDS = 5.0
 _FOLLOW_SECONDS = 1.0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.store import Place, Store
     from webhook.sandbox.stored_entries import Entry
 
-__all__ = ["Adopt", "Call", "Chore", "Clear", "Cluster", "EndNamespace", "Orphan", "Unguarded"]
+__all__ = ["Adopt", "Call", "Clear", "Cluster", "EndNamespace", "Orphan"]
 
 
 def _ignore_warning(_warning: str) -> None:

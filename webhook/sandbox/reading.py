@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.selectors import Selection
     from webhook.sandbox.stored_entries import Entry
 
-__all__ = [
-    "Page",
-    "Pages",
-    "encode_list",
-    "read_list",
-    "read_one",
-    "requested_version",
-    "selected_entries",
-    "whole_number",
-]
+__all__ = ["Pages", "encode_list", "read_list", "read_one", "requested_version", "selected_entries", "whole_number"]
 
 
 def read_one(cluster: Cluster, target: Target) -> bytes:

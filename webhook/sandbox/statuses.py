@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
 
 __all__ = [
-    "MODIFIED",
     "NO_LABEL",
     "NO_SUBDOMAIN",
     "Cause",

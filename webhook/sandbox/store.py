@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.stored_entries import Entry, Name
 
-__all__ = ["Collection", "Place", "Store"]
+__all__ = ["Place", "Store"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
 
-__all__ = ["ADMIN", "allow_everything", "answer", "is_of_a_sandbox", "kubeconfig", "token_of", "user_of"]
+__all__ = ["allow_everything", "answer", "is_of_a_sandbox", "kubeconfig", "token_of", "user_of"]
 
 ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 """The user of requests without a token."""

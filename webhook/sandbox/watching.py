@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.selectors import Selection
     from webhook.sandbox.stored_entries import Change, Entry
 
-__all__ = ["Watch", "parse_watch"]
+__all__ = ["parse_watch"]
 
 _BOOKMARK_SECONDS = 60.0
 _DEFAULT_SECONDS = 1800.0

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import Expression as Tree
     from policies.dra.cel import Value
 
-__all__ = ["NO_AUTHORIZER", "Condition", "compile_condition", "compile_rule", "value_of"]
+__all__ = ["NO_AUTHORIZER", "compile_condition", "compile_rule", "value_of"]
 
 NO_AUTHORIZER = (
     "the sandbox decides nothing by RBAC, so it cannot evaluate `authorizer`; leave this condition out to try the "

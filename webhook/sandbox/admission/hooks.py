@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Objects
 
-__all__ = ["ClientConfig", "Hook", "Rule", "Service", "hooks"]
+__all__ = ["ClientConfig", "Hook", "Rule", "hooks"]
 
 _DEFAULT_TIMEOUT = 10
 _HTTPS = 443

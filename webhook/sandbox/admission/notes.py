@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from webhook.sandbox.attempt import Attempt
 
-__all__ = ["Annotation", "Audit", "Warnings"]
+__all__ = ["Audit", "Warnings"]
 
 _MOST_IN_TOTAL = 4096
 _MOST_WHEN_CUT = 256

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.admission.hooks import Hook
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["Webhooks", "validate"]
+__all__ = ["Webhooks"]
 
 
 class Webhooks:
