@@ -26,7 +26,7 @@ class Cluster:
     """Anything that a review has at hand."""
 
 
-@pytest.mark.parametrize("compiled", [compile_selector, Effort().compiled], ids=["for a caller", "for a claim"])
+@pytest.mark.parametrize("compiled", [compile_selector, Effort().compile], ids=["for a caller", "for a claim"])
 @pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
 def test_cached_compile_error_keeps_nothing_alive(compiled, text):
     def review(cluster):
