@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Protocol
 
-from webhook.server.logs import log_closed_connections
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -139,6 +137,8 @@ class OpenConnections:
         self._count_closed(reason)
         self._unlogged += 1
         if self._clock() >= self._next_line:
+            from webhook.server.logs import log_closed_connections  # noqa: PLC0415 - the command line needs the limits only
+
             log_closed_connections(connection.address, reason, self._unlogged)
             self._next_line = self._clock() + _SECONDS_BETWEEN_LINES
             self._unlogged = 0
