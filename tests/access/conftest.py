@@ -26,8 +26,8 @@ def found():
 
 
 @pytest.fixture
-def told(found):
-    """`told(spec, ...)`: what is said of a pod, each as `RULE severity text`."""
+def findings_of(found):
+    """`findings_of(spec, ...)`: what is said of a pod, each as `RULE severity text`."""
 
     def tell(spec, **options):
         return [f"{finding.rule.id} {finding.severity} {finding.text}" for finding in found(spec, **options)]

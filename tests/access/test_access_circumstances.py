@@ -82,8 +82,8 @@ def test_privilege_alone_is_nothing(rules, privilege, text):
 
 
 @privileges
-def test_privilege_beside_a_finding_is_told(told, privilege, text):
-    first, second = told(pod(env=ALL, **privilege))
+def test_privilege_beside_a_finding_is_reported(findings_of, privilege, text):
+    first, second = findings_of(pod(env=ALL, **privilege))
     assert first.startswith("GA601 deny ")
     assert second == f"GA609 deny {text}; {REMEDY}"
 
@@ -108,7 +108,7 @@ spec:
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_privilege_beside_each_ground_is_told(rules, ground):
+def test_privilege_beside_each_ground_is_reported(rules, ground):
     given = GROUNDS[ground]
     host, inside = given.get("mount", ("/srv", "/srv"))
     spec = {
@@ -134,7 +134,7 @@ def test_grounds_are_all_tried():
     }
 
 
-def test_privilege_of_another_container_is_told(rules):
+def test_privilege_of_another_container_is_reported(rules):
     spec = pod(env=ALL)
     spec["containers"].append({"name": "b", "securityContext": {"privileged": True}})
     assert rules(spec) == ["GA601", "GA609"]

@@ -17,9 +17,9 @@ REMEDY = (
 @pytest.mark.parametrize(
     ("cluster", "severity"), [(ON, "deny"), ("", "warn"), (NONE, "warn")], ids=["on", "unknown", "no policy"]
 )
-def test_annotation_that_the_plugin_follows_is_told(told, cluster, severity):
+def test_annotation_that_the_plugin_follows_is_reported(findings_of, cluster, severity):
     metadata = {"name": "p", "annotations": {"nvidia.cdi.k8s.io/container.train": "nvidia.com/gpu=all"}}
-    assert told(SPEC, metadata=metadata, cluster=cluster) == [
+    assert findings_of(SPEC, metadata=metadata, cluster=cluster) == [
         (
             f"GA611 {severity} metadata.annotations[nvidia.cdi.k8s.io/container.train]: names GPUs, "
             f'"nvidia.com/gpu=all", that NVIDIA\'s NRI plugin injects without a request to the scheduler; {REMEDY}'
@@ -61,9 +61,9 @@ CONTAINERD = CRIO.replace("cri-o://1.34.1", "containerd://2.1.4")
 
 @pytest.mark.parametrize(("cluster", "severity"), [(CRIO, "deny"), ("", "warn")], ids=["cri-o", "unknown"])
 @pytest.mark.parametrize("value", ["nvidia.com/gpu=all", "example.com/nic=0,runtime.nvidia.com/gpu=0"])
-def test_annotation_that_the_container_runtime_follows_is_reported(told, cluster, severity, value):
+def test_annotation_that_the_container_runtime_follows_is_reported(findings_of, cluster, severity, value):
     metadata = {"name": "p", "annotations": {"cdi.k8s.io/any": value}}
-    assert told(SPEC, metadata=metadata, cluster=cluster) == [
+    assert findings_of(SPEC, metadata=metadata, cluster=cluster) == [
         (
             f'GA611 {severity} metadata.annotations[cdi.k8s.io/any]: names GPUs, "{value}", that NVIDIA\'s container '
             f"runtime, in mode cdi under CRI-O, injects without a request to the scheduler; {REMEDY}"

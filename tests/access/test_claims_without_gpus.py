@@ -70,8 +70,8 @@ def pod(*references, claims=({"name": "gpu", "resourceClaimTemplateName": "t"},)
     return {"containers": [fields], "resourceClaims": list(claims)}
 
 
-def test_variable_beside_a_claim_without_gpus_is_told(told):
-    assert told(pod(), cluster=known(template(requesting(exactly(CHANNEL))))) == [
+def test_variable_beside_a_claim_without_gpus_is_reported(findings_of):
+    assert findings_of(pod(), cluster=known(template(requesting(exactly(CHANNEL))))) == [
         (
             'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in '
             'container "train", which requests no GPU: NVIDIA\'s container runtime gives it every '
@@ -81,7 +81,7 @@ def test_variable_beside_a_claim_without_gpus_is_told(told):
     ]
 
 
-def test_runtime_and_mounts_beside_a_claim_without_gpus_are_told(rules):
+def test_runtime_and_mounts_beside_a_claim_without_gpus_are_reported(rules):
     mounts = [{"name": "node", "mountPath": "/x"}]
     spec = pod(env=[], volumeMounts=mounts)
     spec |= {"runtimeClassName": "nvidia", "volumes": [{"name": "node", "hostPath": {"path": "/dev/nvidia0"}}]}

@@ -15,8 +15,8 @@ def variables(**values):
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def test_image_of_nvidia_without_a_request_is_audited_in_every_mode(told):
-    assert told({"containers": [{"name": "a", "image": "nvidia/cuda:12.8.1-base-ubuntu24.04"}]}) == [
+def test_image_of_nvidia_without_a_request_is_audited_in_every_mode(findings_of):
+    assert findings_of({"containers": [{"name": "a", "image": "nvidia/cuda:12.8.1-base-ubuntu24.04"}]}) == [
         (
             'GA608 audit spec.containers[0].image: container "a" requests no GPU and runs '
             "\"nvidia/cuda:12.8.1-base-ubuntu24.04\": NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all, so where NVIDIA's "
@@ -53,14 +53,16 @@ def test_image_of_nvidia_with_a_gpu_or_without_seeing_any_is_nothing(rules, fiel
     assert rules({"containers": [{"name": "a", "image": "nvidia/cuda", **fields}]}) == []
 
 
-def test_image_is_told_once_where_the_variable_is_set(rules):
+def test_image_is_reported_once_where_the_variable_is_set(rules):
     env = variables(NVIDIA_VISIBLE_DEVICES="all")
     assert rules({"containers": [{"name": "a", "image": "nvidia/cuda", "env": env}]}) == ["GA601"]
 
 
 @pytest.mark.parametrize("settings", [DEFAULTS, GPUAdmissionPolicy(access=Access(mode="deny"))], ids=["warn", "deny"])
-def test_cuda_version_alone_is_told_and_only_warns(told, settings):
-    assert told({"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=settings) == [
+def test_cuda_version_alone_is_reported_and_only_warns(findings_of, settings):
+    assert findings_of(
+        {"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=settings
+    ) == [
         (
             'GA610 warn spec.containers[0].env[1]: container "a" requests no GPU and has CUDA_VERSION, but neither '
             "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA image and "
@@ -98,8 +100,8 @@ def built(**env):
     return {"containers": [{"name": "a", "envFrom": [{"configMapRef": {"name": "cuda"}}], "env": variables(**env)}]}
 
 
-def test_cuda_version_from_a_config_map_is_told(told):
-    assert told(built(), cluster=json.dumps(config_map(CUDA_VERSION="12.8"))) == [
+def test_cuda_version_from_a_config_map_is_reported(findings_of):
+    assert findings_of(built(), cluster=json.dumps(config_map(CUDA_VERSION="12.8"))) == [
         (
             'GA610 warn spec.containers[0].envFrom[0].configMapRef: container "a" requests no GPU and has CUDA_VERSION '
             'from ConfigMap "cuda", but neither NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA\'s container '

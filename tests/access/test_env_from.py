@@ -41,8 +41,8 @@ def secret(name, **fields):
     return {"secretRef": {"name": name}, **fields}
 
 
-def test_config_map_is_told_and_only_warns(told):
-    assert told(pod(config_map("plain"), config_map("all")), cluster=CLUSTER) == [
+def test_config_map_is_reported_and_only_warns(findings_of):
+    assert findings_of(pod(config_map("plain"), config_map("all")), cluster=CLUSTER) == [
         (
             'GA607 warn spec.containers[0].envFrom[1].configMapRef: ConfigMap "all" sets NVIDIA_VISIBLE_DEVICES in '
             f'container "a", which requests no GPU; {REMEDY}'
@@ -50,8 +50,8 @@ def test_config_map_is_told_and_only_warns(told):
     ]
 
 
-def test_secret_is_told_without_what_it_holds(told):
-    assert told(pod(secret("all"), resources={"limits": {"nvidia.com/gpu": 1}}), cluster=CLUSTER) == [
+def test_secret_is_reported_without_what_it_holds(findings_of):
+    assert findings_of(pod(secret("all"), resources={"limits": {"nvidia.com/gpu": 1}}), cluster=CLUSTER) == [
         (
             'GA607 warn spec.containers[0].envFrom[0].secretRef: Secret "all" sets NVIDIA_VISIBLE_DEVICES in '
             f'container "a"; {REMEDY}'

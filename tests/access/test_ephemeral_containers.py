@@ -27,7 +27,7 @@ def rules(*args, **fields):
     return [finding.rule.id for finding in findings(*args, **fields)]
 
 
-def test_new_container_is_told_with_a_remedy_that_it_can_follow():
+def test_new_container_is_reported_with_a_remedy_that_it_can_follow():
     (finding,) = findings(pod({"name": "old"}, DEBUG), pod({"name": "old"}))
     assert finding.text == (
         'spec.ephemeralContainers[1].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in ephemeral container "debug", '
@@ -41,7 +41,7 @@ def test_container_that_was_there_is_nothing():
     assert rules(pod(DEBUG, {"name": "new"}), pod(DEBUG)) == []
 
 
-def test_container_that_changed_is_told():
+def test_container_that_changed_is_reported():
     assert rules(pod(DEBUG), pod({**DEBUG, "env": []})) == ["GA601"]
 
 
@@ -50,7 +50,7 @@ def test_containers_that_run_are_nothing():
     assert rules(pod({"name": "new"}, **spec), pod(**spec)) == []
 
 
-def test_mount_of_the_node_is_told():
+def test_mount_of_the_node_is_reported():
     volumes = [{"name": "node", "hostPath": {"path": "/run/nvidia/driver"}}]
     debug = {"name": "debug", "volumeMounts": [{"name": "node", "mountPath": "/x"}]}
     assert rules(pod(debug, volumes=volumes), pod(volumes=volumes)) == ["GA604"]

@@ -45,8 +45,8 @@ def pod(path, *, resources=None, mounted=True, **mount):
         ("/opt/nvidia", "the driver of its GPUs"),
     ],
 )
-def test_gpus_and_driver_without_a_request_are_told(told, path, what):
-    assert told(pod(path)) == [
+def test_gpus_and_driver_without_a_request_are_reported(findings_of, path, what):
+    assert findings_of(pod(path)) == [
         (
             f'GA604 deny spec.containers[0].volumeMounts[0]: container "a" requests no GPU and mounts {path} of the node: '
             f"{what}; {ASK}; {EXEMPT}"
@@ -87,9 +87,9 @@ def test_driver_beside_a_request_is_nothing(rules, path):
         ("/run/nvidia", "other pods' GPUs may be among its device nodes"),
     ],
 )
-def test_particular_gpus_beside_a_request_are_warned_about_in_every_mode(told, path, what, mode):
+def test_particular_gpus_beside_a_request_are_warned_about_in_every_mode(findings_of, path, what, mode):
     settings = GPUAdmissionPolicy(access=Access(mode=mode))
-    assert told(pod(path, resources=GPU), settings=settings) == [
+    assert findings_of(pod(path, resources=GPU), settings=settings) == [
         (
             f'GA604 warn spec.containers[0].volumeMounts[0]: container "a" requests a GPU and mounts {path} of the node: '
             f"{what}; remove the mount: the GPU that it requests comes without one; {EXEMPT}"
@@ -164,9 +164,9 @@ def test_part_of_a_volume_counts(rules, path, mount, expected):
     ],
 )
 @pytest.mark.parametrize("resources", [None, GPU], ids=["without a request", "with a request"])
-def test_what_gpus_are_handed_out_by_is_told(told, path, what, resources):
+def test_what_gpus_are_handed_out_by_is_reported(findings_of, path, what, resources):
     shown = path.removeprefix("/var") if path.startswith("/var/run") else path
-    assert told(pod(path, resources=resources)) == [
+    assert findings_of(pod(path, resources=resources)) == [
         (
             f'GA605 deny spec.containers[0].volumeMounts[0]: container "a" mounts {shown} of the node: {what}; '
             f"remove the mount; {PLUGINS}"
@@ -182,8 +182,8 @@ def test_what_gpus_are_handed_out_by_is_told(told, path, what, resources):
         ("/var/lib/kubelet/plugins_registry", "the sockets by which plugins register with the kubelet"),
     ],
 )
-def test_what_csi_drivers_mount_is_audited(told, path, what):
-    assert told(pod(path)) == [
+def test_what_csi_drivers_mount_is_audited(findings_of, path, what):
+    assert findings_of(pod(path)) == [
         (
             f'GA605 audit spec.containers[0].volumeMounts[0]: container "a" mounts {path} of the node: {what}; '
             f"remove the mount; {PLUGINS}"
@@ -208,9 +208,9 @@ def test_what_csi_drivers_mount_is_audited(told, path, what):
     ],
 )
 @pytest.mark.parametrize("resources", [None, GPU], ids=["without a request", "with a request"])
-def test_sockets_of_container_runtimes_are_audited(told, path, resources):
+def test_sockets_of_container_runtimes_are_audited(findings_of, path, resources):
     shown = path.removeprefix("/var") if path.startswith("/var/run") else path
-    assert told(pod(path, resources=resources)) == [
+    assert findings_of(pod(path, resources=resources)) == [
         (
             f'GA605 audit spec.containers[0].volumeMounts[0]: container "a" mounts {shown} of the node: the sockets of '
             f"its container runtime, which starts containers with any device; remove the mount; {PLUGINS}"
@@ -220,8 +220,8 @@ def test_sockets_of_container_runtimes_are_audited(told, path, resources):
 
 @pytest.mark.parametrize("path", ["/dev/vfio", "/dev/vfio/12", "/dev/vfio/devices/vfio0"])
 @pytest.mark.parametrize("resources", [None, GPU], ids=["without a request", "with a request"])
-def test_devices_of_virtual_machines_are_audited(told, path, resources):
-    assert told(pod(path, resources=resources)) == [
+def test_devices_of_virtual_machines_are_audited(findings_of, path, resources):
+    assert findings_of(pod(path, resources=resources)) == [
         (
             f'GA604 audit spec.containers[0].volumeMounts[0]: container "a" mounts {path} of the node: the device '
             f"nodes of GPUs and other devices that it gives to virtual machines; remove the mount; {EXEMPT}"
@@ -249,8 +249,8 @@ def test_files_that_a_process_has_open_count_as_gpus(found, path):
 
 
 @pytest.mark.parametrize("path", OPEN_FILES)
-def test_files_that_a_process_has_open_may_be_other_gpus(told, path):
-    (text,) = told(pod(path, resources=GPU))
+def test_files_that_a_process_has_open_may_be_other_gpus(findings_of, path):
+    (text,) = findings_of(pod(path, resources=GPU))
     assert text.startswith("GA604 warn ")
     assert "it may be another pod's GPU" in text
 
@@ -262,7 +262,7 @@ def test_cdi_specs_may_be_read(rules, read_only, expected):
     assert rules(pod("/etc/cdi", readOnly=read_only)) == expected
 
 
-def test_socket_is_told_though_its_folder_is_mounted_read_only(rules):
+def test_socket_is_reported_though_its_folder_is_mounted_read_only(rules):
     assert rules(pod("/var/lib/kubelet/device-plugins", readOnly=True)) == ["GA605"]
 
 
@@ -347,15 +347,15 @@ def test_driver_at_the_root_of_the_node_is_no_place(rules, root):
         (None, []),
     ],
 )
-def test_device_list_by_mounts_is_told(rules, volume, target, expected):
+def test_device_list_by_mounts_is_reported(rules, volume, target, expected):
     volume = {"hostPath": {"path": "/dev/null"}} if volume == "nothing" else volume
     container = {"name": "a", "volumeMounts": [{"name": "n", "mountPath": target}]}
     assert rules({"containers": [container], "volumes": [{"name": "n", **volume}]}) == expected
 
 
-def test_device_list_by_mounts_reads_well(told):
+def test_device_list_by_mounts_reads_well(findings_of):
     mounts = [{"name": "n", "mountPath": "/var/run/nvidia-container-devices/all"}]
-    assert told({"containers": [{"name": "a", "resources": GPU, "volumeMounts": mounts}]}) == [
+    assert findings_of({"containers": [{"name": "a", "resources": GPU, "volumeMounts": mounts}]}) == [
         (
             'GA606 deny spec.containers[0].volumeMounts[0].mountPath: container "a" mounts something at '
             "/var/run/nvidia-container-devices/all: where NVIDIA's container runtime accepts device lists as volume "

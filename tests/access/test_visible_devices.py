@@ -46,8 +46,8 @@ def visible_from(source):
     return {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}
 
 
-def test_every_gpu_without_a_request_is_told(told):
-    assert told({"containers": [container({"name": "A", "value": "b"}, visible("all"))]}) == [
+def test_every_gpu_without_a_request_is_reported(findings_of):
+    assert findings_of({"containers": [container({"name": "A", "value": "b"}, visible("all"))]}) == [
         (
             'GA601 deny spec.containers[0].env[1].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which requests '
             f"no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
@@ -56,8 +56,8 @@ def test_every_gpu_without_a_request_is_told(told):
 
 
 @pytest.mark.parametrize("value", ["0", "0,1", "GPU-8f4b2c1d", "MIG-5", "nvidia.com/gpu=0", "ALL", "7"])
-def test_some_gpus_without_a_request_are_told(told, value):
-    assert told({"containers": [container(visible(value))]}) == [
+def test_some_gpus_without_a_request_are_reported(findings_of, value):
+    assert findings_of({"containers": [container(visible(value))]}) == [
         (
             f'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "{value}" in container "train", which '
             f"requests no GPU: NVIDIA's container runtime gives it these GPUs of the node, which other pods may have; {ASK}"
@@ -66,23 +66,29 @@ def test_some_gpus_without_a_request_are_told(told, value):
 
 
 @pytest.mark.parametrize("value", ["void", "none", "", None])
-def test_no_gpu_is_nothing(told, value):
-    assert told({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]}) == []
+def test_no_gpu_is_nothing(findings_of, value):
+    assert (
+        findings_of({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]})
+        == []
+    )
 
 
 @pytest.mark.parametrize("value", [" void ", "void,all", "all,void", "0,\tvoid", "none,all", "0,none", " ", ",", " , "])
-def test_list_that_gives_no_gpu_is_nothing(told, value):
-    assert told({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]}) == []
+def test_list_that_gives_no_gpu_is_nothing(findings_of, value):
+    assert (
+        findings_of({"containers": [container(visible(value)), container(visible(value), name="b", resources=GPU)]})
+        == []
+    )
 
 
 @pytest.mark.parametrize("value", [" all", "all\n", "all,none", "0,all", "0, all ,none", "\x1cvoid,all", "\u2003all"])
-def test_list_that_gives_every_gpu_is_told_so(found, value):
+def test_list_that_gives_every_gpu_is_reported(found, value):
     (finding,) = found({"containers": [container(visible(value))]})
     assert finding.message.endswith("NVIDIA's container runtime gives it every GPU of the node")
 
 
 @pytest.mark.parametrize("value", ["Void", "0 void", "NONE", "0,,1", "\x1cvoid"])
-def test_list_of_other_names_is_told(found, value):
+def test_list_of_other_names_is_reported(found, value):
     (finding,) = found({"containers": [container(visible(value))]})
     assert finding.message.endswith(
         "NVIDIA's container runtime gives it these GPUs of the node, which other pods may have"
@@ -90,8 +96,8 @@ def test_list_of_other_names_is_told(found, value):
 
 
 @pytest.mark.parametrize("name", ["nvidia_visible_devices", "NVIDIA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"])
-def test_another_variable_is_nothing(told, name):
-    assert told({"containers": [container({"name": name, "value": "all"})]}) == []
+def test_another_variable_is_nothing(findings_of, name):
+    assert findings_of({"containers": [container({"name": name, "value": "all"})]}) == []
 
 
 @pytest.mark.parametrize(
@@ -106,8 +112,8 @@ def test_another_variable_is_nothing(told, name):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_value_from_elsewhere_is_told_as_unknown(told, source, origin):
-    assert told({"containers": [container(visible_from(source))]}) == [
+def test_value_from_elsewhere_is_reported_as_unknown(findings_of, source, origin):
+    assert findings_of({"containers": [container(visible_from(source))]}) == [
         (
             f"GA601 deny spec.containers[0].env[0].valueFrom: NVIDIA_VISIBLE_DEVICES comes {origin} in container "
             f'"train", which requests no GPU: {UNKNOWN}; {ASK}'
@@ -115,8 +121,8 @@ def test_value_from_elsewhere_is_told_as_unknown(told, source, origin):
     ]
 
 
-def test_value_from_variables_that_are_not_known_is_told_as_unknown(told):
-    assert told({"containers": [container(visible("$(GPUS)"))]}) == [
+def test_value_from_variables_that_are_not_known_is_reported_as_unknown(findings_of):
+    assert findings_of({"containers": [container(visible("$(GPUS)"))]}) == [
         (
             "GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES comes from other variables in container "
             f'"train", which requests no GPU: {UNKNOWN}; {ASK}'
@@ -124,8 +130,8 @@ def test_value_from_variables_that_are_not_known_is_told_as_unknown(told):
     ]
 
 
-def test_own_value_beside_a_request_is_told(told):
-    assert told({"containers": [container(visible("all"), resources=GPU)]}) == [
+def test_own_value_beside_a_request_is_reported(findings_of):
+    assert findings_of({"containers": [container(visible("all"), resources=GPU)]}) == [
         (
             'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", and wins '
             f"over the device plugin's: NVIDIA's container runtime gives it every GPU of the node; {REMOVE}"
@@ -139,8 +145,8 @@ def asking(how):
 
 
 @pytest.mark.parametrize("how", ["implicit name", "extended resource"])
-def test_own_value_beside_a_class_for_gpus_is_no_reason_to_refuse(told, how):
-    assert told(asking(how), cluster=H100_CLASS + TEMPLATE) == [
+def test_own_value_beside_a_class_for_gpus_is_no_reason_to_refuse(findings_of, how):
+    assert findings_of(asking(how), cluster=H100_CLASS + TEMPLATE) == [
         (
             'GA602 warn spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
             f"GPUs come from a claim: the variable has no effect; {REMOVE}"
@@ -148,8 +154,8 @@ def test_own_value_beside_a_class_for_gpus_is_no_reason_to_refuse(told, how):
     ]
 
 
-def test_own_value_beside_a_claim_is_refused(told):
-    assert told(asking("claim"), cluster=H100_CLASS + TEMPLATE) == [
+def test_own_value_beside_a_claim_is_refused(findings_of):
+    assert findings_of(asking("claim"), cluster=H100_CLASS + TEMPLATE) == [
         (
             'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
             "claim can be replaced before it starts: NVIDIA's container runtime gives it every GPU of the node; "
@@ -159,8 +165,8 @@ def test_own_value_beside_a_claim_is_refused(told):
 
 
 @pytest.mark.parametrize("how", BY_CLASS)
-def test_own_value_beside_a_device_of_another_driver_is_refused(told, how):
-    assert told(asking(how), cluster=OTHER_CLASS + TEMPLATE) == [
+def test_own_value_beside_a_device_of_another_driver_is_refused(findings_of, how):
+    assert findings_of(asking(how), cluster=OTHER_CLASS + TEMPLATE) == [
         (
             'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", which requests '
             f"no GPU: NVIDIA's container runtime gives it every GPU of the node; {ASK}"
@@ -169,8 +175,8 @@ def test_own_value_beside_a_device_of_another_driver_is_refused(told, how):
 
 
 @pytest.mark.parametrize("how", BY_CLASS)
-def test_own_value_beside_a_device_that_may_be_no_gpu_is_refused(told, how):
-    assert told(asking(how), cluster=ANY_CLASS + TEMPLATE) == [
+def test_own_value_beside_a_device_that_may_be_no_gpu_is_refused(findings_of, how):
+    assert findings_of(asking(how), cluster=ANY_CLASS + TEMPLATE) == [
         (
             'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
             "request can give it a device that is no GPU: NVIDIA's container runtime gives it every GPU of the node; "
@@ -189,8 +195,8 @@ def test_own_value_beside_a_device_that_may_be_no_gpu_is_refused(told, how):
         ("implicit name", H100_CLASS.replace("name: h100", "name: a100"), 'DeviceClass "h100"'),
     ],
 )
-def test_own_value_beside_a_request_that_cannot_be_judged_is_refused(told, how, cluster, unseen):
-    assert told(asking(how), cluster=cluster) == [
+def test_own_value_beside_a_request_that_cannot_be_judged_is_refused(findings_of, how, cluster, unseen):
+    assert findings_of(asking(how), cluster=cluster) == [
         (
             'GA602 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "train", whose '
             f"request cannot be judged because {unseen} is missing or cannot be seen: NVIDIA's container runtime gives "
@@ -199,9 +205,9 @@ def test_own_value_beside_a_request_that_cannot_be_judged_is_refused(told, how, 
     ]
 
 
-def test_own_value_beside_a_claim_that_names_no_object_is_refused(told):
+def test_own_value_beside_a_claim_that_names_no_object_is_refused(findings_of):
     spec = {**asking("claim"), "resourceClaims": [{"name": "gpu"}]}
-    (said,) = told(spec)
+    (said,) = findings_of(spec)
     assert said.startswith("GA602 deny ")
     assert 'in container "train", whose claim names no object: ' in said
 
@@ -280,6 +286,6 @@ def test_mode_is_warn_by_default(found):
     ids=str,
 )
 @pytest.mark.parametrize("value", ["all", "void"])
-def test_request_in_an_annotation_or_label_changes_nothing(told, metadata, value):
+def test_request_in_an_annotation_or_label_changes_nothing(findings_of, metadata, value):
     spec = {"containers": [container(visible(value))]}
-    assert told(spec, metadata={"name": "p", **metadata}) == told(spec)
+    assert findings_of(spec, metadata={"name": "p", **metadata}) == findings_of(spec)

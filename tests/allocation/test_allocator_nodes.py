@@ -87,7 +87,7 @@ def test_node_selectors_of_several_devices_are_joined_without_repetition(cluster
     }
 
 
-def test_a_node_selector_with_two_terms_cannot_be_told_in_an_allocation(cluster):
+def test_a_node_selector_with_two_terms_cannot_be_reported_in_an_allocation(cluster):
     both = {"nodeSelectorTerms": [*zone("z1")["nodeSelectorTerms"], *zone("z2")["nodeSelectorTerms"]]}
     cluster.add("gpu-0", nodeSelector=both)
 

@@ -22,7 +22,7 @@ from policies.dra.allocator import AllocationError
     ],
     ids=["text", "object", "bool", "list", "object in a list", "number"],
 )
-def test_a_slice_of_the_wrong_types_is_told_with_its_place(cluster, spec, message):
+def test_a_slice_of_the_wrong_types_is_reported_with_its_place(cluster, spec, message):
     cluster.add("gpu-0")
     cluster.slices[0]["spec"].update(spec)
 
@@ -31,7 +31,7 @@ def test_a_slice_of_the_wrong_types_is_told_with_its_place(cluster, spec, messag
     assert str(failed.value) == message
 
 
-def test_a_claim_of_the_wrong_types_is_told_with_its_place(cluster):
+def test_a_claim_of_the_wrong_types_is_reported_with_its_place(cluster):
     with pytest.raises(AllocationError) as failed:
         cluster.ask(cluster.claim(cluster.request(count="two")))
     assert (
@@ -39,7 +39,7 @@ def test_a_claim_of_the_wrong_types_is_told_with_its_place(cluster):
     )
 
 
-def test_a_value_of_any_length_is_told_in_few_words(cluster):
+def test_a_value_of_any_length_is_reported_in_few_words(cluster):
     with pytest.raises(AllocationError) as failed:
         cluster.ask(cluster.claim(cluster.request(count="x" * 1000)))
     path = "spec.devices.requests[0].exactly.count"

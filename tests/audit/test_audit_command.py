@@ -158,7 +158,7 @@ def test_names_of_namespaces_make_no_lines_of_their_own(files, k8s):
     assert "\na  b       off  " in done.stdout
 
 
-def test_findings_that_are_left_out_are_told(files, k8s):
+def test_findings_that_are_left_out_are_reported(files, k8s):
     nodes = [
         k8s.thing("Node", f"n-{number}", labels={"nvidia.com/gpu.workload.config": f"x-{number}"})
         for number in range(MOST_FINDINGS + 1)
@@ -174,7 +174,7 @@ def test_settings_of_the_cluster_hold(files, k8s):
     assert run("--cluster", files(k8s.namespace(), k8s.pod(), policy)).returncode == 0
 
 
-def test_settings_that_are_refused_are_told_and_the_defaults_hold(files, k8s):
+def test_settings_that_are_refused_are_reported_and_the_defaults_hold(files, k8s):
     spec = {"conversion": {"nope": 1}}
     policy = k8s.thing("GPUAdmissionPolicy", "default", version="gpu-admission.io/v1alpha1", spec=spec)
     done = run("--cluster", files(policy), "-o", "json")
@@ -198,7 +198,7 @@ def test_settings_of_a_file_hold_instead(files, k8s, tmp_path):
     assert (done.returncode, done.stdout[:9]) == (0, "Warnings\n")
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path):
+def test_files_that_cannot_be_read_are_reported(tmp_path):
     (tmp_path / "bad.yaml").write_text("a: [")
     done = run("--cluster", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -226,7 +226,7 @@ def test_files_and_a_running_cluster_exclude_each_other(option):
     assert "--cluster is for files, and --kubeconfig and --context are for a running cluster" in done.stderr
 
 
-def test_kubeconfig_that_is_not_there_is_told():
+def test_kubeconfig_that_is_not_there_is_reported():
     done = run("--kubeconfig", "/nonexistent/config")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: kubeconfig file /nonexistent/config not found\n"
@@ -286,20 +286,20 @@ async def test_one_namespace_of_a_running_cluster_is_read_alone(sandbox):
     assert "team-a" in asked
 
 
-async def test_api_server_that_is_away_is_told(sandbox):
+async def test_api_server_that_is_away_is_reported(sandbox):
     await sandbox.stop()
     done = await live(sandbox)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: GET /version at {sandbox.url}: ")
 
 
-async def test_api_server_that_refuses_is_told(sandbox):
+async def test_api_server_that_refuses_is_reported(sandbox):
     sandbox.faults.add(faults.failing(500, "etcdserver: leader changed"), path="*/gpuadmissionpolicies")
     done = await live(sandbox)
     assert (done.returncode, done.stderr) == (2, f"Error: {sandbox.url}: etcdserver: leader changed\n")
 
 
-async def test_first_lists_that_take_too_long_are_told(sandbox):
+async def test_first_lists_that_take_too_long_are_reported(sandbox):
     from webhook.cli.connection import NoClusterError, read_cluster
 
     sandbox.faults.add(faults.half_open(), path="/api/v1/nodes")

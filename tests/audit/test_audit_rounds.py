@@ -64,7 +64,7 @@ async def cluster(tmp_path, k8s):
     await sandbox.stop()
 
 
-def told(audit):
+def findings_of(audit):
     return [(each.rule, each.kind, each.name, each.count) for each in audit.report.findings]
 
 
@@ -74,7 +74,7 @@ async def test_round_finds_what_is_there(cluster, k8s):
         cluster.sandbox.create(k8s.pod(f"train-5d8f-{number}", owners=owners))
     cluster.sandbox.create(k8s.workload(namespace="team-b"))
     await cluster.audit.round()
-    assert told(cluster.audit) == [("GA321", "Pod", "train-5d8f-0", 3)]
+    assert findings_of(cluster.audit) == [("GA321", "Pod", "train-5d8f-0", 3)]
     rows = [(row.namespace, row.workloads, row.converts) for row in cluster.audit.report.readiness]
     assert rows == [("team-a", 0, 0), ("team-b", 1, 1)]
     assert cluster.audit.report.gaps == ()
@@ -85,21 +85,21 @@ async def test_pods_are_read_whole_because_the_view_keeps_no_environment(cluster
     pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     cluster.sandbox.create(pod)
     await cluster.audit.round()
-    assert told(cluster.audit) == [("GA601", "Pod", "train", 1)]
+    assert findings_of(cluster.audit) == [("GA601", "Pod", "train", 1)]
 
 
 async def test_node_pools_are_read_where_karpenter_is_installed(cluster, k8s):
     cluster.sandbox.create(NODE_POOLS)
     cluster.sandbox.create(k8s.node_pool())
     await cluster.audit.round()
-    assert told(cluster.audit) == [("karpenter", "NodePool", "gpus", 1)]
+    assert findings_of(cluster.audit) == [("karpenter", "NodePool", "gpus", 1)]
 
 
 async def test_collections_of_many_pages_are_read_to_their_end(cluster, k8s):
     for number in range(501):
         cluster.sandbox.create(k8s.pod(f"p-{number:03}"))
     await cluster.audit.round()
-    assert told(cluster.audit) == [("GA321", "Pod", "p-000", 501)]
+    assert findings_of(cluster.audit) == [("GA321", "Pod", "p-000", 501)]
 
 
 async def test_what_may_not_be_listed_is_unknown(cluster):
@@ -201,7 +201,7 @@ async def test_loop_turns_while_the_audit_computes(cluster, k8s):
     assert not task.done()
     view.go.set()
     await task
-    assert told(audit) == [("GA321", "Pod", "train", 1)]
+    assert findings_of(audit) == [("GA321", "Pod", "train", 1)]
 
 
 async def test_round_that_is_cut_off_computes_no_further(cluster, k8s):

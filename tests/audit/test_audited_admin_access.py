@@ -28,7 +28,7 @@ def claim(k8s, name="monitor", namespace="team-a", **status):
     return k8s.thing("ResourceClaim", name, namespace, "resource.k8s.io/v1", spec=ALL, status=status)
 
 
-def told(report):
+def findings_of(report):
     return [(each.rule, each.severity, each.kind, each.namespace, each.name, each.count) for each in report.findings]
 
 
@@ -64,14 +64,14 @@ def test_claims_with_admin_access_are_reported_with_the_pods_that_hold_them(k8s,
 
 def test_templates_with_admin_access_are_reported(k8s, audited):
     template = k8s.thing("ResourceClaimTemplate", "monitor", "team-a", "resource.k8s.io/v1", spec={"spec": ALL})
-    assert ("GA231", Severity.WARN, "ResourceClaimTemplate", "team-a", "monitor", 1) in told(
+    assert ("GA231", Severity.WARN, "ResourceClaimTemplate", "team-a", "monitor", 1) in findings_of(
         audited(admin(k8s), template)
     )
 
 
 def test_claim_that_outlived_the_label_would_be_refused_today(k8s, audited):
     """A claim that is allocated keeps its devices without the label."""
-    assert told(audited(k8s.namespace(mode=""), claim(k8s))) == [
+    assert findings_of(audited(k8s.namespace(mode=""), claim(k8s))) == [
         ("GA220", Severity.DENY, "ResourceClaim", "team-a", "monitor", 1)
     ]
 
@@ -80,7 +80,7 @@ def test_claim_that_outlived_the_label_would_be_refused_today(k8s, audited):
     "name", ["gpu-operator", "nvidia-gpu-operator", "nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu"]
 )
 def test_where_gpus_are_handed_out_admin_access_is_worth_knowing(k8s, audited, name):
-    assert told(audited(admin(k8s, name), claim(k8s, namespace=name))) == [
+    assert findings_of(audited(admin(k8s, name), claim(k8s, namespace=name))) == [
         ("GA231", Severity.AUDIT, "ResourceClaim", name, "monitor", 1),
         ("GA232", Severity.AUDIT, "Namespace", "", name, 1),
     ]
@@ -88,7 +88,7 @@ def test_where_gpus_are_handed_out_admin_access_is_worth_knowing(k8s, audited, n
 
 def test_one_namespace_is_audited_with_its_label(k8s, audited):
     report = audited(admin(k8s), admin(k8s, "team-b"), claim(k8s, namespace="team-b"), namespace="team-a")
-    assert told(report) == [("GA232", Severity.WARN, "Namespace", "", "team-a", 1)]
+    assert findings_of(report) == [("GA232", Severity.WARN, "Namespace", "", "team-a", 1)]
 
 
 def test_text_names_claims_and_the_pods_that_hold_them(k8s, audited):

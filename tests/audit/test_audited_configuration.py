@@ -14,7 +14,7 @@ BROKEN = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName"
 GOOD = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]}}
 
 
-def told(report):
+def findings_of(report):
     return [(each.rule, each.kind, each.name, each.count) for each in report.findings]
 
 
@@ -29,7 +29,7 @@ def claim(k8s, name="gpus", spec=BROKEN, namespace="team-a", **fields):
     return k8s.thing("ResourceClaim", name, namespace, "resource.k8s.io/v1", spec=copy.deepcopy(spec), **fields)
 
 
-def test_configuration_that_would_be_refused_is_told(k8s, audited):
+def test_configuration_that_would_be_refused_is_reported(k8s, audited):
     report = audited(cluster_policy(k8s, dcgmExporter={"enabled": "yes"}))
     (finding,) = (each for each in report.findings if str(each.path) == "spec.dcgmExporter.enabled")
     assert (finding.severity, finding.kind, finding.namespace) == (Severity.DENY, "ClusterPolicy", "")
@@ -44,10 +44,10 @@ def test_only_the_younger_of_two_cluster_policies_is_one_too_many(k8s, audited):
     assert findings[0].message.endswith('the operator follows the older "cluster-policy"')
 
 
-def test_node_labels_are_reviewed_and_told_once_for_many_nodes(k8s, audited):
+def test_node_labels_are_reviewed_and_reported_once_for_many_nodes(k8s, audited):
     labels = {"nvidia.com/gpu.workload.config": "passthrough"}
     nodes = [k8s.thing("Node", f"node-{number}", labels=labels) for number in range(30)]
-    assert told(audited(*nodes)) == [("GA157", "Node", "node-0", 30)]
+    assert findings_of(audited(*nodes)) == [("GA157", "Node", "node-0", 30)]
 
 
 def test_claims_are_reviewed_without_the_status_that_kubernetes_wrote(k8s, audited):
@@ -106,7 +106,7 @@ def test_one_namespace_is_audited_alone(k8s, audited, namespace):
     assert [row.namespace for row in report.readiness] == [namespace]
 
 
-def test_mistake_of_a_named_config_map_is_told_once_at_the_config_map(k8s, audited):
+def test_mistake_of_a_named_config_map_is_reported_once_at_the_config_map(k8s, audited):
     wrong = {"any": "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"}
     plugin = {"config": {"name": "time-slicing", "default": "any"}}
     report = audited(

@@ -52,7 +52,7 @@ def found(k8s, *limits, base=None, namespace=""):
     ],
     ids=["product", "spelt-otherwise", "profile", "both", "priority-class", "any-priority-class", "everything"],
 )
-def test_limit_that_something_counts_by_is_not_told(k8s, selector):
+def test_limit_that_something_counts_by_is_not_reported(k8s, selector):
     assert found(k8s, limit(**selector)) == []
 
 
@@ -107,7 +107,7 @@ def test_glob_beside_others_that_match_is_worth_knowing(k8s):
     )
 
 
-def test_each_glob_of_a_list_that_matches_nothing_is_told(k8s):
+def test_each_glob_of_a_list_that_matches_nothing_is_reported(k8s):
     findings = found(k8s, limit("fine", products=["H100*"]), limit("h", products=["H200*", "B200*"]))
     assert [(str(each.path), each.severity) for each in findings] == [
         ("spec.limits[1].selector.products[0]", Severity.WARN),
@@ -120,18 +120,18 @@ def test_profiles_of_a_cluster_without_mig_have_nothing_to_be_written_instead(k8
     assert finding.remedy == "take it away, or leave it if that comes later"
 
 
-def test_products_are_not_told_while_the_cluster_has_no_gpu(k8s, audited):
+def test_products_are_not_reported_while_the_cluster_has_no_gpu(k8s, audited):
     base = (k8s.VERSION, k8s.listed("ResourceSlice", "resource.k8s.io/v1"))
     assert audited(gpu_quota(k8s, limit(products=["H1O0-*"], profiles=["1g.*"])), base=base).findings == ()
 
 
-def test_what_nobody_knows_is_not_told(k8s, audited):
+def test_what_nobody_knows_is_not_reported(k8s, audited):
     """No file holds a ResourceSlice or a PriorityClass."""
     quota = gpu_quota(k8s, limit(products=["H1O0-*"], priorityClasses=["bacth"]))
     assert audited(quota, mig_node(k8s), base=(k8s.VERSION,)).findings == ()
 
 
-def test_quota_that_cannot_be_read_is_told_as_that(k8s):
+def test_quota_that_cannot_be_read_is_reported_as_that(k8s):
     (finding,) = found(k8s, limit(products=["H1O0-*"]) | {"gpus": 0.5})
     assert finding.rule == "GA501"
 
@@ -141,7 +141,7 @@ def test_only_the_namespace_that_is_asked_about_is_looked_into(k8s):
     assert len(found(k8s, limit(products=["H1O0-*"]), namespace="team-a")) == 1
 
 
-def test_product_near_to_none_is_told_with_those_that_there_are(k8s):
+def test_product_near_to_none_is_reported_with_those_that_there_are(k8s):
     (finding,) = found(k8s, limit(products=["Voodoo*"]))
     assert finding.remedy == (
         "write one that there is (NVIDIA-A100-SXM4-40GB and NVIDIA-H100-80GB-HBM3), or leave it if that comes later"

@@ -16,7 +16,7 @@ ESCAPED = (
 AGAIN = "create it again (kubectl rollout restart, if a workload creates it)"
 
 
-def told(report):
+def findings_of(report):
     return [(each.rule, str(each.severity), each.kind, each.name, each.count) for each in report.findings]
 
 
@@ -25,7 +25,7 @@ def settings(**spec):
     return parse_settings({**policy, "spec": spec})
 
 
-def test_pod_that_escaped_is_told_in_full(k8s, audited):
+def test_pod_that_escaped_is_reported_in_full(k8s, audited):
     (finding,) = audited(k8s.namespace(), k8s.pod()).findings
     assert (finding.rule, finding.severity, finding.kind) == ("GA321", Severity.DENY, "Pod")
     assert (finding.namespace, finding.name, str(finding.path)) == ("team-a", "train", "spec.containers")
@@ -54,18 +54,18 @@ def test_pod_escapes_nothing_where_the_namespace_does_not_convert(k8s, audited, 
 
 def test_severity_of_an_escaped_pod_is_that_of_its_rule(k8s, audited):
     chosen = settings(rules=[{"rule": "GA321", "severity": "audit"}])
-    assert told(audited(k8s.namespace(), k8s.pod(), settings=chosen)) == [("GA321", "audit", "Pod", "train", 1)]
+    assert findings_of(audited(k8s.namespace(), k8s.pod(), settings=chosen)) == [("GA321", "audit", "Pod", "train", 1)]
 
 
-def test_pod_that_would_be_refused_is_told_with_the_reason(k8s, audited):
+def test_pod_that_would_be_refused_is_reported_with_the_reason(k8s, audited):
     report = audited(k8s.namespace(), k8s.pod(nodeSelector={"nvidia.com/gpu.count": "8"}))
-    assert told(report) == [("GA307", "deny", "Pod", "train", 1)]
+    assert findings_of(report) == [("GA307", "deny", "Pod", "train", 1)]
     assert str(report.findings[0].path) == "spec.nodeSelector[nvidia.com/gpu.count]"
 
 
-def test_pod_that_conversion_leaves_alone_is_told_as_the_webhook_tells_it(k8s, audited):
+def test_pod_that_conversion_leaves_alone_is_reported_as_the_webhook_tells_it(k8s, audited):
     report = audited(k8s.namespace(), k8s.pod(labels={"gpu-admission.io/dra": "disabled"}))
-    assert told(report) == [("GA317", "warn", "Pod", "train", 1)]
+    assert findings_of(report) == [("GA317", "warn", "Pod", "train", 1)]
     assert report.findings[0].message == 'is "disabled", so the pod is not converted'
 
 
@@ -95,14 +95,14 @@ def test_converted_pod_with_its_template_is_as_it_should_be(k8s, audited, conver
     assert audited(k8s.namespace(), pod, template).findings == ()
 
 
-def test_converted_pod_that_still_asks_is_told(k8s, audited, converted):
+def test_converted_pod_that_still_asks_is_reported(k8s, audited, converted):
     pod, template = converted(k8s.pod(node=""))
     pod = copy.deepcopy(pod)
     pod["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
-    assert told(audited(k8s.namespace(), pod, template)) == [("GA320", "deny", "Pod", "train", 1)]
+    assert findings_of(audited(k8s.namespace(), pod, template)) == [("GA320", "deny", "Pod", "train", 1)]
 
 
-def test_converted_pod_that_waits_for_a_lost_template_is_told(k8s, audited, converted):
+def test_converted_pod_that_waits_for_a_lost_template_is_reported(k8s, audited, converted):
     pod, template = converted(k8s.pod(node=""))
     (finding,) = audited(k8s.namespace(), pod).findings
     assert (finding.rule, finding.severity, finding.name) == ("template-missing", Severity.DENY, "train")
@@ -131,7 +131,7 @@ def test_only_pods_that_wait_are_counted_for_a_lost_template(k8s, audited, conve
         if number < 2:
             replica["spec"]["nodeName"] = "node-1"
         pods.append(replica)
-    assert told(audited(k8s.namespace(), *pods)) == [("template-missing", "deny", "Pod", "train-2", 3)]
+    assert findings_of(audited(k8s.namespace(), *pods)) == [("template-missing", "deny", "Pod", "train-2", 3)]
 
 
 def test_pod_that_runs_has_its_claim_and_needs_no_template(k8s, audited, converted):
@@ -140,11 +140,11 @@ def test_pod_that_runs_has_its_claim_and_needs_no_template(k8s, audited, convert
     assert audited(k8s.namespace(), pod).findings == ()
 
 
-def test_pod_that_takes_gpus_without_asking_is_told_in_any_namespace(k8s, audited):
+def test_pod_that_takes_gpus_without_asking_is_reported_in_any_namespace(k8s, audited):
     pod = k8s.pod(gpus=0)
     pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     report = audited(k8s.namespace(mode=""), pod)
-    assert [(rule, kind, name) for rule, _, kind, name, _ in told(report)] == [("GA601", "Pod", "train")]
+    assert [(rule, kind, name) for rule, _, kind, name, _ in findings_of(report)] == [("GA601", "Pod", "train")]
 
 
 def test_debugging_containers_are_not_asked_to_have_been_there_at_creation(k8s, audited):

@@ -9,7 +9,7 @@ from policies.decision import Severity
 from policies.settings import DEFAULTS
 
 
-def test_quota_that_is_switched_off_is_told(k8s, audited):
+def test_quota_that_is_switched_off_is_reported(k8s, audited):
     (finding,) = audited(k8s.namespace(), k8s.quota()).findings
     assert (finding.rule, finding.severity, finding.kind, finding.name) == (
         "GA312",
@@ -31,11 +31,11 @@ def test_quota_that_opting_in_would_switch_off_is_worth_knowing(k8s, audited, mo
     assert finding.message.endswith("opting the namespace in would switch the quota off")
 
 
-def test_quota_on_other_resources_is_not_told(k8s, audited):
+def test_quota_on_other_resources_is_not_reported(k8s, audited):
     assert audited(k8s.namespace(), k8s.quota(**{"requests.cpu": "8"})).findings == ()
 
 
-def test_quota_that_the_class_keeps_counting_is_not_told(k8s, audited):
+def test_quota_that_the_class_keeps_counting_is_not_reported(k8s, audited):
     counting = k8s.device_class(extendedResourceName="nvidia.com/gpu")
     base = ({"serverVersion": {"gitVersion": "v1.36.0"}}, counting, k8s.gpu_node())
     assert audited(k8s.namespace(), k8s.quota(), base=base).findings == ()
@@ -75,7 +75,7 @@ def test_pool_that_names_no_gpus_is_worth_knowing(k8s, audited):
     )
 
 
-def test_static_pool_has_its_nodes_whatever_pods_ask_for(k8s, audited):
+def test_static_pool_has_its_nodes_whatever_pods_request(k8s, audited):
     assert audited(k8s.namespace(), k8s.node_pool(replicas=3)).findings == ()
 
 
@@ -84,21 +84,21 @@ def test_pool_of_another_group_is_not_karpenters(k8s, audited):
     assert audited(k8s.namespace(), pool).findings == ()
 
 
-def test_facts_that_the_view_does_not_have_are_told_as_unknown(k8s, audited):
+def test_facts_that_the_view_does_not_have_are_reported_as_unknown(k8s, audited):
     known = {kind: version for kind, version in k8s.KNOWN.items() if kind != "ResourceQuota"}
     report = audited(k8s.namespace(), known=known)
     assert [str(gap) for gap in report.gaps] == ["ResourceQuotas: whether opting in switches one off is unknown"]
     assert (report.counts["kindsNotReviewed"], report.findings) == (1, ())
 
 
-def test_kinds_with_the_same_consequence_are_told_together(k8s, audited):
+def test_kinds_with_the_same_consequence_are_reported_together(k8s, audited):
     known = {kind: version for kind, version in k8s.KNOWN.items() if kind not in ("ClusterPolicy", "GPUCluster")}
     report = audited(k8s.namespace(), known=known)
     assert [str(gap) for gap in report.gaps] == ["ClusterPolicies, GPUClusters: their mistakes are not reported"]
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind in surveyed_kinds(DEFAULTS)))
-def test_what_could_not_be_surveyed_is_told_with_the_reason(k8s, kind):
+def test_what_could_not_be_surveyed_is_reported_with_the_reason(k8s, kind):
     from policies.audit import audit
 
     view = k8s.view_of(k8s.namespace())
@@ -131,11 +131,11 @@ def test_node_that_hands_out_gpus_twice_is_a_warning(k8s, audited):
 
 
 @pytest.mark.parametrize("node", [{"offers": "0"}, {"name": "other"}])
-def test_node_that_hands_out_gpus_once_is_not_told(k8s, audited, node):
+def test_node_that_hands_out_gpus_once_is_not_reported(k8s, audited, node):
     assert on_nodes(audited(plugin_node(k8s, **node))) == []
 
 
-def test_device_plugin_of_the_cluster_policy_is_told_there_only(k8s, audited):
+def test_device_plugin_of_the_cluster_policy_is_reported_there_only(k8s, audited):
     policy = k8s.thing(
         "ClusterPolicy", "cluster-policy", None, "nvidia.com/v1", spec={"devicePlugin": {"enabled": True}}
     )
@@ -155,11 +155,11 @@ def test_kubelet_that_cannot_read_claims_is_a_warning(k8s, audited):
 
 
 @pytest.mark.parametrize("kubelet", ["v1.34.0", "v1.35.1+k3s1", "unknown"])
-def test_kubelet_that_may_read_claims_is_not_told(k8s, audited, kubelet):
+def test_kubelet_that_may_read_claims_is_not_reported(k8s, audited, kubelet):
     assert on_nodes(audited(plugin_node(k8s, kubelet=kubelet, offers="0"))) == []
 
 
-def test_nodes_are_not_told_of_one_namespace(k8s):
+def test_nodes_are_not_reported_of_one_namespace(k8s):
     objects = [plugin_node(k8s)]
     view = k8s.view_of(*objects, base=k8s.BASE)
     assert on_nodes(audit(view, DEFAULTS, k8s.surveyed(view, objects, namespace="team-a"))) == []

@@ -26,7 +26,7 @@ def test_every_kind_of_workload_counts(k8s, audited, kind):
     assert rows(audited(k8s.namespace(), k8s.workload(kind))) == [("team-a", 1, 1, 0, 0)]
 
 
-def test_workload_that_asks_for_no_gpus_does_not_count(k8s, audited):
+def test_workload_that_requests_no_gpus_does_not_count(k8s, audited):
     assert audited(k8s.namespace(mode=""), k8s.workload(gpus=0)).readiness == ()
 
 
@@ -189,10 +189,10 @@ def test_workloads_that_could_preempt_others_are_counted(k8s, audited):
     )
 
 
-def test_loss_of_preemption_is_told_below_the_table(k8s, audited):
+def test_loss_of_preemption_is_reported_below_the_table(k8s, audited):
     objects = [k8s.pod("batch", "team-b", priority=0), k8s.workload(priorityClassName="production")]
     report = audited(CLASS, k8s.namespace(mode=""), *objects)
-    told = text(Audited(report, ()))
+    reported = text(Audited(report, ()))
     assert (
         "\nteam-a:\n"
         "  Deployment train converts and loses preemption [GA335]\n"
@@ -200,7 +200,7 @@ def test_loss_of_preemption_is_told_below_the_table(k8s, audited):
         "does not preempt it, because the scheduler ends no pod to free devices of claims\n"
         "    What to do: if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them), or add "
         "the label gpu-admission.io/dra: disabled to the pod, which then preempts under the device plugin\n"
-    ) in told
+    ) in reported
 
 
 def test_workloads_that_no_pod_makes_room_for_lose_nothing(k8s, audited):

@@ -25,7 +25,7 @@ def type_of_first_argument(text, **features):
     return result.types[result.root.arguments[0].arguments[0]]
 
 
-def test_place_of_an_issue_is_told_by_line_and_code_point():
+def test_place_of_an_issue_is_reported_by_line_and_code_point():
     issues = refusal('true &&\n  "é" == "" && 1 ||\n\ty').issues
     assert [(issue.line, issue.column) for issue in issues] == [(2, 16), (3, 2)]
 
@@ -35,7 +35,7 @@ def test_issues_are_in_the_order_of_their_places():
     assert columns == sorted(columns)
 
 
-def test_no_more_than_a_hundred_issues_are_told():
+def test_no_more_than_a_hundred_issues_are_reported():
     assert len(refusal(f"[{', '.join(['x'] * 150)}] == []").issues) == 100
 
 

@@ -139,7 +139,7 @@ def test_formats_are_equal_by_name():
     assert run("format.uri") != "URI"
 
 
-def test_long_text_against_a_format_is_told_in_time():
+def test_long_text_against_a_format_is_reported_in_time():
     assert validate("dns1123Subdomain", "a.b-" * 25_000 + "!") == Optional(
         ("must be no more than 253 characters", SUBDOMAIN)
     )

@@ -27,7 +27,7 @@ def test_nothing_is_raised_without_a_report():
         pytest.param(-1, (-1, 0), id="nowhere"),
     ],
 )
-def test_offset_is_told_as_line_and_column(offset, place):
+def test_offset_is_reported_as_line_and_column(offset, place):
     error = raised("éab\nd\nabc", (offset, "wrong"))
     assert (error.line, error.column) == place
 

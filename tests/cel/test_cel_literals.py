@@ -142,7 +142,7 @@ def test_escape_for_a_character_in_bytes_is_refused(text):
     ],
     ids=repr,
 )
-def test_string_that_is_none_is_told_up_to_what_spoils_it(text, read):
+def test_string_that_is_none_is_reported_up_to_what_spoils_it(text, read):
     assert message(text) == f"Syntax error: token recognition error at: '{read}'"
 
 
@@ -150,7 +150,7 @@ def test_raw_prefix_comes_behind_the_bytes_prefix():
     assert message("rb'x'") == "Syntax error: extraneous input ''x'' expecting <EOF>"
 
 
-def test_every_bad_literal_is_told():
+def test_every_bad_literal_is_reported():
     with pytest.raises(CelCompileError) as refused:
         parse("9223372036854775808 == 1e999 ||\n'\\ud800' == b'\\u0041'")
     assert [(issue.line, issue.column, issue.message) for issue in refused.value.issues] == [

@@ -176,7 +176,7 @@ def test_accumulator_of_old_is_a_name_that_bind_may_use(tree_of):
     )
 
 
-def test_wrong_arguments_are_told_for_inner_and_outer_macros():
+def test_wrong_arguments_are_reported_for_inner_and_outer_macros():
     assert issues("has([1].all(1, has(2)))") == [
         (1, 13, "argument must be a simple name"),
         (1, 13, "invalid argument to has() macro"),

@@ -238,7 +238,7 @@ def test_too_deep_beginning_is_refused_before_its_missing_end():
     assert issues("(" * KIBIBYTES_10) == [(-1, 0, "expression recursion limit exceeded: 250")]
 
 
-def test_mistake_before_the_depth_is_told_too():
+def test_mistake_before_the_depth_is_reported_too():
     assert issues("1 1 + " + "(" * 300) == [(1, 3, "Syntax error: mismatched input '1' expecting <EOF>")]
 
 

@@ -62,7 +62,7 @@ def issues(text):
     ],
     ids=lambda value: value if isinstance(value, str) and not value.startswith(("m", "e", "n", "t")) else "",
 )
-def test_mistake_is_told_as_antlr_does(text, column, message):
+def test_mistake_is_reported_as_antlr_does(text, column, message):
     assert issues(text) == [(1, column, message)]
 
 
@@ -108,7 +108,7 @@ def test_mistake_is_told_as_antlr_does(text, column, message):
     ],
     ids=["assignment", "one ampersand", "no token", "in at the end", "in as a field", "nothing between"],
 )
-def test_mistakes_behind_the_first_are_told(text, expected):
+def test_mistakes_behind_the_first_are_reported(text, expected):
     assert issues(text) == expected
 
 

@@ -112,7 +112,7 @@ def test_parameters_cannot_contain_themselves_by_way_of_others():
     assert not known.assign((list_of(first),), (second,))
 
 
-def test_unknown_parameters_become_what_is_asked_for():
+def test_unknown_parameters_become_what_is_requested():
     known = Substitution()
     assert known.resolve(list_of(known.fresh()), unknown=types.DYN) == list_of(types.DYN)
 

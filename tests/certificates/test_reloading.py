@@ -206,7 +206,7 @@ def test_refusal_of_a_client_after_the_replacement_is_for_its_authority(
         handshake(reloading.context, client(issue_client(impostor, "mallory", now=now), version))
 
 
-def test_verification_is_asked_for_by_the_outer_context_alone(first, second, client_authority, now, client, handshake):
+def test_verification_is_requested_by_the_outer_context_alone(first, second, client_authority, now, client, handshake):
     """The fact about OpenSSL on which `ReloadingContext` rests: the mode does not follow a swapped context."""
     outer, inner = server_context(first), server_context(second, client_authority.certificate_pem)
     inner.verify_mode = ssl.CERT_REQUIRED

@@ -101,7 +101,7 @@ def test_tls_13_session_is_not_resumed_for_want_of_tickets_and_nothing_else(pair
     assert server.session_reused
 
 
-def test_no_client_certificate_is_asked_for_without_client_authorities(pair, client_authority, now, client, handshake):
+def test_no_client_certificate_is_requested_without_client_authorities(pair, client_authority, now, client, handshake):
     server, _ = handshake(server_context(pair), client(issue_client(client_authority, "alice", now=now)))
     assert server.getpeercert(binary_form=True) is None
 
@@ -184,7 +184,7 @@ def test_mismatched_pair_is_refused(pair, authority, now):
     assert str(raised.value) == ("OpenSSL does not take the key pair: key values mismatch; issue one with ECDSA P-256.")
 
 
-def test_encrypted_key_is_refused_without_asking_for_a_password(pair):
+def test_encrypted_key_is_refused_without_requesting_a_password(pair):
     encrypted = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     with pytest.raises(BadKeyPair, match="The key is encrypted"):
         server_context(KeyPair(pair.certificate_pem, encrypted))

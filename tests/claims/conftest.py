@@ -51,8 +51,8 @@ def examined():
 
 
 @pytest.fixture
-def told(examined):
-    """`told(rule, text)`: what a rule says about an example, as sentences."""
+def findings_of(examined):
+    """`findings_of(rule, text)`: what a rule says about an example, as sentences."""
 
     def tell(rule, text, **options):
         return [finding.text for finding in examined(text, **options) if finding.rule.id == rule]

@@ -17,8 +17,8 @@ def claim(request, namespace=NAMESPACE):
     )
 
 
-def test_exact_request_needs_the_label_of_its_namespace(told):
-    assert told("GA220", claim("exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}")) == [
+def test_exact_request_needs_the_label_of_its_namespace(findings_of):
+    assert findings_of("GA220", claim("exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}")) == [
         (
             f'spec.devices.requests[0].exactly.adminAccess: needs the label {LABEL} on namespace "team-a", which does not '
             f"have it; remove adminAccess, or ask an administrator to label the namespace {LABEL}"
@@ -35,28 +35,28 @@ EXACT = "exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}"
 
 
 @pytest.mark.parametrize("namespace", [ALLOWED, ""], ids=["allowed", "unknown"])
-def test_request_that_is_not_refused_is_reported(told, namespace):
+def test_request_that_is_not_refused_is_reported(findings_of, namespace):
     text = claim(EXACT, namespace)
-    assert told("GA220", text) == []
-    assert told("GA231", text) == [f"spec.devices.requests[0].exactly.adminAccess: {REQUESTED}"]
+    assert findings_of("GA220", text) == []
+    assert findings_of("GA231", text) == [f"spec.devices.requests[0].exactly.adminAccess: {REQUESTED}"]
 
 
-def test_request_that_is_refused_is_reported_once(told):
-    assert told("GA231", claim(EXACT)) == []
+def test_request_that_is_refused_is_reported_once(findings_of):
+    assert findings_of("GA231", claim(EXACT)) == []
 
 
-def test_request_of_the_oldest_version_is_reported(told):
+def test_request_of_the_oldest_version_is_reported(findings_of):
     text = claim("deviceClassName: gpu.nvidia.com, adminAccess: true", "").replace("k8s.io/v1\n", "k8s.io/v1beta1\n")
-    assert told("GA231", text) == [f"spec.devices.requests[0].adminAccess: {REQUESTED}"]
+    assert findings_of("GA231", text) == [f"spec.devices.requests[0].adminAccess: {REQUESTED}"]
 
 
-def test_request_for_no_admin_access_is_not_reported(told):
-    assert told("GA231", claim("exactly: {deviceClassName: gpu.nvidia.com, adminAccess: false}", "")) == []
+def test_request_for_no_admin_access_is_not_reported(findings_of):
+    assert findings_of("GA231", claim("exactly: {deviceClassName: gpu.nvidia.com, adminAccess: false}", "")) == []
 
 
-def test_request_that_the_api_server_drops_is_not_reported(told):
+def test_request_that_the_api_server_drops_is_not_reported(findings_of):
     version = "\n---\nserverVersion: {gitVersion: v1.33.0}"
-    assert told("GA231", claim(EXACT, version)) == []
+    assert findings_of("GA231", claim(EXACT, version)) == []
 
 
 def namespace(value, name="team-a"):
@@ -65,8 +65,8 @@ def namespace(value, name="team-a"):
     )
 
 
-def test_label_is_reported_and_rights_are_unknown_offline(told):
-    assert told("GA232", namespace('"true"')) == [
+def test_label_is_reported_and_rights_are_unknown_offline(findings_of):
+    assert findings_of("GA232", namespace('"true"')) == [
         (
             'metadata.labels[resource.kubernetes.io/admin-access]: lets everyone who may create claims in namespace "team-a" use '
             'devices that other pods hold; setting it requires the verb "set" on namespaceadminaccess.gpu-admission.io, and '
@@ -77,8 +77,8 @@ def test_label_is_reported_and_rights_are_unknown_offline(told):
 
 
 @pytest.mark.parametrize(("value", "printed"), [("True", "true"), ('"True"', '"True"'), ('"1"', '"1"'), ("{}", "{}")])
-def test_label_that_allows_nothing_is_reported(told, value, printed):
-    assert told("GA232", namespace(value)) == [
+def test_label_that_allows_nothing_is_reported(findings_of, value, printed):
+    assert findings_of("GA232", namespace(value)) == [
         (
             f'metadata.labels[resource.kubernetes.io/admin-access]: is {printed}, which allows nothing: only "true" does, as a '
             'string; write "true" in quotes, or remove the label'
@@ -86,10 +86,10 @@ def test_label_that_allows_nothing_is_reported(told, value, printed):
     ]
 
 
-def test_label_that_does_not_change_is_not_reported(told):
+def test_label_that_does_not_change_is_not_reported(findings_of):
     unchanged, changed = namespace('"true"'), namespace('"false"')
-    assert told("GA232", f"{unchanged}\n--- # before\n{unchanged}") == []
-    assert told("GA232", f"{unchanged}\n--- # before\n{changed}") != []
+    assert findings_of("GA232", f"{unchanged}\n--- # before\n{unchanged}") == []
+    assert findings_of("GA232", f"{unchanged}\n--- # before\n{changed}") != []
 
 
 def test_label_is_only_noted_on_namespaces_that_hand_out_gpus(examined):

@@ -73,19 +73,19 @@ PATH = "spec.devices.config[0].opaque"
         ("opaque: {driver: GPU.nvidia.com, parameters: {}}", []),
     ],
 )
-def test_config_without_what_the_api_server_demands_is_told(told, text, expected):
-    assert told("GA213", config(text)) == expected
+def test_config_without_what_the_api_server_demands_is_reported(findings_of, text, expected):
+    assert findings_of("GA213", config(text)) == expected
 
 
-def test_parameters_are_counted_however_deep_they_are(told):
+def test_parameters_are_counted_however_deep_they_are(findings_of):
     deep = f"{'[' * 80}{']' * 80}"
-    assert told("GA213", config(f"opaque: {{driver: a, parameters: {{a: {deep}, b: {'c' * 10067}}}}}")) == []
-    (text,) = told("GA213", config(f"opaque: {{driver: a, parameters: {{a: {deep}, b: {'c' * 10068}}}}}"))
+    assert findings_of("GA213", config(f"opaque: {{driver: a, parameters: {{a: {deep}, b: {'c' * 10067}}}}}")) == []
+    (text,) = findings_of("GA213", config(f"opaque: {{driver: a, parameters: {{a: {deep}, b: {'c' * 10068}}}}}"))
     assert "and has 10241; " in text
 
 
-def test_config_of_a_class_is_held_to_the_same(told):
-    (text,) = told("GA213", config("opaque: {driver: a}", kind="DeviceClass"))
+def test_config_of_a_class_is_held_to_the_same(findings_of):
+    (text,) = findings_of("GA213", config("opaque: {driver: a}", kind="DeviceClass"))
     assert text.startswith("spec.config[0].opaque.parameters: Required value; ")
 
 
@@ -98,9 +98,9 @@ def test_config_of_a_class_is_held_to_the_same(told):
         ("nvidia.com/gpu gpu", 'must be a label key with "requests." before it, as in a quota'),
     ],
 )
-def test_name_that_no_extended_resource_has_is_told(told, name, error):
+def test_name_that_no_extended_resource_has_is_reported(findings_of, name, error):
     text = HEAD.format(kind="DeviceClass") + f"spec: {{extendedResourceName: {name}}}"
-    assert told("GA214", text) == [
+    assert findings_of("GA214", text) == [
         (
             f'spec.extendedResourceName: Invalid value: "{name}": must be a valid extended resource name: {error}; write a name '
             "such as nvidia.com/gpu"
@@ -127,24 +127,24 @@ def test_name_that_no_extended_resource_has_is_told(told, name, error):
         ("v1.36.0", []),
     ],
 )
-def test_extended_resource_that_the_cluster_does_not_know_is_told(told, release, expected):
+def test_extended_resource_that_the_cluster_does_not_know_is_reported(findings_of, release, expected):
     text = HEAD.format(kind="DeviceClass") + "spec: {extendedResourceName: nvidia.com/gpu}"
     text += f"\n---\nserverVersion: {{gitVersion: {release}}}"
-    assert told("GA214", text) == [f"spec.extendedResourceName: {sentence}" for sentence in expected]
-    assert told("GA214", text, entry="claims") == []
+    assert findings_of("GA214", text) == [f"spec.extendedResourceName: {sentence}" for sentence in expected]
+    assert findings_of("GA214", text, entry="claims") == []
 
 
-def test_status_of_a_new_claim_is_told(told):
-    assert told("GA218", HEAD.format(kind="ResourceClaim") + "status: {reservedFor: []}") == [
+def test_status_of_a_new_claim_is_reported(findings_of):
+    assert findings_of("GA218", HEAD.format(kind="ResourceClaim") + "status: {reservedFor: []}") == [
         "status: is dropped when the object is created; Kubernetes writes it later; remove it"
     ]
 
 
 @pytest.mark.parametrize("status", ["{}", "null"])
-def test_empty_status_is_not_told(told, status):
-    assert told("GA218", HEAD.format(kind="ResourceClaim") + f"status: {status}") == []
+def test_empty_status_is_not_reported(findings_of, status):
+    assert findings_of("GA218", HEAD.format(kind="ResourceClaim") + f"status: {status}") == []
 
 
-def test_status_of_a_claim_that_is_there_is_not_told(told):
+def test_status_of_a_claim_that_is_there_is_not_reported(findings_of):
     text = HEAD.format(kind="ResourceClaim") + "status: {reservedFor: []}"
-    assert told("GA218", f"{text}\n--- # before\n{text}") == []
+    assert findings_of("GA218", f"{text}\n--- # before\n{text}") == []

@@ -82,8 +82,8 @@ def constrained(constraint):
         ),
     ],
 )
-def test_attribute_that_no_constraint_can_be_on_is_told(told, constraint, expected):
-    assert told("GA211", constrained(constraint)) == [f"spec.devices.constraints[0]{expected}"]
+def test_attribute_that_no_constraint_can_be_on_is_reported(findings_of, constraint, expected):
+    assert findings_of("GA211", constrained(constraint)) == [f"spec.devices.constraints[0]{expected}"]
 
 
 def test_second_attribute_only_warns(examined):
@@ -92,13 +92,13 @@ def test_second_attribute_only_warns(examined):
 
 
 @pytest.mark.parametrize("domain", ["gpu.nvidia.com", "GPU.nvidia.com"])
-def test_attribute_with_its_domain_is_fine(told, domain):
-    assert told("GA211", constrained(f"matchAttribute: {domain}/parentUUID")) == []
+def test_attribute_with_its_domain_is_fine(findings_of, domain):
+    assert findings_of("GA211", constrained(f"matchAttribute: {domain}/parentUUID")) == []
 
 
 @pytest.mark.parametrize("names", ["one", "two", "two/large", "one, two/large"])
-def test_reference_to_a_request_or_an_alternative_is_fine(told, names):
-    assert told("GA212", constrained(f"requests: [{names}], matchAttribute: a/b")) == []
+def test_reference_to_a_request_or_an_alternative_is_fine(findings_of, names):
+    assert findings_of("GA212", constrained(f"requests: [{names}], matchAttribute: a/b")) == []
 
 
 @pytest.mark.parametrize(
@@ -111,21 +111,21 @@ def test_reference_to_a_request_or_an_alternative_is_fine(told, names):
         ("one, one", '[1]: Duplicate value: "one"; name each request once'),
     ],
 )
-def test_reference_to_no_request_is_told(told, names, expected):
+def test_reference_to_no_request_is_reported(findings_of, names, expected):
     constraint = constrained(f"requests: [{names}], matchAttribute: a/b")
-    assert told("GA212", constraint) == [f"spec.devices.constraints[0].requests{expected}"]
+    assert findings_of("GA212", constraint) == [f"spec.devices.constraints[0].requests{expected}"]
 
 
-def test_configs_refer_to_requests_as_well(told):
+def test_configs_refer_to_requests_as_well(findings_of):
     config = "[{requests: [gpu], opaque: {driver: a, parameters: {}}}]"
-    (text,) = told("GA212", CLAIM.format(constraints="[]", config=config))
+    (text,) = findings_of("GA212", CLAIM.format(constraints="[]", config=config))
     assert text.startswith(f'spec.devices.config[0].requests[0]: Invalid value: "gpu": {UNKNOWN}; ')
 
 
-def test_reference_in_a_claim_without_requests_is_told(told):
+def test_reference_in_a_claim_without_requests_is_reported(findings_of):
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\n"
     text += "spec: {devices: {constraints: [{requests: [gpu], matchAttribute: a/b}]}}"
-    assert told("GA212", text) == [
+    assert findings_of("GA212", text) == [
         (
             f'spec.devices.constraints[0].requests[0]: Invalid value: "gpu": {UNKNOWN}; write the name of a request, or leave '
             "requests out to mean all"

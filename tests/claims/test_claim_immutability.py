@@ -34,9 +34,9 @@ CREATE_AGAIN = "delete the claim and create it again, or give it another name"
         ),
     ],
 )
-def test_another_spelling_of_the_same_is_no_change(told, old, new):
-    assert told("GA217", updated(old, new)) == []
-    assert told("GA217", updated(new, old)) == []
+def test_another_spelling_of_the_same_is_no_change(findings_of, old, new):
+    assert findings_of("GA217", updated(old, new)) == []
+    assert findings_of("GA217", updated(new, old)) == []
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_another_spelling_of_the_same_is_no_change(told, old, new):
         ),
     ],
 )
-def test_change_of_what_is_asked_for_is_told_once(told, old, new, expected):
-    assert told("GA217", updated(old, new)) == [expected]
+def test_change_of_what_is_requested_is_reported_once(findings_of, old, new, expected):
+    assert findings_of("GA217", updated(old, new)) == [expected]
 
 
 DOMAIN = """
@@ -103,9 +103,9 @@ spec: {{{nodes}channel: {{resourceClaimTemplate: {{name: {name}}}}}}}
 """
 
 
-def test_compute_domain_cannot_change(told):
+def test_compute_domain_cannot_change(findings_of):
     text = updated(DOMAIN.format(nodes="", name="a"), DOMAIN.format(nodes="", name="b"))
-    assert told("GA217", text) == [
+    assert findings_of("GA217", text) == [
         (
             'spec.channel.resourceClaimTemplate.name: Invalid value: "b": A computeDomain.spec is immutable, and was "a"; delete '
             "the ComputeDomain and create it again, or give it another name"
@@ -113,6 +113,6 @@ def test_compute_domain_cannot_change(told):
     ]
 
 
-def test_default_of_a_compute_domain_is_no_change(told):
+def test_default_of_a_compute_domain_is_no_change(findings_of):
     text = updated(DOMAIN.format(nodes="", name="a"), DOMAIN.format(nodes="numNodes: 0, ", name="a"))
-    assert told("GA217", text) == []
+    assert findings_of("GA217", text) == []

@@ -38,8 +38,8 @@ def test_labels_that_an_object_can_have_are_fine(examined, metadata):
         ("a" * 64, "name part must be no more than 63 bytes; shorten its name, or correct it"),
     ],
 )
-def test_key_that_no_label_can_have_is_told(told, key, expected):
-    (text,) = told("GA203", claim(f"labels: {{'{key}': a}}"))
+def test_key_that_no_label_can_have_is_reported(findings_of, key, expected):
+    (text,) = findings_of("GA203", claim(f"labels: {{'{key}': a}}"))
     assert text.split(f'Invalid value: "{key}": ')[1].startswith(expected)
 
 
@@ -57,28 +57,28 @@ def test_key_that_no_label_can_have_is_told(told, key, expected):
         ),
     ],
 )
-def test_value_that_no_label_can_have_is_told(told, value, expected):
-    assert told("GA203", claim(f"labels: {{team: '{value}'}}")) == [expected]
+def test_value_that_no_label_can_have_is_reported(findings_of, value, expected):
+    assert findings_of("GA203", claim(f"labels: {{team: '{value}'}}")) == [expected]
 
 
-def test_key_that_no_annotation_can_have_is_told(told):
-    assert told("GA203", claim("annotations: {'a b': anything at all}")) == [
+def test_key_that_no_annotation_can_have_is_reported(findings_of):
+    assert findings_of("GA203", claim("annotations: {'a b': anything at all}")) == [
         f'metadata.annotations[a b]: Invalid value: "a b": name part {ENDS}; write "a-b"'
     ]
 
 
-def test_annotations_that_are_too_long_together_are_told(told):
-    assert told("GA203", claim(f"annotations: {{a: {'x' * 262143}, b: ''}}")) == [
+def test_annotations_that_are_too_long_together_are_reported(findings_of):
+    assert findings_of("GA203", claim(f"annotations: {{a: {'x' * 262143}, b: ''}}")) == [
         "metadata.annotations: Too long: may not be more than 262144 bytes, and have 262145; shorten the annotations"
     ]
 
 
-def test_labels_of_the_claims_of_a_template_are_told(told):
+def test_labels_of_the_claims_of_a_template_are_reported(findings_of):
     text = (
         "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: gpu}\n"
         "spec: {metadata: {labels: {team: c d}, annotations: {'a b': a}}, spec: {}}"
     )
-    assert told("GA203", text) == [
+    assert findings_of("GA203", text) == [
         f'spec.metadata.labels.team: Invalid value: "c d": {VALUE}; write "c-d"',
         f'spec.metadata.annotations[a b]: Invalid value: "a b": name part {ENDS}; write "a-b"',
     ]
@@ -87,12 +87,12 @@ def test_labels_of_the_claims_of_a_template_are_told(told):
 @pytest.mark.parametrize(
     ("kind", "version"), [("DeviceClass", "resource.k8s.io/v1"), ("ComputeDomain", "resource.nvidia.com/v1beta1")]
 )
-def test_labels_of_every_kind_are_told(told, kind, version):
+def test_labels_of_every_kind_are_reported(findings_of, kind, version):
     text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a, labels: {{team: c d}}}}\nspec: {{}}"
-    assert told("GA203", text) == [f'metadata.labels.team: Invalid value: "c d": {VALUE}; write "c-d"']
+    assert findings_of("GA203", text) == [f'metadata.labels.team: Invalid value: "c d": {VALUE}; write "c-d"']
 
 
-def test_value_that_is_no_text_is_told_as_a_type(told):
-    assert told("GA202", claim("labels: {version: 1}")) == [
+def test_value_that_is_no_text_is_reported_as_a_type(findings_of):
+    assert findings_of("GA202", claim("labels: {version: 1}")) == [
         "metadata.labels.version: is 1; it must be text; put it in quotes"
     ]

@@ -73,8 +73,8 @@ ALTERNATIVE = "{name: a#, deviceClassName: gpu.nvidia.com}"
         ),
     ],
 )
-def test_list_that_is_too_long_is_told(told, text, expected):
-    assert told("GA208", text) == [expected]
+def test_list_that_is_too_long_is_reported(findings_of, text, expected):
+    assert findings_of("GA208", text) == [expected]
 
 
 def test_documented_limit_that_nobody_enforces_only_warns(examined):
@@ -82,6 +82,6 @@ def test_documented_limit_that_nobody_enforces_only_warns(examined):
     assert [finding.severity for finding in found] == ["warn"]
 
 
-def test_lists_as_long_as_they_may_be_are_fine(told):
+def test_lists_as_long_as_they_may_be_are_fine(findings_of):
     text = claim(many(NAMED, 32), many(CONSTRAINT, 32), many(CONFIG, 32))
-    assert told("GA208", text) == []
+    assert findings_of("GA208", text) == []

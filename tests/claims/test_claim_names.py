@@ -43,25 +43,25 @@ def test_name_that_an_object_can_have_is_fine(examined, metadata):
         ),
     ],
 )
-def test_name_that_no_object_can_have_is_told(told, metadata, expected):
-    assert told("GA203", named(metadata)) == [expected]
+def test_name_that_no_object_can_have_is_reported(findings_of, metadata, expected):
+    assert findings_of("GA203", named(metadata)) == [expected]
 
 
-def test_missing_metadata_is_a_missing_name(told):
-    assert told("GA203", "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim") == [
+def test_missing_metadata_is_a_missing_name(findings_of):
+    assert findings_of("GA203", "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim") == [
         "metadata.name: Required value: name or generateName is required; add a name"
     ]
 
 
-def test_class_is_in_no_namespace(told):
-    assert told("GA203", named("name: gpu, namespace: team-a", kind="DeviceClass")) == [
+def test_class_is_in_no_namespace(findings_of):
+    assert findings_of("GA203", named("name: gpu, namespace: team-a", kind="DeviceClass")) == [
         "metadata.namespace: Forbidden: not allowed on this type; a DeviceClass is for the whole cluster; remove it"
     ]
 
 
-def test_template_cannot_name_its_claims(told):
+def test_template_cannot_name_its_claims(findings_of):
     text = named("name: gpu", kind="ResourceClaimTemplate", spec="{metadata: {name: a, labels: {team: a}}, spec: {}}")
-    assert told("GA203", text) == [
+    assert findings_of("GA203", text) == [
         "spec.metadata.name: Forbidden: cannot be set; the claims of a template get labels and annotations from it; remove it"
     ]
 
@@ -91,13 +91,13 @@ def requests(*names):
         ),
     ],
 )
-def test_name_that_no_request_can_have_is_told(told, names, expected):
-    assert told("GA204", requests(*names)) == [expected]
+def test_name_that_no_request_can_have_is_reported(findings_of, names, expected):
+    assert findings_of("GA204", requests(*names)) == [expected]
 
 
-def test_alternatives_have_names_of_their_own_within_their_list(told):
+def test_alternatives_have_names_of_their_own_within_their_list(findings_of):
     alternatives = "[{name: a, deviceClassName: x}, {name: a, deviceClassName: y}]"
     lists = f"[{{name: one, firstAvailable: {alternatives}}}, {{name: two, firstAvailable: [{{name: a, deviceClassName: x}}]}}]"
-    assert told("GA204", named("name: gpu", spec=f"{{devices: {{requests: {lists}}}}}")) == [
+    assert findings_of("GA204", named("name: gpu", spec=f"{{devices: {{requests: {lists}}}}}")) == [
         'spec.devices.requests[0].firstAvailable[1].name: Duplicate value: "a"; give each its own name'
     ]

@@ -52,8 +52,8 @@ def exact(fields):
         ),
     ],
 )
-def test_request_is_exact_or_has_alternatives(told, fields, version, expected):
-    assert told("GA205", request(fields, version)) == [expected]
+def test_request_is_exact_or_has_alternatives(findings_of, fields, version, expected):
+    assert findings_of("GA205", request(fields, version)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ SUBDOMAIN = (
         ),
     ],
 )
-def test_request_names_a_class(told, fields, version, expected):
-    assert told("GA206", request(fields, version)) == [expected]
+def test_request_names_a_class(findings_of, fields, version, expected):
+    assert findings_of("GA206", request(fields, version)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_request_names_a_class(told, fields, version, expected):
         ),
     ],
 )
-def test_amount_that_cannot_be_met_is_told(told, fields, expected):
-    assert told("GA207", exact(fields)) == [f"{EXACT}.{expected}"]
+def test_amount_that_cannot_be_met_is_reported(findings_of, fields, expected):
+    assert findings_of("GA207", exact(fields)) == [f"{EXACT}.{expected}"]
 
 
 def test_count_of_zero_only_warns(examined):
@@ -189,16 +189,16 @@ def test_count_of_zero_only_warns(examined):
         ),
     ],
 )
-def test_toleration_of_no_taint_is_told(told, fields, expected):
-    assert told("GA209", exact(f"tolerations: [{{{fields}}}]")) == [f"{EXACT}.tolerations[0].{expected}"]
+def test_toleration_of_no_taint_is_reported(findings_of, fields, expected):
+    assert findings_of("GA209", exact(f"tolerations: [{{{fields}}}]")) == [f"{EXACT}.tolerations[0].{expected}"]
 
 
 @pytest.mark.parametrize(
     "fields",
     ["operator: Exists", "key: a.com/b, value: c", "key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 3"],
 )
-def test_toleration_of_a_taint_is_fine(told, fields):
-    assert told("GA209", exact(f"tolerations: [{{{fields}}}]")) == []
+def test_toleration_of_a_taint_is_fine(findings_of, fields):
+    assert findings_of("GA209", exact(f"tolerations: [{{{fields}}}]")) == []
 
 
 IDENTIFIER = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'"
@@ -238,10 +238,12 @@ IDENTIFIER = "a valid C identifier must start with alphabetic character or '_', 
         ("memory: -1Gi", '.memory: Invalid value: "-1Gi": must be greater than or equal to 0; write an amount'),
     ],
 )
-def test_capacity_that_no_device_has_is_told(told, amounts, expected):
-    assert told("GA210", exact(f"capacity: {{requests: {{{amounts}}}}}")) == [f"{EXACT}.capacity.requests{expected}"]
+def test_capacity_that_no_device_has_is_reported(findings_of, amounts, expected):
+    assert findings_of("GA210", exact(f"capacity: {{requests: {{{amounts}}}}}")) == [
+        f"{EXACT}.capacity.requests{expected}"
+    ]
 
 
 @pytest.mark.parametrize("amounts", ["memory: 1Gi", "gpu.nvidia.com/memory: 1Gi", "shares: 0"])
-def test_capacity_that_a_device_can_have_is_fine(told, amounts):
-    assert told("GA210", exact(f"capacity: {{requests: {{{amounts}}}}}")) == []
+def test_capacity_that_a_device_can_have_is_fine(findings_of, amounts):
+    assert findings_of("GA210", exact(f"capacity: {{requests: {{{amounts}}}}}")) == []

@@ -63,7 +63,7 @@ def device_class(expression):
         ),
     ],
 )
-def test_expression_that_does_not_compile_is_told_with_its_place(examined, expression, column, expected):
+def test_expression_that_does_not_compile_is_reported_with_its_place(examined, expression, column, expected):
     (found,) = examined(claim(expression))
     assert found.text == f"{WHERE}: compilation failed: ERROR: <input>:1:{column}: {expected}"
     assert found.place == Place(FieldPath(PATH), 1, column)
@@ -113,16 +113,18 @@ A_MAP = "found no matching overload for '{}' applied to '{}', at {}; write "
         ),
     ],
 )
-def test_attribute_without_its_domain_is_told_as_it_is_written(told, expression, column, expected):
-    assert told("GA215", claim(expression)) == [f"{WHERE}: compilation failed: ERROR: <input>:1:{column}: {expected}"]
+def test_attribute_without_its_domain_is_reported_as_it_is_written(findings_of, expression, column, expected):
+    assert findings_of("GA215", claim(expression)) == [
+        f"{WHERE}: compilation failed: ERROR: <input>:1:{column}: {expected}"
+    ]
 
 
-def test_domain_is_the_driver_that_the_class_selects(told):
+def test_domain_is_the_driver_that_the_class_selects(findings_of):
     driver = claim('device.attributes.model == "x"') + (
         "\n---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu.nvidia.com}\n"
         "spec: {selectors: [{cel: {expression: \"device.driver == 'gpu.example.com'\"}}]}"
     )
-    (text,) = told("GA215", driver)
+    (text,) = findings_of("GA215", driver)
     assert text.endswith('; write device.attributes["gpu.example.com"].model')
 
 
@@ -133,17 +135,17 @@ def test_domain_is_the_driver_that_the_class_selects(told):
         ('device.driver\u00a0== "a"', 14, "'U+00A0', at U+00A0== \"a\"; remove U+00A0, which cannot be seen"),
     ],
 )
-def test_character_that_cannot_be_seen_is_told_by_its_code_point(told, expression, column, expected):
-    assert told("GA215", claim(expression)) == [
+def test_character_that_cannot_be_seen_is_reported_by_its_code_point(findings_of, expression, column, expected):
+    assert findings_of("GA215", claim(expression)) == [
         f"{WHERE}: compilation failed: ERROR: <input>:1:{column}: Syntax error: token recognition error at: {expected}"
     ]
 
 
-def test_of_many_issues_the_first_are_told(told):
-    assert len(told("GA215", claim("= " * 5000))) == 20
+def test_of_many_issues_the_first_are_reported(findings_of):
+    assert len(findings_of("GA215", claim("= " * 5000))) == 20
 
 
-def test_what_only_follows_from_a_stray_sign_is_not_told(examined):
+def test_what_only_follows_from_a_stray_sign_is_not_reported(examined):
     (found,) = examined(claim('device.driver = "x"'))
     assert found.text == (
         f"{WHERE}: compilation failed: ERROR: <input>:1:15: Syntax error: token recognition error at: '= ', at = \"x\"; "
@@ -153,7 +155,7 @@ def test_what_only_follows_from_a_stray_sign_is_not_told(examined):
 
 
 @pytest.mark.parametrize(("expression", "place"), [("true &&", Place(FieldPath(PATH), 1, 8)), ("", None)])
-def test_expression_that_ends_early_is_told_at_its_end(examined, expression, place):
+def test_expression_that_ends_early_is_reported_at_its_end(examined, expression, place):
     (found,) = examined(claim(expression))
     where = "1:8" if place else "1:0"
     assert found.message == (
@@ -162,18 +164,18 @@ def test_expression_that_ends_early_is_told_at_its_end(examined, expression, pla
     assert found.place == place
 
 
-def test_every_issue_is_told_at_its_place(examined):
+def test_every_issue_is_reported_at_its_place(examined):
     found = examined(claim("a.b == 1 &&\n  c.d == 2"))
     assert [(finding.place.line, finding.place.column) for finding in found] == [(1, 1), (2, 3)]
 
 
 @pytest.mark.parametrize(("written", "meant"), [("and", "&&"), ("or", "||"), ("=", "==")])
-def test_operator_of_other_languages_is_told_as_cel_has_it(told, written, meant):
-    texts = told("GA215", claim(f'device.driver {written} "a" == "b"'))
+def test_operator_of_other_languages_is_reported_as_cel_has_it(findings_of, written, meant):
+    texts = findings_of("GA215", claim(f'device.driver {written} "a" == "b"'))
     assert any(text.endswith(f"; write {meant}") for text in texts)
 
 
-def test_expression_that_is_neither_true_nor_false_is_told(examined):
+def test_expression_that_is_neither_true_nor_false_is_reported(examined):
     (found,) = examined(claim("device.driver"))
     assert found.text == (
         f'{WHERE}: Invalid value: "device.driver": must evaluate to bool or the unknown type, not string; compare the value, '
@@ -186,8 +188,8 @@ def test_expression_that_is_neither_true_nor_false_is_told(examined):
 @pytest.mark.parametrize(
     "expression", ["true", 'device.attributes["gpu.nvidia.com"].type', 'device.driver == "gpu.nvidia.com"']
 )
-def test_expression_that_compiles_is_fine(told, expression, version):
-    assert told("GA215", claim(expression, version=version)) == []
+def test_expression_that_compiles_is_fine(findings_of, expression, version):
+    assert findings_of("GA215", claim(expression, version=version)) == []
 
 
 @pytest.mark.parametrize(
@@ -198,20 +200,20 @@ def test_expression_that_compiles_is_fine(told, expression, version):
         ("{cel: {expression: null}}", "cel.expression: Required value; add an expression over device"),
     ],
 )
-def test_selector_without_expression_is_told(told, selector, expected):
+def test_selector_without_expression_is_reported(findings_of, selector, expected):
     text = (
         f"apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {{name: a}}\nspec: {{selectors: [{selector}]}}"
     )
-    assert told("GA215", text) == [f"spec.selectors[0].{expected}"]
+    assert findings_of("GA215", text) == [f"spec.selectors[0].{expected}"]
 
 
 @pytest.mark.parametrize(("release", "found"), [("v1.35.0", 1), ("v1.36.0", 0)])
-def test_what_compiles_depends_on_the_version_of_the_cluster(told, release, found):
+def test_what_compiles_depends_on_the_version_of_the_cluster(findings_of, release, found):
     text = claim("device.allowMultipleAllocations")
-    assert len(told("GA215", f"{text}\n---\nserverVersion: {{gitVersion: {release}}}")) == found
+    assert len(findings_of("GA215", f"{text}\n---\nserverVersion: {{gitVersion: {release}}}")) == found
 
 
-def test_expression_that_is_too_long_is_told_and_not_compiled(examined):
+def test_expression_that_is_too_long_is_reported_and_not_compiled(examined):
     (found,) = examined(claim("?" * 10241))
     assert found.text == (
         f"{WHERE}: Too long: may not be more than 10240 bytes, and has 10241; split it into several selectors, which must all "
@@ -219,30 +221,30 @@ def test_expression_that_is_too_long_is_told_and_not_compiled(examined):
     )
 
 
-def test_length_is_of_bytes(told):
-    assert told("GA216", claim(f'device.driver == "{"é" * 5110}"')) == []
-    assert len(told("GA216", claim(f'device.driver == "{"é" * 5111}"'))) == 1
+def test_length_is_of_bytes(findings_of):
+    assert findings_of("GA216", claim(f'device.driver == "{"é" * 5110}"')) == []
+    assert len(findings_of("GA216", claim(f'device.driver == "{"é" * 5111}"'))) == 1
 
 
-def test_expression_that_costs_too_much_is_told(told):
+def test_expression_that_costs_too_much_is_reported(findings_of):
     nested = (
         "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a != b))))"
     )
-    (text,) = told("GA216", claim(nested))
+    (text,) = findings_of("GA216", claim(nested))
     assert text.startswith(f"{WHERE}: Forbidden: too complex, exceeds cost limit: the estimate is ")
     assert text.endswith(
         ", and the limit is 1000000; avoid loops in loops: all, exists, filter and map over what may be long"
     )
 
 
-def test_selectors_of_a_class_that_stay_are_not_compiled_again(told):
+def test_selectors_of_a_class_that_stay_are_not_compiled_again(findings_of):
     text = device_class("nonsense")
-    assert told("GA215", f"{text}\n--- # before\n{text}") == []
-    assert len(told("GA215", f"{text}\n--- # before\n{device_class('true')}")) == 1
+    assert findings_of("GA215", f"{text}\n--- # before\n{text}") == []
+    assert len(findings_of("GA215", f"{text}\n--- # before\n{device_class('true')}")) == 1
 
 
-def test_selectors_beyond_the_length_of_the_list_are_not_compiled(told):
-    assert told("GA215", claim(*["true"] * 32, "nonsense")) == []
+def test_selectors_beyond_the_length_of_the_list_are_not_compiled(findings_of):
+    assert findings_of("GA215", claim(*["true"] * 32, "nonsense")) == []
 
 
 def test_selector_that_the_api_server_has_compiled_is_not_questioned(examined):

@@ -44,12 +44,12 @@ def asked(fields):
         ),
     ],
 )
-def test_flat_request_is_told_once_where_v1_has_its_fields(examined, request_, path, sentence):
+def test_flat_request_is_reported_once_where_v1_has_its_fields(examined, request_, path, sentence):
     (found,) = examined(claim(f"{{requests: [{{name: gpu, {request_}}}]}}"))
     assert found.text == f"spec.devices.requests[0].{path}: unknown field in resource.k8s.io/v1, {sentence}"
 
 
-def test_request_of_v1_in_v1beta1_is_told_to_be_flat(examined):
+def test_request_of_v1_in_v1beta1_is_reported_to_be_flat(examined):
     (found,) = examined(claim("{requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}", "v1beta1"))
     assert found.text == (
         "spec.devices.requests[0].exactly: unknown field in resource.k8s.io/v1beta1; write what is in it in the request "
@@ -118,11 +118,11 @@ def test_request_of_v1_in_v1beta1_is_told_to_be_flat(examined):
         ),
     ],
 )
-def test_field_in_the_wrong_place_is_told_where_it_belongs(told, text, expected):
-    assert told("GA201", text) == [expected.replace("{v}", "resource.k8s.io/v1")]
+def test_field_in_the_wrong_place_is_reported_where_it_belongs(findings_of, text, expected):
+    assert findings_of("GA201", text) == [expected.replace("{v}", "resource.k8s.io/v1")]
 
 
-def test_misspelt_class_is_told_once(examined):
+def test_misspelt_class_is_reported_once(examined):
     (found,) = examined(claim("{requests: [{name: gpu, exactly: {deviceClass: gpu.nvidia.com}}]}"))
     assert found.text == (
         'spec.devices.requests[0].exactly.deviceClass: unknown field in resource.k8s.io/v1; write "deviceClassName"'
@@ -205,7 +205,7 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
         ),
     ],
 )
-def test_wrong_type_is_told_once(examined, text, expected):
+def test_wrong_type_is_reported_once(examined, text, expected):
     assert [finding.text for finding in examined(text)] == [expected]
 
 
@@ -247,5 +247,5 @@ DOMAIN = "apiVersion: resource.nvidia.com/v1beta1\nkind: ComputeDomain\nmetadata
         ),
     ],
 )
-def test_compute_domain_is_what_its_crd_allows(told, spec, rule, expected):
-    assert told(rule, DOMAIN + spec) == [expected]
+def test_compute_domain_is_what_its_crd_allows(findings_of, spec, rule, expected):
+    assert findings_of(rule, DOMAIN + spec) == [expected]

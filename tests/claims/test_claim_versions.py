@@ -68,8 +68,8 @@ DOMAIN = "apiVersion: resource.nvidia.com/v1\nkind: ComputeDomain\nmetadata: {na
         ),
     ],
 )
-def test_version_that_the_cluster_does_not_serve_is_told(told, version, release, expected):
-    assert told("GA200", CLASS.format(version=version, release=release)) == expected
+def test_version_that_the_cluster_does_not_serve_is_reported(findings_of, version, release, expected):
+    assert findings_of("GA200", CLASS.format(version=version, release=release)) == expected
 
 
 def test_beta_that_may_be_turned_on_only_warns(examined):
@@ -77,18 +77,18 @@ def test_beta_that_may_be_turned_on_only_warns(examined):
     assert [(finding.rule.id, finding.severity) for finding in examined(text)] == [("GA200", "warn")]
 
 
-def test_claim_of_the_flat_version_is_told_to_move_its_fields(told):
-    (text,) = told("GA200", f"{BETA}\n---\nserverVersion: {{gitVersion: v1.35.1}}")
+def test_claim_of_the_flat_version_is_reported_to_move_its_fields(findings_of):
+    (text,) = findings_of("GA200", f"{BETA}\n---\nserverVersion: {{gitVersion: v1.35.1}}")
     assert text.endswith("; write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly")
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1beta2"])
-def test_version_that_exists_is_fine_where_the_cluster_is_not_known(told, version):
-    assert told("GA200", BETA.replace("v1beta1", version)) == []
+def test_version_that_exists_is_fine_where_the_cluster_is_not_known(findings_of, version):
+    assert findings_of("GA200", BETA.replace("v1beta1", version)) == []
 
 
-def test_compute_domain_has_one_version(told):
-    assert told("GA200", DOMAIN) == [
+def test_compute_domain_has_one_version(findings_of):
+    assert findings_of("GA200", DOMAIN) == [
         (
             'apiVersion: no matches for kind "ComputeDomain" in version "resource.nvidia.com/v1"; write apiVersion: '
             "resource.nvidia.com/v1beta1"
@@ -96,5 +96,7 @@ def test_compute_domain_has_one_version(told):
     ]
 
 
-def test_version_of_a_request_that_the_api_server_sends_is_not_questioned(told):
-    assert told("GA200", CLASS.format(version="resource.k8s.io/v1beta1", release="v1.36.2"), entry="claims") == []
+def test_version_of_a_request_that_the_api_server_sends_is_not_questioned(findings_of):
+    assert (
+        findings_of("GA200", CLASS.format(version="resource.k8s.io/v1beta1", release="v1.36.2"), entry="claims") == []
+    )

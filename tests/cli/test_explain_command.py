@@ -63,49 +63,52 @@ def explained(invoke, cluster):
     return explained
 
 
-def told(explanations):
+def texts_of(explanations):
     return [(each["label"], each["verdict"], each["fitNow"], each["replicas"]) for each in explanations]
 
 
 @pytest.mark.parametrize("as_option", [False, True])
 def test_file_is_explained(explained, write, as_option):
     file = write("claim.yaml", claim(8))
-    assert told(explained(*(["-f", file] if as_option else [file]))) == [("ResourceClaim team-a/gpu", "fits", 2, 2)]
+    assert texts_of(explained(*(["-f", file] if as_option else [file]))) == [("ResourceClaim team-a/gpu", "fits", 2, 2)]
 
 
 def test_pod_is_explained_as_it_would_be_converted(explained, write, pod):
     (found,) = explained(write("pod.yaml", pod(gpus=4)))
-    assert told([found]) == [("pod team-a/train", "fits", 2, 4)]
+    assert texts_of([found]) == [("pod team-a/train", "fits", 2, 4)]
     assert found["convertedTo"].startswith("gpu-")
 
 
 def test_template_is_explained(explained, write):
     file = write("template.yaml", claim(8, "gpus", kind="ResourceClaimTemplate"))
-    assert told(explained(file)) == [("ResourceClaimTemplate team-a/gpus", "fits", 2, 2)]
+    assert texts_of(explained(file)) == [("ResourceClaimTemplate team-a/gpus", "fits", 2, 2)]
 
 
 def test_standard_input_is_explained(explained):
-    assert told(explained("-", stdin=json.dumps(claim()))) == [("ResourceClaim team-a/gpu", "fits", 3, 18)]
+    assert texts_of(explained("-", stdin=json.dumps(claim()))) == [("ResourceClaim team-a/gpu", "fits", 3, 18)]
 
 
 def test_pod_finds_the_template_of_its_own_file(explained, write, pod):
     document = pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpus"}])
     document["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
     file = write("both.yaml", document, claim(8, "gpus", kind="ResourceClaimTemplate"))
-    assert [label for label, *_ in told(explained(file))] == ["pod team-a/train", "ResourceClaimTemplate team-a/gpus"]
-    assert told(explained(file))[0] == ("pod team-a/train", "fits", 2, 2)
+    assert [label for label, *_ in texts_of(explained(file))] == [
+        "pod team-a/train",
+        "ResourceClaimTemplate team-a/gpus",
+    ]
+    assert texts_of(explained(file))[0] == ("pod team-a/train", "fits", 2, 2)
 
 
 def test_namespace_is_that_of_objects_that_name_none(explained, write):
     file = write("claim.yaml", claim(namespace=""))
-    assert told(explained("-n", "team-b", file))[0][0] == "ResourceClaim team-b/gpu"
-    assert told(explained(file))[0][0] == "ResourceClaim default/gpu"
+    assert texts_of(explained("-n", "team-b", file))[0][0] == "ResourceClaim team-b/gpu"
+    assert texts_of(explained(file))[0][0] == "ResourceClaim default/gpu"
 
 
 @pytest.mark.parametrize("word", ["claim", "resourceclaims", "resourceclaim.resource.k8s.io"])
 def test_claim_of_the_cluster_is_explained_by_its_name(explained, write, word):
     known = write("known.yaml", claim(8))
-    assert told(explained("--cluster", known, "-n", "team-a", f"{word}/gpu")) == [
+    assert texts_of(explained("--cluster", known, "-n", "team-a", f"{word}/gpu")) == [
         ("ResourceClaim team-a/gpu", "fits", 2, 2)
     ]
 
@@ -113,7 +116,7 @@ def test_claim_of_the_cluster_is_explained_by_its_name(explained, write, word):
 def test_pod_workload_and_template_of_the_cluster_are_explained_in_the_order_asked(explained, write, pod, deployment):
     known = write("known.yaml", deployment(), pod(), claim(name="gpus", kind="ResourceClaimTemplate"))
     asked = ("template/gpus", "deploy/web", "pod/train")
-    assert [label for label, *_ in told(explained("--cluster", known, "-n", "team-a", *asked))] == [
+    assert [label for label, *_ in texts_of(explained("--cluster", known, "-n", "team-a", *asked))] == [
         "ResourceClaimTemplate team-a/gpus",
         "Deployment team-a/web",
         "pod team-a/train",
@@ -129,18 +132,18 @@ def test_pod_of_the_cluster_is_taken_as_it_is_though_it_has_no_uid(explained, wr
 
 def test_file_that_exists_is_no_name(explained, write):
     file = write("claim/gpu", claim(name="of-a-file"))
-    assert told(explained(file))[0][0] == "ResourceClaim team-a/of-a-file"
+    assert texts_of(explained(file))[0][0] == "ResourceClaim team-a/of-a-file"
 
 
 def test_folder_that_is_named_like_a_kind_hides_no_names(explained, write):
     known = write("claim/known.yaml", claim())
-    assert told(explained("--cluster", known, "-n", "team-a", "claim/gpu"))[0][0] == "ResourceClaim team-a/gpu"
+    assert texts_of(explained("--cluster", known, "-n", "team-a", "claim/gpu"))[0][0] == "ResourceClaim team-a/gpu"
 
 
 def test_folder_is_explained_but_for_what_finds_no_place(explained, write, pod):
     write("manifests/a.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}, pod())
     write("manifests/b.yaml", claim())
-    assert [label for label, *_ in told(explained("manifests"))] == ["pod team-a/train", "ResourceClaim team-a/gpu"]
+    assert [label for label, *_ in texts_of(explained("manifests"))] == ["pod team-a/train", "ResourceClaim team-a/gpu"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_folder_is_explained_but_for_what_finds_no_place(explained, write, pod):
         ("claim/", "claim/: no such file or directory"),
     ],
 )
-def test_what_is_not_there_is_told(invoke, write, asked, problem):
+def test_what_is_not_there_is_reported(invoke, write, asked, problem):
     known = write("here/known.yaml", claim())
     done = invoke("explain", "--cluster", known, "-n", "team-a", asked)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"{problem}\n1 problem; nothing was done\n")
@@ -179,7 +182,7 @@ def test_object_in_another_namespace_is_pointed_to(invoke, write):
     )
 
 
-def test_all_problems_are_told_at_once(invoke, write):
+def test_all_problems_are_reported_at_once(invoke, write):
     done = invoke("explain", write("a.yaml", "a: ["), "b.yaml", "clam/gpu")
     assert done.exit_code == 2
     assert [line.partition(":")[0] for line in done.stderr.splitlines()[:-1]] == ["a.yaml", "b.yaml", "clam/gpu"]

@@ -71,7 +71,7 @@ async def test_warnings_come_first_as_they_were_written(applied, pod, sandbox):
     ]
 
 
-async def test_object_that_is_not_valid_is_told_with_its_causes(applied, pod):
+async def test_object_that_is_not_valid_is_reported_with_its_causes(applied, pod):
     (line,) = await applied(pod(namespace="") | {"metadata": {"name": "train", "labels": {"a": "/", "b": "?"}}})
     first, *causes = line.split("\n")
     assert first == 'The Pod "train" is invalid: '
@@ -81,7 +81,7 @@ async def test_object_that_is_not_valid_is_told_with_its_causes(applied, pod):
     ]
 
 
-async def test_refusal_is_told_with_its_reason_and_file(applied, pod):
+async def test_refusal_is_reported_with_its_reason_and_file(applied, pod):
     (line,) = await applied(pod(namespace="elsewhere"))
     assert line == (
         'Error from server (BadRequest): error when creating "file.yaml": the namespace of the provided object does not'

@@ -31,7 +31,7 @@ def test_mistake_of_ours_is_one_sentence_and_exit_code_3(invoke, write, pod, fai
     assert done.stderr == SENTENCE
 
 
-def test_trace_is_shown_to_who_asks_for_it(invoke, write, pod, failing, monkeypatch):
+def test_trace_is_shown_to_who_requests_it(invoke, write, pod, failing, monkeypatch):
     failing(KeyError("the kind"))
     monkeypatch.setenv("GPU_ADMISSION_TRACE", "1")
     done = invoke("review", write("pod.yaml", pod()))
@@ -48,7 +48,8 @@ def test_text_of_an_exception_stays_on_its_line(invoke, write, pod, failing):
 
 
 def test_exit_code_is_documented(invoke):
-    told = " ".join(invoke("review", "--help").stdout.split())
+    reported = " ".join(invoke("review", "--help").stdout.split())
     assert (
-        "3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1." in told
+        "3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1."
+        in reported
     )

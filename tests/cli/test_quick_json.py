@@ -184,7 +184,7 @@ def test_problems_of_a_cluster_in_json_have_their_places(invoke, write, pod, tex
     assert done.stderr.startswith(f"cluster.json:{problem}\n")
 
 
-def test_problems_of_several_files_are_told_once_and_in_their_order(write):
+def test_problems_of_several_files_are_reported_once_and_in_their_order(write):
     reader = Reader()
     bad = write("a.json", NODE.replace('"Node"', '""'))
     assert reader.cluster([bad, write("b.json", NODE), write("c.yaml", "a: [")]) == [json.loads(NODE)]

@@ -17,7 +17,7 @@ def listed(kind, version="v1", *items):
 NOTHING = (listed("Pod"), listed("ResourceClaim", "resource.k8s.io/v1"), listed("Node"))
 
 
-def test_example_is_told(run):
+def test_example_is_reported(run):
     done = run("quota", "--cluster", EXAMPLES / "cluster", "--cluster", WITH_QUOTA, **AWAY)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (EXAMPLES / "quota" / "expected.txt").read_text()
@@ -26,9 +26,9 @@ def test_example_is_told(run):
 def test_json_tells_the_same(run):
     done = run("quota", "--cluster", EXAMPLES / "cluster", "--cluster", WITH_QUOTA, "-o", "json", **AWAY)
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert told["notes"] == []
-    (quota,) = told["quotas"]
+    reported = json.loads(done.stdout)
+    assert reported["notes"] == []
+    (quota,) = reported["quotas"]
     assert (quota["namespace"], quota["state"], quota["enforced"]) == ("team-vision", "within", True)
     assert quota["limits"][2] == {
         "name": "memory",
@@ -56,7 +56,7 @@ def test_manifest_of_a_quota_is_tried_on_what_runs(invoke, write, cluster):
     assert "all    [####################>     8         0     0  4 GPUs" in lines
 
 
-def test_only_one_namespace_is_told_where_one_is_named(invoke, write):
+def test_only_one_namespace_is_reported_where_one_is_named(invoke, write):
     file = write("all.yaml", *NOTHING, namespace(), namespace("team-b"), quota(), quota("team-b"))
     done = invoke("quota", "--cluster", file, "-n", "team-b")
     assert (done.exit_code, re.findall(r"GPUQuota \S+", done.stdout)) == (0, ["GPUQuota team-b/gpu"])
@@ -92,9 +92,9 @@ def test_cluster_without_quotas_is_not_limited(invoke, write):
 
 def test_what_the_files_do_not_tell_is_noted(invoke, write):
     done = invoke("quota", "--cluster", write("quota.yaml", quota()), "-o", "json")
-    told = json.loads(done.stdout)
-    assert (done.exit_code, told["quotas"][0]["holders"], told["quotas"][0]["enforced"]) == (1, None, None)
-    assert told["notes"] == [
+    reported = json.loads(done.stdout)
+    assert (done.exit_code, reported["quotas"][0]["holders"], reported["quotas"][0]["enforced"]) == (1, None, None)
+    assert reported["notes"] == [
         "the files have no Pods, so what they hold is not shown, and usage is shown only if a status has it",
         "the files have no ResourceClaims, so what they hold is not shown",
         "the files have no Nodes, so pods are shown with the most that they could have got",
@@ -129,8 +129,8 @@ def test_settings_of_a_file_hold(invoke, write):
     file = write("all.yaml", namespace(), listed("ResourceClaim", "resource.k8s.io/v1"), quota(), pod, node)
 
     def used(*arguments):
-        told = json.loads(invoke("quota", "--cluster", file, "-o", "json", *arguments).stdout)
-        return told["quotas"][0]["limits"][0]["used"]
+        reported = json.loads(invoke("quota", "--cluster", file, "-o", "json", *arguments).stdout)
+        return reported["quotas"][0]["limits"][0]["used"]
 
     assert (used(), used("--settings", write("settings.yaml", policy))) == ("1/4", "1/8")
 
@@ -152,14 +152,14 @@ def test_settings_of_a_file_hold(invoke, write):
     ],
     ids=["files and cluster", "impossible namespace", "no such namespace", "no quota", "no kubeconfig"],
 )
-def test_wrong_usage_is_told(invoke, write, arguments, expected):
+def test_wrong_usage_is_reported(invoke, write, arguments, expected):
     write("all.yaml", namespace(), quota())
     write("namespace.yaml", namespace())
     done = invoke("quota", *arguments)
     assert (done.exit_code, done.stdout, done.stderr.splitlines()[-1]) == (2, "", f"Error: {expected}")
 
 
-def test_files_that_cannot_be_read_are_told(invoke, write):
+def test_files_that_cannot_be_read_are_reported(invoke, write):
     done = invoke("quota", "--cluster", write("bad.yaml", "a: ["))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith("problem; nothing was done\n")

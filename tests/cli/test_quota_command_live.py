@@ -46,11 +46,11 @@ def live(sandbox, run):
     return live
 
 
-async def test_running_cluster_is_told(live):
+async def test_running_cluster_is_reported(live):
     done = await live()
     assert (done.returncode, done.stderr) == (0, "")
-    told = re.sub(r"(AGE|  \d+s)  ", "  ", done.stdout).split()
-    assert told == (EXAMPLES / "quota" / "expected.txt").read_text().split()
+    reported = re.sub(r"(AGE|  \d+s)  ", "  ", done.stdout).split()
+    assert reported == (EXAMPLES / "quota" / "expected.txt").read_text().split()
 
 
 async def test_running_cluster_is_only_read(live, sandbox):
@@ -83,7 +83,7 @@ async def test_namespace_of_a_running_cluster_without_a_quota_is_not_limited(liv
     )
 
 
-async def test_cluster_that_does_not_know_quotas_is_told(live, sandbox):
+async def test_cluster_that_does_not_know_quotas_is_reported(live, sandbox):
     sandbox.remove("CustomResourceDefinition", DEFINITION["metadata"]["name"])
     done = await live()
     assert (done.returncode, done.stdout) == (2, "")
@@ -98,7 +98,7 @@ async def test_cluster_that_does_not_know_quotas_is_told(live, sandbox):
     [((), "; with -n NAMESPACE only those of one namespace are listed"), (("-n", "team-vision"), "")],
     ids=["all", "one namespace"],
 )
-async def test_quotas_that_may_not_be_listed_are_told(live, sandbox, arguments, more):
+async def test_quotas_that_may_not_be_listed_are_reported(live, sandbox, arguments, more):
     said = 'gpuquotas.gpu-admission.io is forbidden: User "kim" cannot list resource "gpuquotas"'
     sandbox.faults.add(faults.failing(403, said), path="*/gpuquotas")
     done = await live(*arguments)
@@ -106,15 +106,15 @@ async def test_quotas_that_may_not_be_listed_are_told(live, sandbox, arguments, 
     assert done.stderr == f"Error: {sandbox.url}: {said}; request the ClusterRole gpu-admission-quota-view{more}\n"
 
 
-async def test_who_sees_nothing_but_quotas_is_told_what_is_not_shown(live, sandbox):
+async def test_who_sees_nothing_but_quotas_is_reported_what_is_not_shown(live, sandbox):
     for kind in ("pods", "nodes", "resourceclaims", "deviceclasses", "resourceslices", "namespaces/team-vision"):
         sandbox.faults.add(faults.failing(403, "forbidden"), path=f"*/{kind}")
     sandbox.faults.add(faults.failing(403, "forbidden"), path="*/gpuadmissionpolicies")
     done = await live("-n", "team-vision", "-o", "json")
-    told = json.loads(done.stdout)
-    (quota,) = told["quotas"]
+    reported = json.loads(done.stdout)
+    (quota,) = reported["quotas"]
     assert (done.returncode, quota["limits"][0]["used"], quota["holders"], quota["enforced"]) == (0, "4", None, None)
-    assert told["notes"] == [
+    assert reported["notes"] == [
         "GPUAdmissionPolicy default cannot be read, using the built-in defaults",
         "you may not list Pods, so what they hold is not shown, and usage is shown only if a status has it",
         "you may not list ResourceClaims, so what they hold is not shown",
@@ -122,13 +122,13 @@ async def test_who_sees_nothing_but_quotas_is_told_what_is_not_shown(live, sandb
     ]
 
 
-async def test_api_server_that_fails_is_told(live, sandbox):
+async def test_api_server_that_fails_is_reported(live, sandbox):
     sandbox.faults.add(faults.failing(500, "etcdserver: leader changed"), path="*/pods")
     done = await live()
     assert (done.returncode, done.stderr) == (2, f"Error: {sandbox.url}: etcdserver: leader changed\n")
 
 
-async def test_api_server_that_is_away_is_told(live, sandbox):
+async def test_api_server_that_is_away_is_reported(live, sandbox):
     await sandbox.stop()
     done = await live()
     assert (done.returncode, done.stdout) == (2, "")

@@ -91,11 +91,11 @@ def test_everything_has_its_place():
         Condition("Enforced", "False", "FailsOpen", ""),
         Condition("Odd", "?", "", ""),
     )
-    told = report(
+    reported = report(
         *limits, holders=holders, reservations=reservations, conditions=conditions, remarks=("something is wrong",)
     )
     assert (
-        shown(told)
+        shown(reported)
         == """\
 GPUQuota team-a/gpu  within
 Pods over a limit are refused (mode Enforce). The namespace does not enforce it: while it cannot be
@@ -135,7 +135,7 @@ REFUSES = "Pods over a limit are refused (mode Enforce)."
     ],
     ids=["enforced", "unknown"],
 )
-def test_mode_is_told_in_words(enforced, mode, expected):
+def test_mode_is_reported_in_words(enforced, mode, expected):
     assert shown(report(use(), enforced=enforced, mode=mode), width=500).splitlines()[1] == expected
 
 
@@ -151,9 +151,9 @@ def test_quota_that_cannot_be_read_shows_its_problems(enforced, expected):
         (FieldPath(("spec", "mode")), 'is "x"; write Enforce or Warn'),
         (FieldPath(), "a GPUQuota is a mapping"),
     )
-    told = QuotaReport("team-a", "gpu", QuotaState.UNREADABLE, enforced, problems=problems)
+    reported = QuotaReport("team-a", "gpu", QuotaState.UNREADABLE, enforced, problems=problems)
     assert (
-        shown(told)
+        shown(reported)
         == f"""\
 GPUQuota team-a/gpu  unreadable
 {expected}
@@ -162,7 +162,7 @@ GPUQuota team-a/gpu  unreadable
     )
 
 
-def test_nothing_held_is_told_and_nothing_known_is_not():
+def test_nothing_held_is_reported_and_nothing_known_is_not():
     assert shown(report(use())).endswith("\n\nNo pod or claim holds any of it.")
     assert "hold" not in shown(report(use(), holders=None)).partition("HARD")[2]
 
@@ -201,7 +201,7 @@ def test_notes_come_after_the_quotas():
     assert shown(report(use()), notes=("one thing", "another")).endswith("\n\nNote: one thing.\nNote: another.")
 
 
-def test_no_quota_is_told():
+def test_no_quota_is_reported():
     assert shown() == "No GPUQuota exists, so no namespace has limits, and pods with GPUs are not listed."
     assert shown(namespace="team-a") == (
         "Namespace team-a has no GPUQuota, so it has no limits, and pods with GPUs are not listed."

@@ -25,7 +25,7 @@ POD = {
 
 
 @pytest.mark.parametrize(("namespace", "verdict"), [("team-a", "refused"), ("team-b", "admitted")])
-def test_quota_among_the_files_that_conversion_switches_off_is_told(tmp_path, namespace, verdict):
+def test_quota_among_the_files_that_conversion_switches_off_is_reported(tmp_path, namespace, verdict):
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

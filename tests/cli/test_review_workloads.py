@@ -109,7 +109,7 @@ def test_pods_of_a_workload_are_converted_in_its_templates(result, index):
 
 
 @pytest.mark.parametrize("index", range(len(KINDS)), ids=KINDS)
-def test_finding_is_told_at_the_template_s_place(result, index):
+def test_finding_is_reported_at_the_template_s_place(result, index):
     document = workloads(template(), template(nodeSelector={"nvidia.com/gpu.count": "8"}))[index]
     places = [one.path for one in pod_templates(document) if "nodeSelector" in one.template["spec"]]
     admitted = result(document)
@@ -161,7 +161,7 @@ refers to ResourceClaimTemplate team-a/gpu-c6e64bdbb49dc79c (-o yaml prints it i
     )
 
 
-def test_refused_pods_are_told_as_the_event_of_their_controller(invoke, cluster, write):
+def test_refused_pods_are_reported_as_the_event_of_their_controller(invoke, cluster, write):
     document = workload("batch/v1", "Job", spec={"template": template("0.5")})
     done = invoke("review", "--cluster", cluster, write("job.yaml", document))
     assert done.exit_code == 1
@@ -219,7 +219,7 @@ def test_preview_of_a_workload_says_what_would_be(reviewed, write):
     ]
 
 
-def test_unknown_namespace_is_told_once_and_at_the_workload(invoke, write):
+def test_unknown_namespace_is_reported_once_and_at_the_workload(invoke, write):
     document = workloads(template(), template())[KINDS.index("JobSet")]
     done = invoke("review", "-o", "json", write("jobset.yaml", document))
     assert [finding["path"] for finding in json.loads(done.stdout)[0]["findings"]] == ["metadata.namespace"]

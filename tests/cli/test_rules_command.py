@@ -21,7 +21,7 @@ def test_table_has_a_line_for_each_rule(run):
     assert "GA313  warn   A device of the cluster must match the request" in lines
 
 
-def test_one_rule_is_told_in_full(invoke):
+def test_one_rule_is_reported_in_full(invoke):
     done = invoke("rules", "GA313")
     assert done.exit_code == 0
     assert (
@@ -51,11 +51,11 @@ Source: ResourceSlices of the cluster
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
-def test_every_rule_is_told_with_all_it_has(invoke, rule):
-    told = " ".join(invoke("rules", rule.id).stdout.split())
+def test_every_rule_is_reported_with_all_it_has(invoke, rule):
+    reported = " ".join(invoke("rules", rule.id).stdout.split())
     texts = (rule.title, rule.default, rule.why, rule.remedy, rule.source, rule.setting)
     for part in (*texts, *read_examples(rule.id)):
-        assert " ".join(part.split()) in told
+        assert " ".join(part.split()) in reported
 
 
 def test_id_may_be_written_small(invoke):

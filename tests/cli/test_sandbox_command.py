@@ -197,7 +197,7 @@ CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name
         ),
     ],
 )
-def test_manifest_that_cannot_be_there_is_told_with_its_place(invoke, write, documents, problem):
+def test_manifest_that_cannot_be_there_is_reported_with_its_place(invoke, write, documents, problem):
     done = invoke("sandbox", write("all.yaml", *documents))
     assert done.exit_code == 2
     assert done.stderr == f"{problem}\n1 problem; nothing was done\n"

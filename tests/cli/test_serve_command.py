@@ -163,13 +163,13 @@ def test_options_that_do_not_suit_a_running_cluster_are_usage_errors(invoke, arg
     assert done.stderr.endswith(f"Error: {sentence}\n")
 
 
-def test_kubeconfig_that_is_missing_is_told_in_a_sentence(run):
+def test_kubeconfig_that_is_missing_is_reported_in_a_sentence(run):
     done = run("serve", "--kubeconfig", "missing.yaml")
     assert done.returncode == 1
     assert done.stderr == "Error: kubeconfig file missing.yaml not found\n"
 
 
-def test_certificate_that_is_missing_beside_a_cluster_is_told_in_a_sentence(run, write):
+def test_certificate_that_is_missing_beside_a_cluster_is_reported_in_a_sentence(run, write):
     kubeconfig = """\
 apiVersion: v1
 kind: Config
@@ -216,7 +216,7 @@ def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):
     )
 
 
-def test_certificate_that_is_missing_is_told_in_a_sentence(run, cluster):
+def test_certificate_that_is_missing_is_reported_in_a_sentence(run, cluster):
     done = run("serve", "--cluster", cluster, "--tls-cert", "tls.crt", "--tls-key", "tls.key")
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")

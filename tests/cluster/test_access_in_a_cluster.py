@@ -7,6 +7,6 @@ ON_PURPOSE = re.compile("nvidia-gpu-operator")
 
 
 def test_service_may_do_all_it_tries_to_do(real):
-    told = [*real.service.log().splitlines(), *real.service.probe()["notes"]]
-    refused = [line for line in told if "forbidden" in line and "denied the request" not in line]
+    reported = [*real.service.log().splitlines(), *real.service.probe()["notes"]]
+    refused = [line for line in reported if "forbidden" in line and "denied the request" not in line]
     assert [line for line in refused if not ON_PURPOSE.search(line)] == []

@@ -51,8 +51,8 @@ def test_config_map_is_judged_before_anything_names_it(operator):
 
 def test_cluster_policy_is_refused_while_the_config_map_that_it_names_has_a_mistake(operator):
     assert operator.create(layouts(UNRECOGNISED)).accepted
-    told = until(lambda: causes(operator.create(NAMING, dry_run=True)), "the ConfigMap is seen")
-    assert told == [
+    reported = until(lambda: causes(operator.create(NAMING, dry_run=True)), "the ConfigMap is seen")
+    assert reported == [
         (
             f'spec.migManager.config.name: the ConfigMap "{NAME}" in gpu-operator is invalid at data[config.yaml]: is a single '
             "value and no mapping; mig-parted cannot read it; write version: v1 and, below mig-configs:, a list of entries for "
@@ -66,8 +66,8 @@ def test_cluster_policy_is_refused_while_the_config_map_that_it_names_has_a_mist
 def test_steps_of_the_guide_pass_and_what_is_in_effect_stays_right(operator):
     assert operator.create(layouts(GOOD)).accepted
     until(lambda: operator.create(NAMING).accepted, "the ClusterPolicy names the ConfigMap")
-    told = until(lambda: causes(operator.apply(layouts(UNRECOGNISED))), "the ClusterPolicy is seen")
-    assert told == [
+    reported = until(lambda: causes(operator.apply(layouts(UNRECOGNISED))), "the ClusterPolicy is seen")
+    assert reported == [
         (
             "data[config.yaml]: is a single value and no mapping; mig-parted cannot read it; write version: v1 and, below "
             "mig-configs:, a list of entries for each name [GA149]"

@@ -133,7 +133,7 @@ async def test_watch_is_resumed_without_a_list_after(api, reflector, store, faul
     assert sum("watch" not in query for query in api.queries) == 1
 
 
-async def test_line_that_is_cut_off_is_asked_for_again(api, reflector, store, faults):
+async def test_line_that_is_cut_off_is_requested_again(api, reflector, store, faults):
     await reflector.turn()
     for name in "abc":
         api.put(name)
@@ -145,7 +145,7 @@ async def test_line_that_is_cut_off_is_asked_for_again(api, reflector, store, fa
     assert [query.get("resourceVersion") for query in api.queries[2:]] == ["10000", "10002"]
 
 
-async def test_server_that_refuses_three_times_is_asked_for_a_list(api, reflector, store, faults):
+async def test_server_that_refuses_three_times_is_requested_a_list(api, reflector, store, faults):
     await reflector.turn()
     api.restore()
     api.faults.extend([faults.internal] * 3)
@@ -215,7 +215,7 @@ async def test_event_that_is_none_means_a_new_list(api, reflector, store, answer
 
 
 @pytest.mark.parametrize(("code", "state"), [(403, "forbidden"), (404, "absent")])
-async def test_resource_that_cannot_be_had_is_asked_for_every_minute_or_so(api, reflector, store, answers, code, state):
+async def test_resource_that_cannot_be_had_is_requested_every_minute_or_so(api, reflector, store, answers, code, state):
     async def refuse(server, request, *, is_watch):
         return answers.status(code, "", "no nodes for you")
 

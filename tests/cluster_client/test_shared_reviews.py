@@ -146,7 +146,7 @@ async def test_too_many_questions_are_turned_away_at_once(world):
     await asyncio.gather(*tasks)
 
 
-async def test_reviews_have_a_rate_however_many_are_asked_for(world):
+async def test_reviews_have_a_rate_however_many_are_requested(world):
     for number in range(96):
         await world.ask(f"{number}")
     assert sum(world.rests) == 5.0

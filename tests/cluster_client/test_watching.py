@@ -67,7 +67,7 @@ async def test_page_instead_of_events_is_a_bad_answer(api, client, faults):
     assert str(caught.value) == f"GET /api/v1/nodes at {api.url}, watching: expected JSON, got text/html"
 
 
-async def test_reset_after_events_is_told_after_them(api, client, faults):
+async def test_reset_after_events_is_reported_after_them(api, client, faults):
     api.version = 0
     api.put("a"), api.put("b"), api.put("c")
     api.faults.append(faults.reset)
@@ -96,7 +96,7 @@ async def test_silence_is_an_end(api, client, answers):
     released.set()
 
 
-async def test_opening_is_told_before_events(client, streaming):
+async def test_opening_is_reported_before_events(client, streaming):
     seen = []
     streaming({"type": "ADDED"})
     stream = client.watch("/api/v1/nodes", read_timeout=5.0, on_open=lambda: seen.append("open"))

@@ -221,7 +221,7 @@ def test_field_that_is_there_was_not_dropped(examined):
     assert texts(examined(applied({"toolkt": {}}, actual="{toolkt: {}}")), "GA109") == []
 
 
-def test_note_of_an_earlier_apply_is_not_told_again(examined):
+def test_note_of_an_earlier_apply_is_not_reported_again(examined):
     note = {"migManger": {"enabled": False}}
     assert texts(examined(applied(note, before=note)), "GA109") == []
 

@@ -100,7 +100,7 @@ spec:
 """
 
 
-def test_nri_is_told_about_pods_with_a_runtime_class(texts):
+def test_nri_is_reported_about_pods_with_a_runtime_class(texts):
     assert texts("GA181", f"{{{NRI}}}", facts=POD) == [
         (
             'spec.cdi.nriPluginEnabled: removes the RuntimeClass "nvidia", which the pod '
@@ -110,7 +110,7 @@ def test_nri_is_told_about_pods_with_a_runtime_class(texts):
     ]
 
 
-def test_nri_that_was_on_before_is_not_told_again(texts):
+def test_nri_that_was_on_before_is_not_reported_again(texts):
     assert texts("GA181", f"{{{NRI}}}", before=f"{{{NRI}}}", facts=POD) == []
 
 

@@ -61,7 +61,7 @@ def test_quoted_help_text_with_a_comma_has_no_finding(found):
     assert found('DCGM_FI_DEV_FB_USED,gauge,"Memory used, in ""MiB""."\n') == []
 
 
-def test_comma_in_help_text_is_told_with_the_line_to_write(found):
+def test_comma_in_help_text_is_reported_with_the_line_to_write(found):
     assert only(found(GOOD + "DCGM_FI_DEV_FB_USED, gauge, Memory used, in MiB.\n")) == (
         "GA163",
         "deny",
@@ -78,7 +78,7 @@ def test_first_record_sets_the_number_of_fields(found):
     assert "malformed CSV record; err: failed to parse line 1, expected 3 fields; add a help text" in text
 
 
-def test_missing_type_is_told(found):
+def test_missing_type_is_reported(found):
     assert only(found(GOOD + "DCGM_FI_DEV_FB_USED\n"))[3].endswith("; add a type, such as gauge, and a help text")
 
 
@@ -94,7 +94,7 @@ def test_quote_after_a_space_is_explained(found):
     )
 
 
-def test_indented_comment_is_told(found):
+def test_indented_comment_is_reported(found):
     rule, severity, place, text = only(found(GOOD + "  # memory\n"))
     assert (rule, severity, place) == ("GA163", "deny", (5, 3))
     assert text == (
@@ -103,7 +103,7 @@ def test_indented_comment_is_told(found):
     )
 
 
-def test_heading_without_comment_sign_is_told(found):
+def test_heading_without_comment_sign_is_reported(found):
     text = only(found("DCGM FIELD, Prometheus metric type, help message\n" + GOOD))[3]
     assert text.endswith("unknown ExporterCounter field 'DCGM FIELD'; put # before the line")
 
@@ -143,7 +143,7 @@ def test_exporters_own_field_that_does_not_exist_lists_those_that_do(found):
     )
 
 
-def test_type_that_does_not_exist_is_told(found):
+def test_type_that_does_not_exist_is_reported(found):
     assert only(found("DCGM_FI_DEV_FB_USED, guage, text\n"))[2:] == (
         (1, 22),
         (
@@ -153,22 +153,22 @@ def test_type_that_does_not_exist_is_told(found):
     )
 
 
-def test_type_in_capitals_is_told(found):
+def test_type_in_capitals_is_reported(found):
     assert only(found("DCGM_FI_DEV_FB_USED, Gauge, text\n"))[3].endswith("; write gauge")
 
 
-def test_help_text_of_two_lines_is_told(found):
+def test_help_text_of_two_lines_is_reported(found):
     text = only(found('DCGM_FI_DEV_FB_USED,gauge,"one\ntwo"\n'))[3]
     assert "the help text has more than one line, and Prometheus could not parse the metrics" in text
 
 
-def test_list_without_a_metric_is_told(found):
+def test_list_without_a_metric_is_reported(found):
     assert only(found("# nothing\n"))[3].startswith(
         "data[dcgm-metrics.csv]: lists no metric, so the exporter would serve"
     )
 
 
-def test_no_more_problems_are_told_than_help(found):
+def test_no_more_problems_are_reported_than_help(found):
     assert len(found("wrong\n" * 1000)) == 50
 
 

@@ -62,7 +62,7 @@ def text(*documents, before=None):
 
 
 @pytest.fixture
-def told(examined):
+def findings_of(examined):
     def tell(*documents, before=None):
         return [(found.rule.id, found.severity, found.text) for found in examined(text(*documents, before=before))]
 
@@ -72,11 +72,11 @@ def told(examined):
 FOR_ITSELF = {"gpu-admission.io/config": "device-plugin"}
 
 
-def test_an_ordinary_config_map_gives_no_finding(told):
-    assert told(config_map(), policy(), node(), pod(), quota(**{"requests.nvidia.com/gpu": 4})) == []
+def test_an_ordinary_config_map_gives_no_finding(findings_of):
+    assert findings_of(config_map(), policy(), node(), pod(), quota(**{"requests.nvidia.com/gpu": 4})) == []
 
 
-def test_the_example_of_the_documentation_gives_no_finding(told):
+def test_the_example_of_the_documentation_gives_no_finding(findings_of):
     resources = [
         {"name": "nvidia.com/gpu", "replicas": 8},
         {"name": "nvidia.com/mig-1g.5gb", "replicas": 2},
@@ -88,8 +88,8 @@ def test_the_example_of_the_documentation_gives_no_finding(told):
         labelled("a100-40gb", **{"mig.capable": "true"}),
         labelled("tesla-t4", "gpu-2", **{"mig.capable": "false"}),
     ]
-    assert told(config_map(a100_40gb=a100, tesla_t4=t4), policy("", mig={"strategy": "mixed"}), *facts) == []
-    assert told(config_map(a100_40gb=a100, tesla_t4=t4), policy("a100-40gb", mig={"strategy": "mixed"})) == []
+    assert findings_of(config_map(a100_40gb=a100, tesla_t4=t4), policy("", mig={"strategy": "mixed"}), *facts) == []
+    assert findings_of(config_map(a100_40gb=a100, tesla_t4=t4), policy("a100-40gb", mig={"strategy": "mixed"})) == []
 
 
 def test_a_config_map_that_goes_away_is_not_judged_for_what_is_in_it(examined):
@@ -100,9 +100,9 @@ def test_a_config_map_that_goes_away_is_not_judged_for_what_is_in_it(examined):
 EXITS = "the device plugin would exit with"
 
 
-def test_both_strategies_are_refused(told):
+def test_both_strategies_are_refused(findings_of):
     both = {"sharing": {"timeSlicing": {"resources": [GPU]}, "mps": {"resources": [GPU]}}}
-    assert told(config_map(any=both), policy()) == [
+    assert findings_of(config_map(any=both), policy()) == [
         (
             "GA137",
             Severity.DENY,
@@ -115,8 +115,8 @@ def test_both_strategies_are_refused(told):
     ]
 
 
-def test_mps_with_mixed_mig_in_the_file_is_refused(told):
-    assert told(config_map(any=sliced(strategy="mps", flags={"migStrategy": "mixed"})), policy()) == [
+def test_mps_with_mixed_mig_in_the_file_is_refused(findings_of):
+    assert findings_of(config_map(any=sliced(strategy="mps", flags={"migStrategy": "mixed"})), policy()) == [
         (
             "GA138",
             Severity.DENY,
@@ -128,8 +128,8 @@ def test_mps_with_mixed_mig_in_the_file_is_refused(told):
     ]
 
 
-def test_mps_with_mixed_mig_in_the_policy_is_refused(told):
-    assert told(config_map(any=sliced(strategy="mps")), policy(mig={"strategy": "mixed"})) == [
+def test_mps_with_mixed_mig_in_the_policy_is_refused(findings_of):
+    assert findings_of(config_map(any=sliced(strategy="mps")), policy(mig={"strategy": "mixed"})) == [
         (
             "GA138",
             Severity.DENY,
@@ -142,14 +142,14 @@ def test_mps_with_mixed_mig_in_the_policy_is_refused(told):
     ]
 
 
-def test_the_policy_of_another_config_map_does_not_count(told):
+def test_the_policy_of_another_config_map_does_not_count(findings_of):
     mixed = policy(mig={"strategy": "mixed"}, devicePlugin={"config": {"name": "another"}})
-    assert told(config_map(labels=FOR_ITSELF, any=sliced(strategy="mps")), mixed) == []
+    assert findings_of(config_map(labels=FOR_ITSELF, any=sliced(strategy="mps")), mixed) == []
 
 
-def test_mps_of_a_mig_device_is_refused(told):
+def test_mps_of_a_mig_device_is_refused(findings_of):
     mig = sliced({"name": "nvidia.com/mig-1g.5gb", "replicas": 2}, "mps")
-    assert told(config_map(any=mig), policy()) == [
+    assert findings_of(config_map(any=mig), policy()) == [
         (
             "GA138",
             Severity.DENY,
@@ -162,8 +162,10 @@ def test_mps_of_a_mig_device_is_refused(told):
 
 
 @pytest.mark.parametrize("labels", [{"gpu.product": "NVIDIA-A30-MIG-1g.6gb"}, {"mig-1g.5gb.count": "7"}])
-def test_mps_for_a_node_cut_by_mig_warns(told, labels):
-    assert told(config_map(any=sliced(strategy="mps")), policy(), node(**labels, **{"gpu.compute.major": "8"})) == [
+def test_mps_for_a_node_cut_by_mig_warns(findings_of, labels):
+    assert findings_of(
+        config_map(any=sliced(strategy="mps")), policy(), node(**labels, **{"gpu.compute.major": "8"})
+    ) == [
         (
             "GA138",
             Severity.WARN,
@@ -183,8 +185,8 @@ def mps(replicas):
     return config_map(any=sliced({"name": "nvidia.com/gpu", "replicas": replicas}, "mps"))
 
 
-def test_more_mps_clients_than_any_gpu_serves_are_refused(told):
-    assert told(mps(49), policy(), with_capability("9", "0")) == [
+def test_more_mps_clients_than_any_gpu_serves_are_refused(findings_of):
+    assert findings_of(mps(49), policy(), with_capability("9", "0")) == [
         (
             "GA139",
             Severity.DENY,
@@ -196,8 +198,8 @@ def test_more_mps_clients_than_any_gpu_serves_are_refused(told):
     ]
 
 
-def test_a_v100_serves_as_few_mps_clients_as_the_code_says(told):
-    assert told(mps(17), policy(), with_capability("7", "0"), with_capability("7", "5", "gpu-2")) == [
+def test_a_v100_serves_as_few_mps_clients_as_the_code_says(findings_of):
+    assert findings_of(mps(17), policy(), with_capability("7", "0"), with_capability("7", "5", "gpu-2")) == [
         (
             "GA139",
             Severity.DENY,
@@ -213,9 +215,9 @@ def test_a_v100_serves_as_few_mps_clients_as_the_code_says(told):
 @pytest.mark.parametrize(
     "facts", [[], [policy()], [policy(), node()]], ids=["nothing", "policy", "node-without-labels"]
 )
-def test_many_mps_clients_on_unknown_gpus_warn(told, facts):
+def test_many_mps_clients_on_unknown_gpus_warn(findings_of, facts):
     document = {**mps(48), "metadata": {"name": "time-slicing", "namespace": "gpu-operator", "labels": FOR_ITSELF}}
-    assert told(document, *facts) == [
+    assert findings_of(document, *facts) == [
         (
             "GA139",
             Severity.WARN,
@@ -229,13 +231,13 @@ def test_many_mps_clients_on_unknown_gpus_warn(told, facts):
 
 
 @pytest.mark.parametrize(("replicas", "capability"), [(16, ("7", "0")), (48, ("7", "5")), (48, ("10", "0"))])
-def test_as_many_mps_clients_as_the_gpus_serve_are_fine(told, replicas, capability):
-    assert told(mps(replicas), policy(), with_capability(*capability)) == []
+def test_as_many_mps_clients_as_the_gpus_serve_are_fine(findings_of, replicas, capability):
+    assert findings_of(mps(replicas), policy(), with_capability(*capability)) == []
 
 
-def test_very_many_slices_warn(told):
+def test_very_many_slices_warn(findings_of):
     many = config_map(any=sliced({"name": "nvidia.com/gpu", "replicas": 21}))
-    assert told(many, policy()) == [
+    assert findings_of(many, policy()) == [
         (
             "GA139",
             Severity.WARN,
@@ -280,15 +282,15 @@ NO_DEVICE = "the device plugin finds no device of that name and silently shares 
         ),
     ],
 )
-def test_resources_that_the_plugin_does_not_have_are_told(told, name, severity, expected):
+def test_resources_that_the_plugin_does_not_have_are_reported(findings_of, name, severity, expected):
     document = config_map(any=sliced({"name": name, "replicas": 2}))
     path = "data.any.sharing.timeSlicing.resources[0].name"
-    assert told(document, policy()) == [("GA140", severity, f"{path}: {expected}")]
+    assert findings_of(document, policy()) == [("GA140", severity, f"{path}: {expected}")]
 
 
-def test_the_plus_of_a_profile_is_a_dot_in_names_of_resources(told):
+def test_the_plus_of_a_profile_is_a_dot_in_names_of_resources(findings_of):
     document = config_map(any=sliced({"name": "nvidia.com/mig-1g.10gb+me", "replicas": 2}))
-    assert told(document, policy()) == [
+    assert findings_of(document, policy()) == [
         (
             "GA136",
             Severity.DENY,
@@ -308,9 +310,9 @@ def test_the_plus_of_a_profile_is_a_dot_in_names_of_resources(told):
         ("single", "write the strategy mixed, or nvidia.com/gpu, which a MIG device is under single"),
     ],
 )
-def test_mig_resources_without_the_mixed_strategy_warn(told, strategy, remedy):
+def test_mig_resources_without_the_mixed_strategy_warn(findings_of, strategy, remedy):
     document = config_map(any=sliced({"name": "nvidia.com/mig-1g.5gb", "replicas": 2}))
-    assert told(document, policy(mig={"strategy": strategy})) == [
+    assert findings_of(document, policy(mig={"strategy": strategy})) == [
         (
             "GA140",
             Severity.WARN,
@@ -322,14 +324,14 @@ def test_mig_resources_without_the_mixed_strategy_warn(told, strategy, remedy):
     ]
 
 
-def test_mig_resources_under_an_unknown_strategy_are_not_judged(told):
+def test_mig_resources_under_an_unknown_strategy_are_not_judged(findings_of):
     document = config_map(labels=FOR_ITSELF, any=sliced({"name": "nvidia.com/mig-1g.5gb", "replicas": 2}))
-    assert told(document) == []
+    assert findings_of(document) == []
 
 
-def test_slices_of_mig_devices_under_single_are_noted(told):
+def test_slices_of_mig_devices_under_single_are_noted(findings_of):
     cut = node(**{"gpu.product": "NVIDIA-A30-MIG-1g.6gb"})
-    assert told(config_map(), policy(mig={"strategy": "single"}), cut) == [
+    assert findings_of(config_map(), policy(mig={"strategy": "single"}), cut) == [
         (
             "GA140",
             Severity.AUDIT,
@@ -341,8 +343,8 @@ def test_slices_of_mig_devices_under_single_are_noted(told):
     ]
 
 
-def test_a_strategy_that_contradicts_the_policy_is_refused(told):
-    assert told(config_map(any=sliced(flags={"migStrategy": "mixed"})), policy(mig={"strategy": "single"})) == [
+def test_a_strategy_that_contradicts_the_policy_is_refused(findings_of):
+    assert findings_of(config_map(any=sliced(flags={"migStrategy": "mixed"})), policy(mig={"strategy": "single"})) == [
         (
             "GA141",
             Severity.DENY,
@@ -354,9 +356,9 @@ def test_a_strategy_that_contradicts_the_policy_is_refused(told):
     ]
 
 
-def test_no_strategy_where_nodes_can_do_mig_is_refused(told):
+def test_no_strategy_where_nodes_can_do_mig_is_refused(findings_of):
     document, facts = config_map(any=sliced(flags={"migStrategy": "none"})), policy(mig={"strategy": "single"})
-    assert told(document, facts, node(**{"mig.capable": "true"})) == [
+    assert findings_of(document, facts, node(**{"mig.capable": "true"})) == [
         (
             "GA141",
             Severity.DENY,
@@ -366,12 +368,12 @@ def test_no_strategy_where_nodes_can_do_mig_is_refused(told):
             ),
         )
     ]
-    assert told(document, facts, node(**{"mig.capable": "false"})) == []
+    assert findings_of(document, facts, node(**{"mig.capable": "false"})) == []
 
 
-def test_no_strategy_where_nodes_are_unknown_warns_of_the_default_only(told):
+def test_no_strategy_where_nodes_are_unknown_warns_of_the_default_only(findings_of):
     document, mig = config_map(any=sliced(flags={"migStrategy": "none"})), {"strategy": "single"}
-    assert told(document, policy(mig=mig)) == [
+    assert findings_of(document, policy(mig=mig)) == [
         (
             "GA141",
             Severity.WARN,
@@ -381,13 +383,16 @@ def test_no_strategy_where_nodes_are_unknown_warns_of_the_default_only(told):
             ),
         )
     ]
-    assert told(document, policy("", mig=mig)) == []
+    assert findings_of(document, policy("", mig=mig)) == []
 
 
 @pytest.mark.parametrize("strategy", ["none", "single", "mixed"])
-def test_the_strategy_of_the_policy_may_be_repeated(told, strategy):
+def test_the_strategy_of_the_policy_may_be_repeated(findings_of, strategy):
     facts = policy(mig={"strategy": strategy})
-    assert told(config_map(any=sliced(flags={"migStrategy": strategy})), facts, node(**{"mig.capable": "true"})) == []
+    assert (
+        findings_of(config_map(any=sliced(flags={"migStrategy": strategy})), facts, node(**{"mig.capable": "true"}))
+        == []
+    )
 
 
 USUAL = {
@@ -398,8 +403,8 @@ USUAL = {
 }
 
 
-def test_flags_that_the_operator_sets_may_say_what_is_usual(told):
-    assert told(config_map(any=sliced(flags=USUAL)), policy()) == []
+def test_flags_that_the_operator_sets_may_say_what_is_usual(findings_of):
+    assert findings_of(config_map(any=sliced(flags=USUAL)), policy()) == []
 
 
 @pytest.mark.parametrize(
@@ -416,20 +421,20 @@ def test_flags_that_the_operator_sets_may_say_what_is_usual(told):
         ),
     ],
 )
-def test_flags_that_the_operator_sets_warn(told, flags, path, shown, variable):
+def test_flags_that_the_operator_sets_warn(findings_of, flags, path, shown, variable):
     document = config_map(labels=FOR_ITSELF, any=sliced(flags=flags))
     expected = (
         f"data.any.flags.{path}: is {shown}, but the operator sets {variable} for the device plugin, which wins over the "
         f"file; remove it, or set {variable} in spec.devicePlugin.env of the ClusterPolicy"
     )
-    assert told(document, policy()) == [("GA141", Severity.WARN, expected)]
-    assert told(document) == []
+    assert findings_of(document, policy()) == [("GA141", Severity.WARN, expected)]
+    assert findings_of(document) == []
 
 
-def test_fields_that_the_plugin_ignores_warn(told):
+def test_fields_that_the_plugin_ignores_warn(findings_of):
     shared = {**GPU, "devices": [0], "rename": "nvidia.com/slice"}
     document = {**sliced(shared), "resources": {"gpus": [{"pattern": "*", "name": "a100"}], "mig": []}}
-    assert [found[2] for found in told(config_map(any=document), policy())] == [
+    assert [found[2] for found in findings_of(config_map(any=document), policy())] == [
         (
             "data.any.resources.gpus: is read and then ignored; the device plugin would log: Customizing the 'resources' "
             "field is not yet supported in the config. Ignoring...; remove it"
@@ -447,46 +452,46 @@ def test_fields_that_the_plugin_ignores_warn(told):
     ]
 
 
-def test_fields_that_say_what_is_the_default_are_fine(told):
+def test_fields_that_say_what_is_the_default_are_fine(findings_of):
     shared = {**GPU, "devices": "all", "rename": "nvidia.com/gpu.shared"}
-    assert told(config_map(any=sliced(shared, renameByDefault=True)), policy()) == []
+    assert findings_of(config_map(any=sliced(shared, renameByDefault=True)), policy()) == []
 
 
 @pytest.mark.parametrize(
     ("version", "count"), [("v0.17.1", 1), ("v0.19.4", 1), ("v0.20.0", 0), ("v1.0.0", 0), ("latest", 0)]
 )
-def test_larger_requests_with_mps_need_a_plugin_that_allows_them(told, version, count):
+def test_larger_requests_with_mps_need_a_plugin_that_allows_them(findings_of, version, count):
     document = config_map(any=sliced(strategy="mps", failRequestsGreaterThanOne=False))
     expected = (
         "data.any.sharing.mps.failRequestsGreaterThanOne: is false, which the device plugin follows since v0.20; "
         f"spec.devicePlugin.version is {version}; remove it; with MPS a request for more than one share fails"
     )
     facts = policy(devicePlugin={"repository": "nvcr.io/nvidia", "image": "k8s-device-plugin", "version": version})
-    assert told(document, facts) == [("GA141", Severity.WARN, expected)] * count
+    assert findings_of(document, facts) == [("GA141", Severity.WARN, expected)] * count
 
 
 RENAMED = config_map(any=sliced(renameByDefault=True))
 
 
-def test_renaming_warns_of_pods_that_ask_for_the_old_name(told):
+def test_renaming_warns_of_pods_that_request_the_old_name(findings_of):
     expected = (
         "data.any.sharing.timeSlicing.renameByDefault: makes nvidia.com/gpu.shared of "
         'nvidia.com/gpu, and the pod "team-a/train" requests nvidia.com/gpu and could not '
         "start again where it is gone; let them request nvidia.com/gpu.shared, or write "
         "renameByDefault: false"
     )
-    assert told(RENAMED, policy(), node(), pod()) == [("GA142", Severity.WARN, expected)]
-    assert told(RENAMED, policy(), pod()) == [("GA142", Severity.WARN, expected)]
+    assert findings_of(RENAMED, policy(), node(), pod()) == [("GA142", Severity.WARN, expected)]
+    assert findings_of(RENAMED, policy(), pod()) == [("GA142", Severity.WARN, expected)]
 
 
-def test_renaming_warns_of_quotas_on_the_old_name(told):
+def test_renaming_warns_of_quotas_on_the_old_name(findings_of):
     expected = (
         "data.any.sharing.timeSlicing.renameByDefault: makes nvidia.com/gpu.shared of nvidia.com/gpu, which the "
         'ResourceQuota "team-a/gpus" does not limit; add requests.nvidia.com/gpu.shared to the quota'
     )
     old, new = {"requests.nvidia.com/gpu": 4}, {"requests.nvidia.com/gpu.shared": 4}
-    assert told(RENAMED, policy(), node(), quota(**old)) == [("GA142", Severity.WARN, expected)]
-    assert told(RENAMED, policy(), node(), quota(**old, **new)) == []
+    assert findings_of(RENAMED, policy(), node(), quota(**old)) == [("GA142", Severity.WARN, expected)]
+    assert findings_of(RENAMED, policy(), node(), quota(**old, **new)) == []
 
 
 @pytest.mark.parametrize(
@@ -503,13 +508,13 @@ def test_renaming_warns_of_quotas_on_the_old_name(told):
     ],
     ids=["nothing", "no-pods", "none", "new-name", "ended", "other-node", "unused-key", "other-key"],
 )
-def test_renaming_hurts_nobody_else(told, facts):
+def test_renaming_hurts_nobody_else(findings_of, facts):
     document = {**RENAMED, "metadata": {**RENAMED["metadata"], "labels": FOR_ITSELF}}
-    assert [found for found in told(document, *facts) if found[0] == "GA142"] == []
+    assert [found for found in findings_of(document, *facts) if found[0] == "GA142"] == []
 
 
-def test_pods_that_ask_for_several_shares_are_told_what_they_get(told):
-    assert told(config_map(), policy(), node(), pod(2)) == [
+def test_pods_that_request_several_shares_are_reported_what_they_get(findings_of):
+    assert findings_of(config_map(), policy(), node(), pod(2)) == [
         (
             "GA142",
             Severity.WARN,
@@ -525,9 +530,9 @@ def test_pods_that_ask_for_several_shares_are_told_what_they_get(told):
 @pytest.mark.parametrize(
     "shared", [sliced(failRequestsGreaterThanOne=True), sliced(strategy="mps")], ids=["slices", "mps"]
 )
-def test_pods_that_ask_for_several_shares_are_told_that_they_would_fail(told, shared):
+def test_pods_that_request_several_shares_are_reported_that_they_would_fail(findings_of, shared):
     strategy = next(iter(shared["sharing"]))
-    assert told(config_map(any=shared), policy(), node(**{"gpu.compute.major": "8"}), pod("2", where="")) == [
+    assert findings_of(config_map(any=shared), policy(), node(**{"gpu.compute.major": "8"}), pod("2", where="")) == [
         (
             "GA142",
             Severity.WARN,
@@ -543,26 +548,26 @@ def test_pods_that_ask_for_several_shares_are_told_that_they_would_fail(told, sh
 EIGHT = config_map(any=sliced({"name": "nvidia.com/gpu", "replicas": 8}))
 
 
-def test_a_changed_configuration_in_use_needs_a_restart(told):
+def test_a_changed_configuration_in_use_needs_a_restart(findings_of):
     expected = (
         "data.any: is changed, and the device plugin reads it again only when it restarts; run kubectl rollout restart "
         "-n gpu-operator daemonset/nvidia-device-plugin-daemonset afterwards"
     )
-    assert told(EIGHT, policy(), before=config_map()) == [("GA144", Severity.WARN, expected)]
-    assert told(EIGHT, policy(""), labelled("any"), before=config_map()) == [("GA144", Severity.WARN, expected)]
+    assert findings_of(EIGHT, policy(), before=config_map()) == [("GA144", Severity.WARN, expected)]
+    assert findings_of(EIGHT, policy(""), labelled("any"), before=config_map()) == [("GA144", Severity.WARN, expected)]
 
 
 @pytest.mark.parametrize("facts", [[policy("other")], [policy("other"), labelled("other")]], ids=["unknown", "unused"])
-def test_a_changed_configuration_that_nobody_uses_needs_nothing(told, facts):
-    assert told(EIGHT, *facts, before=config_map()) == []
+def test_a_changed_configuration_that_nobody_uses_needs_nothing(findings_of, facts):
+    assert findings_of(EIGHT, *facts, before=config_map()) == []
 
 
-def test_an_unchanged_configuration_needs_nothing(told):
-    assert told(config_map(labels={"team": "ml"}), policy(), before=config_map()) == []
+def test_an_unchanged_configuration_needs_nothing(findings_of):
+    assert findings_of(config_map(labels={"team": "ml"}), policy(), before=config_map()) == []
 
 
-def test_a_new_config_map_without_what_is_selected_warns(told):
-    assert told(config_map(four=sliced()), policy(), labelled("a100")) == [
+def test_a_new_config_map_without_what_is_selected_warns(findings_of):
+    assert findings_of(config_map(four=sliced()), policy(), labelled("a100")) == [
         (
             "GA144",
             Severity.WARN,

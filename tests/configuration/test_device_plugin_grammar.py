@@ -41,7 +41,7 @@ def refused(value):
     return [finding for finding in found_in(value) if finding.severity is Severity.DENY]
 
 
-def told(value):
+def findings_of(value):
     return [(finding.rule.id, finding.text) for finding in found_in(value)]
 
 
@@ -181,7 +181,7 @@ def test_imex_that_upstream_accepts_gives_no_finding(imex):
     ],
 )
 def test_other_imex_channels_are_refused(channels, text):
-    assert told({"version": "v1", "imex": {"channelIDs": channels}}) == [("GA134", text)]
+    assert findings_of({"version": "v1", "imex": {"channelIDs": channels}}) == [("GA134", text)]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_flags_that_upstream_accepts_give_no_finding(flags):
     ids=lambda value: value if isinstance(value, str) else json.dumps(value),
 )
 def test_values_of_flags_are_those_that_the_plugin_reads(flags, text):
-    assert told({"version": "v1", "flags": flags}) == [("GA134", f"data.any.{text}")]
+    assert findings_of({"version": "v1", "flags": flags}) == [("GA134", f"data.any.{text}")]
 
 
 @pytest.mark.parametrize("version", ["v1", "", None])
@@ -310,7 +310,7 @@ def test_version_may_be_v1_or_nothing(version):
 @pytest.mark.parametrize(("version", "shown", "named"), [("v2", '"v2"', "v2"), (1, "1", "1")])
 def test_other_versions_are_refused(version, shown, named):
     expected = f"data.any.version: is {shown}; the device plugin would exit with: unknown version: {named}; write v1"
-    assert told({"version": version}) == [("GA134", expected)]
+    assert findings_of({"version": version}) == [("GA134", expected)]
 
 
 def test_custom_resources_need_pattern_and_name():
@@ -430,7 +430,7 @@ def test_fields_of_structs_count_in_any_case():
     ids=["replicas", "name", "resources"],
 )
 def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expected):
-    assert told(document) == [expected]
+    assert findings_of(document) == [expected]
 
 
 @pytest.mark.parametrize(

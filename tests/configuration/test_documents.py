@@ -62,12 +62,12 @@ def catalogue_page(text):
     for rule in all_rules():
         for row in rule.rows:
             rows.setdefault(row, []).append(rule)
-    told = ["| row | rule | what holds | needs facts |", "|---|---|---|---|"]
+    reported = ["| row | rule | what holds | needs facts |", "|---|---|---|---|"]
     for row in sorted(rows):
         facts = "yes" if (ROOT / "tests/configuration/catalogue/cluster" / f"{row}.yaml").exists() else ""
         names = ", ".join(rule.id for rule in rows[row])
-        told.append(f"| {row} | {names} | {cell(rows[row][0].title)} | {facts} |")
-    return f"{start}<!-- rows -->\n" + "\n".join(told) + f"\n<!-- end of rows -->\n{end}"
+        reported.append(f"| {row} | {names} | {cell(rows[row][0].title)} | {facts} |")
+    return f"{start}<!-- rows -->\n" + "\n".join(reported) + f"\n<!-- end of rows -->\n{end}"
 
 
 def cell(text):

@@ -13,8 +13,8 @@ OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA117", "driver: {...}")`: path, severity and message of a rule's findings on a spec."""
+def findings_of(examined):
+    """`findings_of("GA117", "driver: {...}")`: path, severity and message of a rule's findings on a spec."""
 
     def tell(rule, spec, *cluster, kind=POLICY, before=None, deleted=False):
         text = kind + "\n".join(f"  {line}" for line in spec.splitlines())
@@ -36,8 +36,8 @@ def node(name, allocatable=None, **labels):
     return json.dumps(document | ({"status": {"allocatable": allocatable}} if allocatable else {}))
 
 
-def test_precompiled_driver_has_a_branch(told):
-    assert told("GA117", f"driver: {{usePrecompiled: true, {IMAGE}, version: 580.65.06}}") == [
+def test_precompiled_driver_has_a_branch(findings_of):
+    assert findings_of("GA117", f"driver: {{usePrecompiled: true, {IMAGE}, version: 580.65.06}}") == [
         (
             "spec.driver.version",
             "deny",
@@ -47,12 +47,12 @@ def test_precompiled_driver_has_a_branch(told):
             ),
         )
     ]
-    assert told("GA117", f"driver: {{usePrecompiled: true, {IMAGE}, version: '580'}}") == []
-    assert told("GA117", f"driver: {{usePrecompiled: true, {IMAGE}, version: 535-signed}}") == []
+    assert findings_of("GA117", f"driver: {{usePrecompiled: true, {IMAGE}, version: '580'}}") == []
+    assert findings_of("GA117", f"driver: {{usePrecompiled: true, {IMAGE}, version: 535-signed}}") == []
 
 
-def test_other_driver_has_a_full_version(told):
-    assert told("GA117", f"{{driverType: gpu, {IMAGE}, version: '580'}}", kind=DRIVER) == [
+def test_other_driver_has_a_full_version(findings_of):
+    assert findings_of("GA117", f"{{driverType: gpu, {IMAGE}, version: '580'}}", kind=DRIVER) == [
         (
             "spec.version",
             "deny",
@@ -62,22 +62,22 @@ def test_other_driver_has_a_full_version(told):
 
 
 @pytest.mark.parametrize("setting", ["enabled: false", "useNvidiaDriverCRD: true"])
-def test_driver_that_is_not_deployed_is_not_judged(told, setting):
-    assert told("GA117", f"driver: {{{setting}, {IMAGE}, version: '580'}}") == []
+def test_driver_that_is_not_deployed_is_not_judged(findings_of, setting):
+    assert findings_of("GA117", f"driver: {{{setting}, {IMAGE}, version: '580'}}") == []
 
 
-def test_deleted_policy_is_not_judged(told):
+def test_deleted_policy_is_not_judged(findings_of):
     spec = "driver: {useNvidiaDriverCRD: true, version: 580.95.05, livenessProbe: {periodSeconds: 1}}"
     for rule in ("GA118", "GA122", "GA123", "GA124", "GA125", "GA126", "GA127", "GA128"):
-        assert told(rule, spec, deleted=True) == []
+        assert findings_of(rule, spec, deleted=True) == []
 
 
-def test_precompiled_driver_has_nothing_beside_it(told):
+def test_precompiled_driver_has_nothing_beside_it(findings_of):
     spec = f"""driver:
   {{usePrecompiled: true, {IMAGE}, version: "580", kernelModuleType: open, certConfig: {{name: certs}},
    licensingConfig: {{secretName: licence, nlsEnabled: true}}}}
 gdrcopy: {{enabled: true}}"""
-    assert told("GA118", spec) == [
+    assert findings_of("GA118", spec) == [
         (
             "spec.gdrcopy.enabled",
             "deny",
@@ -94,15 +94,17 @@ gdrcopy: {{enabled: true}}"""
         ),
         ("spec.driver.kernelModuleType", "warn", "cannot change the module that a precompiled driver comes with"),
     ]
-    assert told("GA118", f"driver: {{usePrecompiled: true, {IMAGE}, version: '580', kernelModuleType: auto}}") == []
+    assert (
+        findings_of("GA118", f"driver: {{usePrecompiled: true, {IMAGE}, version: '580', kernelModuleType: auto}}") == []
+    )
 
 
 PRECOMPILED = f"driver: {{usePrecompiled: true, {IMAGE}, version: '580'}}"
 
 
-def test_two_systems_with_one_kernel_are_refused(told):
+def test_two_systems_with_one_kernel_are_refused(findings_of):
     nodes = [node(os, kernel="6.8.0-60-generic", os="ubuntu", os_version=os) for os in ("22.04", "24.04")]
-    [(path, severity, message)] = told("GA119", PRECOMPILED, *nodes)
+    [(path, severity, message)] = findings_of("GA119", PRECOMPILED, *nodes)
     assert (path, severity) == ("spec.driver.usePrecompiled", "deny")
     assert message.endswith(
         "the operator would report: different OS versions found for the same kernel version 6.8.0-60-generic, "
@@ -121,8 +123,8 @@ def test_two_systems_with_one_kernel_are_refused(told):
         ),
     ],
 )
-def test_node_without_a_published_precompiled_driver_is_warned_of(told, labels, reason):
-    assert told("GA119", PRECOMPILED, node("gpu-1", **labels)) == [
+def test_node_without_a_published_precompiled_driver_is_warned_of(findings_of, labels, reason):
+    assert findings_of("GA119", PRECOMPILED, node("gpu-1", **labels)) == [
         (
             "spec.driver.usePrecompiled",
             "warn",
@@ -130,15 +132,15 @@ def test_node_without_a_published_precompiled_driver_is_warned_of(told, labels, 
         )
     ]
     own = "driver: {usePrecompiled: true, repository: registry.example.com, image: driver, version: '580'}"
-    assert told("GA119", own, node("gpu-1", **labels)) == []
+    assert findings_of("GA119", own, node("gpu-1", **labels)) == []
 
 
 COMPILED = "driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}"
 
 
 @pytest.mark.parametrize(("os", "version"), [("debian", "12"), ("amzn", "2023"), ("talos", "v1.6.1")])
-def test_node_without_a_published_driver_is_warned_of(told, os, version):
-    assert told("GA119", COMPILED, node("gpu-1", os=os, os_version=version)) == [
+def test_node_without_a_published_driver_is_warned_of(findings_of, os, version):
+    assert findings_of("GA119", COMPILED, node("gpu-1", os=os, os_version=version)) == [
         (
             "spec.driver.repository",
             "warn",
@@ -151,19 +153,21 @@ def test_node_without_a_published_driver_is_warned_of(told, os, version):
 
 
 @pytest.mark.parametrize("os", ["ubuntu", "rhel", "rocky", "sles", "unheard-of"])
-def test_node_that_may_have_a_published_driver_is_left_alone(told, os):
-    assert told("GA119", COMPILED, node("gpu-1", os=os, os_version="9.7")) == []
+def test_node_that_may_have_a_published_driver_is_left_alone(findings_of, os):
+    assert findings_of("GA119", COMPILED, node("gpu-1", os=os, os_version="9.7")) == []
 
 
-def test_own_driver_images_are_left_alone(told):
+def test_own_driver_images_are_left_alone(findings_of):
     own = "driver: {repository: registry.example.com, image: driver, version: 580.95.05}"
-    assert told("GA119", own, node("gpu-1", os="debian", os_version="12")) == []
+    assert findings_of("GA119", own, node("gpu-1", os="debian", os_version="12")) == []
 
 
-def test_usual_nodes_have_precompiled_drivers(told):
-    assert told("GA119", PRECOMPILED) == []
-    assert told("GA119", PRECOMPILED, node("a", os="ubuntu", os_version="22.04", kernel="5.15.0-102-generic")) == []
-    assert told("GA119", PRECOMPILED, node("a", os="rhcos", os_version="4.18"), node("b")) == []
+def test_usual_nodes_have_precompiled_drivers(findings_of):
+    assert findings_of("GA119", PRECOMPILED) == []
+    assert (
+        findings_of("GA119", PRECOMPILED, node("a", os="ubuntu", os_version="22.04", kernel="5.15.0-102-generic")) == []
+    )
+    assert findings_of("GA119", PRECOMPILED, node("a", os="rhcos", os_version="4.18"), node("b")) == []
 
 
 OLD_AUTO = (
@@ -172,9 +176,9 @@ OLD_AUTO = (
 )
 
 
-def test_auto_with_an_old_driver_is_refused_where_it_is_written(told):
+def test_auto_with_an_old_driver_is_refused_where_it_is_written(findings_of):
     spec = f"driver: {{kernelModuleType: auto, {IMAGE}, version: 560.35.03}}"
-    assert told("GA120", spec) == [(OLD_AUTO[0], "deny", OLD_AUTO[1])]
+    assert findings_of("GA120", spec) == [(OLD_AUTO[0], "deny", OLD_AUTO[1])]
 
 
 @pytest.mark.parametrize(
@@ -224,14 +228,14 @@ def test_auto_that_the_api_server_filled_in_is_only_warned_of(examined, metadata
         "kernelModuleType: auto, repository: registry.example.com, image: vgpu-guest-driver, version: 550.144.02",
     ],
 )
-def test_module_type_that_the_driver_knows_passes(told, fields):
-    assert told("GA120", f"driver: {{{fields}}}") == []
+def test_module_type_that_the_driver_knows_passes(findings_of, fields):
+    assert findings_of("GA120", f"driver: {{{fields}}}") == []
 
 
-def test_open_modules_on_old_gpus_are_refused(told):
+def test_open_modules_on_old_gpus_are_refused(findings_of):
     spec = f"driver: {{kernelModuleType: open, {IMAGE}, version: 580.95.05}}"
     nodes = [node("v100", family="volta"), node("p4", family="pascal"), node("t4", family="turing")]
-    assert told("GA120", spec, *nodes) == [
+    assert findings_of("GA120", spec, *nodes) == [
         (
             "spec.driver.kernelModuleType",
             "deny",
@@ -241,13 +245,13 @@ def test_open_modules_on_old_gpus_are_refused(told):
             ),
         )
     ]
-    assert told("GA120", spec) == []
+    assert findings_of("GA120", spec) == []
 
 
-def test_proprietary_modules_on_grace_and_blackwell_are_refused(told):
+def test_proprietary_modules_on_grace_and_blackwell_are_refused(findings_of):
     spec = f"driver: {{kernelModuleType: proprietary, {IMAGE}, version: 580.95.05}}"
     nodes = [node("gh200", family="hopper", product="NVIDIA-GH200-480GB"), node("h100", family="hopper")]
-    assert told("GA120", spec, *nodes) == [
+    assert findings_of("GA120", spec, *nodes) == [
         (
             "spec.driver.kernelModuleType",
             "deny",
@@ -257,44 +261,44 @@ def test_proprietary_modules_on_grace_and_blackwell_are_refused(told):
 
 
 @pytest.mark.parametrize("label", [{"deploy": "pre-installed"}, {"deploy": "false"}, {"workload": "vm-passthrough"}])
-def test_node_that_gets_no_driver_does_not_count(told, label):
+def test_node_that_gets_no_driver_does_not_count(findings_of, label):
     spec = f"driver: {{kernelModuleType: open, {IMAGE}, version: 580.95.05}}\nsandboxWorkloads: {{enabled: true}}"
-    assert told("GA120", spec, node("v100", family="volta", **label)) == []
+    assert findings_of("GA120", spec, node("v100", family="volta", **label)) == []
 
 
-def test_nvidiadriver_is_judged_by_the_nodes_it_selects(told):
+def test_nvidiadriver_is_judged_by_the_nodes_it_selects(findings_of):
     fields = f"driverType: gpu, kernelModuleType: open, {IMAGE}, version: 580.95.05"
     nodes = [node("v100", family="volta", pool="old"), node("h100", family="hopper", pool="new")]
     selecting = f"{{{fields}, default: false, nodeSelector: {{example.com/pool: %s}}}}"
-    assert told("GA120", selecting % "new", *nodes, kind=DRIVER) == []
-    assert len(told("GA120", selecting % "old", *nodes, kind=DRIVER)) == 1
+    assert findings_of("GA120", selecting % "new", *nodes, kind=DRIVER) == []
+    assert len(findings_of("GA120", selecting % "old", *nodes, kind=DRIVER)) == 1
 
 
-def test_default_nvidiadriver_gets_the_nodes_that_no_other_selects(told):
+def test_default_nvidiadriver_gets_the_nodes_that_no_other_selects(findings_of):
     default = f"{{driverType: gpu, default: true, kernelModuleType: open, {IMAGE}, version: 580.95.05}}"
     other = """apiVersion: nvidia.com/v1alpha1
 kind: NVIDIADriver
 metadata: {name: old}
 spec: {driverType: gpu, default: false, nodeSelector: {example.com/pool: old}}"""
     old = node("v100", family="volta", pool="old")
-    assert told("GA120", default, old, other, kind=DRIVER) == []
-    assert len(told("GA120", default, old, kind=DRIVER)) == 1
+    assert findings_of("GA120", default, old, other, kind=DRIVER) == []
+    assert len(findings_of("GA120", default, old, kind=DRIVER)) == 1
 
 
-def test_open_and_proprietary_at_once_are_refused(told):
-    assert told("GA120", "driver: {useOpenKernelModules: true, kernelModuleType: proprietary}") == [
+def test_open_and_proprietary_at_once_are_refused(findings_of):
+    assert findings_of("GA120", "driver: {useOpenKernelModules: true, kernelModuleType: proprietary}") == [
         (
             "spec.driver.useOpenKernelModules",
             "deny",
             "contradicts kernelModuleType: proprietary, which wins",
         )
     ]
-    assert told("GA120", "driver: {useOpenKernelModules: true, kernelModuleType: open}") == []
+    assert findings_of("GA120", "driver: {useOpenKernelModules: true, kernelModuleType: open}") == []
 
 
-def test_driver_older_than_a_gpu_is_warned_of(told):
+def test_driver_older_than_a_gpu_is_warned_of(findings_of):
     nodes = [node(f"b200-{number}", family="blackwell", product="NVIDIA-B200") for number in range(5)]
-    assert told("GA121", f"driver: {{{IMAGE}, version: 570.86.15}}", *nodes) == [
+    assert findings_of("GA121", f"driver: {{{IMAGE}, version: 570.86.15}}", *nodes) == [
         (
             "spec.driver.version",
             "warn",
@@ -304,24 +308,24 @@ def test_driver_older_than_a_gpu_is_warned_of(told):
             ),
         )
     ]
-    assert told("GA121", f"driver: {{{IMAGE}, version: 580.95.05}}", *nodes) == []
-    assert told("GA121", f"driver: {{{IMAGE}, version: 570.86.15}}") == []
+    assert findings_of("GA121", f"driver: {{{IMAGE}, version: 580.95.05}}", *nodes) == []
+    assert findings_of("GA121", f"driver: {{{IMAGE}, version: 570.86.15}}") == []
 
 
-def test_version_that_leaves_full_gpus_pending_is_warned_of(told):
+def test_version_that_leaves_full_gpus_pending_is_warned_of(findings_of):
     spec = f"driver: {{{IMAGE}, version: 570.148.08}}"
     both = {"nvidia.com/gpu": "4", "nvidia.com/mig-1g.5gb": "28"}
-    [(_, severity, message)] = told("GA121", spec, node("a100", both))
+    [(_, severity, message)] = findings_of("GA121", spec, node("a100", both))
     assert (severity, message) == (
         "warn",
         '"570.148.08" leaves pods that request nvidia.com/gpu pending on nodes with MIG devices: the node "a100"',
     )
-    assert told("GA121", spec, node("a100", {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "56"})) == []
-    assert told("GA121", f"driver: {{{IMAGE}, version: 580.95.05}}", node("a100", both)) == []
+    assert findings_of("GA121", spec, node("a100", {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "56"})) == []
+    assert findings_of("GA121", f"driver: {{{IMAGE}, version: 580.95.05}}", node("a100", both)) == []
 
 
-def test_storage_without_driver_pods_is_refused(told):
-    assert told("GA122", "driver: {enabled: false}\ngds: {enabled: true}") == [
+def test_storage_without_driver_pods_is_refused(findings_of):
+    assert findings_of("GA122", "driver: {enabled: false}\ngds: {enabled: true}") == [
         (
             "spec.gds.enabled",
             "deny",
@@ -333,46 +337,46 @@ def test_storage_without_driver_pods_is_refused(told):
     ]
 
 
-def test_settings_of_a_disabled_driver_are_warned_of(told):
+def test_settings_of_a_disabled_driver_are_warned_of(findings_of):
     spec = """driver:
   enabled: false
   usePrecompiled: true
   kernelModuleType: open
   licensingConfig: {secretName: licence, nlsEnabled: true}"""
-    assert told("GA122", spec) == [
+    assert findings_of("GA122", spec) == [
         (f"spec.driver.{field}", "warn", "has no effect with driver.enabled: false")
         for field in ("usePrecompiled", "kernelModuleType", "licensingConfig.secretName")
     ]
 
 
-def test_what_charts_write_of_a_disabled_driver_passes(told):
+def test_what_charts_write_of_a_disabled_driver_passes(findings_of):
     spec = f"""driver:
   {{enabled: false, kernelModuleType: auto, usePrecompiled: false, {IMAGE}, version: 580.95.05,
    rdma: {{enabled: false}}, upgradePolicy: {{autoUpgrade: true}}, licensingConfig: {{secretName: "", nlsEnabled: true}}}}
 gds: {{enabled: false}}"""
-    assert told("GA122", spec) == []
-    assert told("GA122", spec, before=spec) == []
+    assert findings_of("GA122", spec) == []
+    assert findings_of("GA122", spec, before=spec) == []
 
 
-def test_new_version_of_a_disabled_driver_is_warned_of(told):
+def test_new_version_of_a_disabled_driver_is_warned_of(findings_of):
     spec = f"driver: {{enabled: false, {IMAGE}, version: %s}}"
-    assert told("GA122", spec % "580.95.05", before=spec % "570.172.08") == [
+    assert findings_of("GA122", spec % "580.95.05", before=spec % "570.172.08") == [
         ("spec.driver.version", "warn", 'is changed to "580.95.05", which has no effect with driver.enabled: false')
     ]
 
 
-def test_driver_beside_nvidiadrivers_is_warned_of(told):
+def test_driver_beside_nvidiadrivers_is_warned_of(findings_of):
     spec = "driver: {useNvidiaDriverCRD: true, usePrecompiled: true, version: '580', kernelModuleType: auto}"
-    assert told("GA123", spec) == [
+    assert findings_of("GA123", spec) == [
         ("spec.driver.version", "warn", 'is "580", and has no effect with useNvidiaDriverCRD: true'),
         ("spec.driver.usePrecompiled", "warn", "is true, and has no effect with useNvidiaDriverCRD: true"),
     ]
-    assert told("GA123", "driver: {useNvidiaDriverCRD: true, usePrecompiled: false}") == []
+    assert findings_of("GA123", "driver: {useNvidiaDriverCRD: true, usePrecompiled: false}") == []
 
 
-def test_jetson_is_warned_of_and_geforce_noted(told):
+def test_jetson_is_warned_of_and_geforce_noted(findings_of):
     nodes = [node("jetson", product="Orin-nvgpu"), node("desk", product="NVIDIA-GeForce-RTX-4090")]
-    assert told("GA129", "driver: {enabled: true}", *nodes) == [
+    assert findings_of("GA129", "driver: {enabled: true}", *nodes) == [
         (
             "spec.driver",
             "warn",
@@ -384,4 +388,4 @@ def test_jetson_is_warned_of_and_geforce_noted(told):
             'is deployed to the node "desk" with GeForce GPUs, which NVIDIA does not support here',
         ),
     ]
-    assert told("GA129", "driver: {enabled: true}", node("a6000", product="NVIDIA-RTX-A6000")) == []
+    assert findings_of("GA129", "driver: {enabled: true}", node("a6000", product="NVIDIA-RTX-A6000")) == []

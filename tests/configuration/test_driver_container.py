@@ -7,7 +7,7 @@ NAMESPACES = "gpu-operator or nvidia-gpu-operator"
 
 
 @pytest.fixture
-def told(examined):
+def findings_of(examined):
     def tell(rule, spec, *cluster, before=None):
         text = POLICY + "\n".join(f"  {line}" for line in spec.splitlines())
         if before:
@@ -23,21 +23,21 @@ def config_map(name, data="{}", namespace="gpu-operator", kind="ConfigMap"):
 
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "readinessProbe"])
-def test_probe_that_the_container_does_not_have_is_refused(told, probe):
-    assert told("GA124", f"driver: {{{probe}: {{timeoutSeconds: 5}}}}") == [
+def test_probe_that_the_container_does_not_have_is_refused(findings_of, probe):
+    assert findings_of("GA124", f"driver: {{{probe}: {{timeoutSeconds: 5}}}}") == [
         (
             f"spec.driver.{probe}",
             "deny",
             "makes the operator crash on every reconciliation: the driver's container has no such probe to set",
         )
     ]
-    assert told("GA124", f"driver: {{{probe}: {{initialDelaySeconds: 0}}}}") == []
-    assert told("GA124", f"driver: {{{probe}: {{}}}}") == []
+    assert findings_of("GA124", f"driver: {{{probe}: {{initialDelaySeconds: 0}}}}") == []
+    assert findings_of("GA124", f"driver: {{{probe}: {{}}}}") == []
 
 
-def test_startup_probe_that_kubernetes_refuses(told):
+def test_startup_probe_that_kubernetes_refuses(findings_of):
     spec = "driver: {startupProbe: {initialDelaySeconds: -5, successThreshold: 3}}"
-    assert told("GA124", spec) == [
+    assert findings_of("GA124", spec) == [
         (
             "spec.driver.startupProbe.initialDelaySeconds",
             "deny",
@@ -47,23 +47,23 @@ def test_startup_probe_that_kubernetes_refuses(told):
     ]
 
 
-def test_startup_probe_shorter_than_a_build_is_warned_of(told):
+def test_startup_probe_shorter_than_a_build_is_warned_of(findings_of):
     short = "driver: {startupProbe: {periodSeconds: 5, failureThreshold: 30}%s}"
-    assert told("GA124", short % "") == [
+    assert findings_of("GA124", short % "") == [
         (
             "spec.driver.startupProbe",
             "warn",
             "gives the driver 210 s (60 + 30 x 5), and then kills it; a build takes ten minutes on some nodes",
         )
     ]
-    assert told("GA124", short % ", usePrecompiled: true") == []
-    assert told("GA124", "driver: {startupProbe: {timeoutSeconds: 60}}") == []
+    assert findings_of("GA124", short % ", usePrecompiled: true") == []
+    assert findings_of("GA124", "driver: {startupProbe: {timeoutSeconds: 60}}") == []
 
 
-def test_missing_config_map_is_refused_where_config_maps_are_known(told):
+def test_missing_config_map_is_refused_where_config_maps_are_known(findings_of):
     spec = "driver: {repoConfig: {configMapName: repo-config}}"
     elsewhere = config_map("repo-config", namespace="default")
-    assert told("GA125", spec, elsewhere) == [
+    assert findings_of("GA125", spec, elsewhere) == [
         (
             "spec.driver.repoConfig.configMapName",
             "deny",
@@ -73,21 +73,24 @@ def test_missing_config_map_is_refused_where_config_maps_are_known(told):
             ),
         )
     ]
-    assert told("GA125", spec, elsewhere, config_map("repo-config")) == []
-    assert told("GA125", spec) == []
-    assert told("GA125", "driver: {usePrecompiled: true, repoConfig: {configMapName: repo-config}}", elsewhere) == []
+    assert findings_of("GA125", spec, elsewhere, config_map("repo-config")) == []
+    assert findings_of("GA125", spec) == []
+    assert (
+        findings_of("GA125", "driver: {usePrecompiled: true, repoConfig: {configMapName: repo-config}}", elsewhere)
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", ["kernel.params", "a" * 64])
-def test_name_that_no_volume_can_have_is_refused(told, name):
-    [(path, severity, message)] = told("GA125", f"driver: {{kernelModuleConfig: {{name: {name}}}}}")
+def test_name_that_no_volume_can_have_is_refused(findings_of, name):
+    [(path, severity, message)] = findings_of("GA125", f"driver: {{kernelModuleConfig: {{name: {name}}}}}")
     assert (path, severity) == ("spec.driver.kernelModuleConfig.name", "deny")
     assert message.endswith("the operator names the volume after it, so Kubernetes refuses the DaemonSet")
 
 
-def test_one_config_map_twice_is_refused(told):
+def test_one_config_map_twice_is_refused(findings_of):
     spec = "driver: {kernelModuleConfig: {name: all}, certConfig: {name: all}}"
-    assert told("GA125", spec) == [
+    assert findings_of("GA125", spec) == [
         (
             "spec.driver.certConfig.name",
             "deny",
@@ -96,43 +99,43 @@ def test_one_config_map_twice_is_refused(told):
     ]
 
 
-def test_missing_secret_is_refused(told):
-    [(path, severity, _)] = told("GA125", "driver: {secretEnv: proxy}", config_map("other", kind="Secret"))
+def test_missing_secret_is_refused(findings_of):
+    [(path, severity, _)] = findings_of("GA125", "driver: {secretEnv: proxy}", config_map("other", kind="Secret"))
     assert (path, severity) == ("spec.driver.secretEnv", "deny")
-    assert told("GA125", "driver: {secretEnv: proxy}", config_map("proxy", kind="Secret")) == []
-    assert told("GA125", "driver: {secretEnv: proxy}") == []
+    assert findings_of("GA125", "driver: {secretEnv: proxy}", config_map("proxy", kind="Secret")) == []
+    assert findings_of("GA125", "driver: {secretEnv: proxy}") == []
 
 
-def test_unread_module_parameters_are_warned_of(told):
+def test_unread_module_parameters_are_warned_of(findings_of):
     spec = "driver: {kernelModuleConfig: {name: params}}"
-    assert told("GA125", spec, config_map("params", "{nvidia.conf: a, options.conf: b}")) == [
+    assert findings_of("GA125", spec, config_map("params", "{nvidia.conf: a, options.conf: b}")) == [
         (
             "spec.driver.kernelModuleConfig.name",
             "warn",
             'names ConfigMap "params" with "options.conf", which the driver\'s container does not read',
         )
     ]
-    assert told("GA125", spec, config_map("params", "{nvidia.conf: a, nvidia-uvm.conf: b}")) == []
+    assert findings_of("GA125", spec, config_map("params", "{nvidia.conf: a, nvidia-uvm.conf: b}")) == []
 
 
-def test_topology_needs_its_key(told):
+def test_topology_needs_its_key(findings_of):
     spec = "driver: {virtualTopology: {config: topology}}"
-    assert [message for *_, message in told("GA125", spec, config_map("topology", "{a: b}"))] == [
+    assert [message for *_, message in findings_of("GA125", spec, config_map("topology", "{a: b}"))] == [
         'ConfigMap "topology" has "a" and not nvidia-topologyd.conf; the driver pods would stay in ContainerCreating'
     ]
-    assert len(told("GA125", spec, config_map("other"))) == 1
-    assert told("GA125", spec, config_map("topology", "{nvidia-topologyd.conf: b}")) == []
+    assert len(findings_of("GA125", spec, config_map("other"))) == 1
+    assert findings_of("GA125", spec, config_map("topology", "{nvidia-topologyd.conf: b}")) == []
 
 
-def test_licence_without_nls_is_warned_of(told):
+def test_licence_without_nls_is_warned_of(findings_of):
     spec = "driver: {licensingConfig: {secretName: licence%s}}"
     told_of = "is not complete without nlsEnabled: true: the token is not mounted, and the vGPU stays unlicensed"
-    assert told("GA126", spec % "") == [("spec.driver.licensingConfig.secretName", "warn", told_of)]
-    assert told("GA126", spec % ", nlsEnabled: true") == []
+    assert findings_of("GA126", spec % "") == [("spec.driver.licensingConfig.secretName", "warn", told_of)]
+    assert findings_of("GA126", spec % ", nlsEnabled: true") == []
 
 
-def test_second_licence_is_warned_of(told):
-    assert told("GA126", "driver: {licensingConfig: {secretName: a, configMapName: b, nlsEnabled: true}}") == [
+def test_second_licence_is_warned_of(findings_of):
+    assert findings_of("GA126", "driver: {licensingConfig: {secretName: a, configMapName: b, nlsEnabled: true}}") == [
         (
             "spec.driver.licensingConfig.configMapName",
             "warn",
@@ -141,9 +144,9 @@ def test_second_licence_is_warned_of(told):
     ]
 
 
-def test_licence_needs_its_files(told):
+def test_licence_needs_its_files(findings_of):
     spec = "driver: {licensingConfig: {secretName: licence, nlsEnabled: true}}"
-    assert told("GA126", spec, config_map("licence", "{gridd.conf: YQ==}", kind="Secret")) == [
+    assert findings_of("GA126", spec, config_map("licence", "{gridd.conf: YQ==}", kind="Secret")) == [
         (
             "spec.driver.licensingConfig.secretName",
             "deny",
@@ -153,20 +156,20 @@ def test_licence_needs_its_files(told):
             ),
         )
     ]
-    assert told("GA126", spec, config_map("licence", kind="Secret")) == []
+    assert findings_of("GA126", spec, config_map("licence", kind="Secret")) == []
     whole = config_map("licence", "{gridd.conf: YQ==, client_configuration_token.tok: YQ==}", kind="Secret")
-    assert told("GA126", spec, whole) == []
-    assert [severity for _, severity, _ in told("GA126", spec, config_map("other", kind="Secret"))] == ["warn"]
+    assert findings_of("GA126", spec, whole) == []
+    assert [severity for _, severity, _ in findings_of("GA126", spec, config_map("other", kind="Secret"))] == ["warn"]
 
 
-def test_nls_without_a_licence_is_warned_of_unless_left_empty(told):
+def test_nls_without_a_licence_is_warned_of_unless_left_empty(findings_of):
     path = "spec.driver.licensingConfig.nlsEnabled"
-    assert told("GA126", "driver: {licensingConfig: {nlsEnabled: true}}") == [
+    assert findings_of("GA126", "driver: {licensingConfig: {nlsEnabled: true}}") == [
         (path, "warn", "has no effect without secretName")
     ]
     empty = 'driver: {licensingConfig: {secretName: "", nlsEnabled: true}}'
-    assert told("GA126", empty) == []
-    assert len(told("GA126", empty, before="driver: {licensingConfig: {secretName: a, nlsEnabled: true}}")) == 1
+    assert findings_of("GA126", empty) == []
+    assert len(findings_of("GA126", empty, before="driver: {licensingConfig: {secretName: a, nlsEnabled: true}}")) == 1
 
 
 MANAGER = """driver:
@@ -174,15 +177,15 @@ MANAGER = """driver:
   manager: {env: [{name: %s, value: "%s"}]}"""
 
 
-def test_variable_that_the_upgrade_controller_ignores_is_warned_of(told):
-    assert told("GA127", MANAGER % ("true", "false", "ENABLE_AUTO_DRAIN", "true")) == [
+def test_variable_that_the_upgrade_controller_ignores_is_warned_of(findings_of):
+    assert findings_of("GA127", MANAGER % ("true", "false", "ENABLE_AUTO_DRAIN", "true")) == [
         (
             "spec.driver.manager.env[0]",
             "warn",
             'sets ENABLE_AUTO_DRAIN to "true", which has no effect with upgradePolicy.autoUpgrade: true',
         )
     ]
-    assert len(told("GA127", MANAGER % ("true", "false", "ENABLE_GPU_POD_EVICTION", "false"))) == 1
+    assert len(findings_of("GA127", MANAGER % ("true", "false", "ENABLE_GPU_POD_EVICTION", "false"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -197,21 +200,21 @@ def test_variable_that_the_upgrade_controller_ignores_is_warned_of(told):
         ("true", "false", "HTTPS_PROXY", "http://proxy"),
     ],
 )
-def test_variable_that_says_nothing_else_passes(told, auto, drain, name, value):
-    assert told("GA127", MANAGER % (auto, drain, name, value)) == []
+def test_variable_that_says_nothing_else_passes(findings_of, auto, drain, name, value):
+    assert findings_of("GA127", MANAGER % (auto, drain, name, value)) == []
 
 
-def test_old_driver_manager_is_warned_of(told):
+def test_old_driver_manager_is_warned_of(findings_of):
     manager = "driver: {manager: {repository: nvcr.io/nvidia/cloud-native, image: k8s-driver-manager, version: %s}}"
-    assert told("GA127", manager % "v0.6.3") == [
+    assert findings_of("GA127", manager % "v0.6.3") == [
         (
             "spec.driver.manager.version",
             "warn",
             '"v0.6.3" is older than v0.6.4, the oldest that works with this operator',
         )
     ]
-    assert told("GA127", manager % "v0.6.4") == []
-    assert told("GA127", manager % "v0.12.0") == []
+    assert findings_of("GA127", manager % "v0.6.4") == []
+    assert findings_of("GA127", manager % "v0.12.0") == []
 
 
 def namespace(level):
@@ -220,8 +223,8 @@ kind: Namespace
 metadata: {{name: gpu-operator, labels: {{pod-security.kubernetes.io/enforce: {level}}}}}"""
 
 
-def test_host_network_in_a_guarded_namespace_is_warned_of(told):
-    assert told("GA128", "driver: {hostNetwork: true}", namespace("baseline")) == [
+def test_host_network_in_a_guarded_namespace_is_warned_of(findings_of):
+    assert findings_of("GA128", "driver: {hostNetwork: true}", namespace("baseline")) == [
         (
             "spec.driver.hostNetwork",
             "warn",
@@ -231,23 +234,23 @@ def test_host_network_in_a_guarded_namespace_is_warned_of(told):
             ),
         )
     ]
-    assert told("GA128", "driver: {hostNetwork: true}", namespace("privileged")) == []
-    assert told("GA128", "driver: {hostNetwork: true}\npsa: {enabled: true}", namespace("baseline")) == []
-    assert told("GA128", "driver: {hostNetwork: true}") == []
+    assert findings_of("GA128", "driver: {hostNetwork: true}", namespace("privileged")) == []
+    assert findings_of("GA128", "driver: {hostNetwork: true}\npsa: {enabled: true}", namespace("baseline")) == []
+    assert findings_of("GA128", "driver: {hostNetwork: true}") == []
 
 
-def test_taken_port_is_warned_of(told):
+def test_taken_port_is_warned_of(findings_of):
     pod = """apiVersion: v1
 kind: Pod
 metadata: {name: exporter, namespace: monitoring}
 spec: {containers: [{ports: [{containerPort: 80, hostPort: %s}]}]}"""
     spec = "dcgm: {hostNetwork: true}"
-    assert told("GA128", spec, pod % 5555) == [
+    assert findings_of("GA128", spec, pod % 5555) == [
         (
             "spec.dcgm.hostNetwork",
             "warn",
             'needs port 5555 of each GPU node, which pod "monitoring/exporter" uses already',
         )
     ]
-    assert told("GA128", spec, pod % 9400) == []
-    assert told("GA128", spec, (pod % 5555).replace("monitoring", "gpu-operator")) == []
+    assert findings_of("GA128", spec, pod % 9400) == []
+    assert findings_of("GA128", spec, (pod % 5555).replace("monitoring", "gpu-operator")) == []

@@ -40,19 +40,19 @@ def pod(owner="", volumes=""):
     )
 
 
-def told(found, *rules):
+def findings_of(found, *rules):
     rules = rules or ("GA169", "GA170", "GA171", "GA172", "GA173")
     return [(finding.severity, finding.text) for finding in found if finding.rule.id in rules]
 
 
 def test_what_the_chart_writes_is_left_alone(examined):
-    assert told(examined(policy(CHART))) == []
-    assert told(examined(policy(CHART, rest=SANDBOX))) == []
+    assert findings_of(examined(policy(CHART))) == []
+    assert findings_of(examined(policy(CHART, rest=SANDBOX))) == []
 
 
 @pytest.mark.parametrize("value", ["1", "25%", "'100%'", "null"])
 def test_unavailable_nodes_that_can_be_computed_are_left_alone(examined, value):
-    assert told(examined(policy({"maxUnavailable": value})), "GA169") == []
+    assert findings_of(examined(policy({"maxUnavailable": value})), "GA169") == []
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_unavailable_nodes_that_can_be_computed_are_left_alone(examined, value):
     ],
 )
 def test_unavailable_nodes_that_stop_upgrades_are_refused(examined, value, text):
-    found = told(examined(policy({"maxUnavailable": value})), "GA169")
+    found = findings_of(examined(policy({"maxUnavailable": value})), "GA169")
     assert found == [(Severity.DENY, f"spec.driver.upgradePolicy.maxUnavailable: {text}")]
 
 
 def test_more_than_all_nodes_is_warned_of(examined):
-    assert told(examined(policy({"maxUnavailable": "150%"})), "GA169") == [
+    assert findings_of(examined(policy({"maxUnavailable": "150%"})), "GA169") == [
         (
             Severity.WARN,
             (
@@ -110,19 +110,21 @@ def test_more_than_all_nodes_is_warned_of(examined):
 
 
 def test_policy_that_is_not_in_force_is_only_warned_of(examined):
-    found = told(examined(policy({"autoUpgrade": "false", "maxUnavailable": "half"})), "GA169")
+    found = findings_of(examined(policy({"autoUpgrade": "false", "maxUnavailable": "half"})), "GA169")
     assert [severity for severity, _ in found] == [Severity.WARN]
     assert "it is not read while autoUpgrade is false" in found[0][1]
-    assert told(examined(policy({"autoUpgrade": "false", "maxUnavailable": "0", "maxParallelUpgrades": "0"}))) == []
+    assert (
+        findings_of(examined(policy({"autoUpgrade": "false", "maxUnavailable": "0", "maxParallelUpgrades": "0"}))) == []
+    )
 
 
 @pytest.mark.parametrize("driver", ["    enabled: false\n", "    useNvidiaDriverCRD: true\n"])
 def test_policy_of_a_driver_that_is_not_deployed_here_is_left_alone(examined, driver):
-    assert told(examined(policy({"maxUnavailable": "half"}, driver=driver)), "GA169") == []
+    assert findings_of(examined(policy({"maxUnavailable": "half"}, driver=driver)), "GA169") == []
 
 
 def test_nvidia_driver_upgrades_by_default(examined):
-    assert told(examined(nvidia_driver(maxUnavailable="0")), "GA169") == [
+    assert findings_of(examined(nvidia_driver(maxUnavailable="0")), "GA169") == [
         (
             Severity.DENY,
             (
@@ -134,7 +136,7 @@ def test_nvidia_driver_upgrades_by_default(examined):
 
 
 def test_no_limit_of_parallel_upgrades_is_warned_of(examined):
-    assert told(examined(policy({"maxParallelUpgrades": "0"})), "GA170") == [
+    assert findings_of(examined(policy({"maxParallelUpgrades": "0"})), "GA170") == [
         (
             Severity.WARN,
             (
@@ -147,7 +149,7 @@ def test_no_limit_of_parallel_upgrades_is_warned_of(examined):
 
 
 def test_capped_parallel_upgrades_are_warned_of(examined):
-    assert told(examined(policy({"maxParallelUpgrades": "8", "maxUnavailable": "2"})), "GA170") == [
+    assert findings_of(examined(policy({"maxParallelUpgrades": "8", "maxUnavailable": "2"})), "GA170") == [
         (
             Severity.WARN,
             (
@@ -156,11 +158,11 @@ def test_capped_parallel_upgrades_are_warned_of(examined):
             ),
         )
     ]
-    assert told(examined(policy({"maxParallelUpgrades": "8", "maxUnavailable": "25%"})), "GA170") == []
+    assert findings_of(examined(policy({"maxParallelUpgrades": "8", "maxUnavailable": "25%"})), "GA170") == []
 
 
 def test_selector_that_cannot_be_read_is_refused(examined):
-    assert told(examined(policy({"waitForCompletion": "{podSelector: 'app: a'}"})), "GA171") == [
+    assert findings_of(examined(policy({"waitForCompletion": "{podSelector: 'app: a'}"})), "GA171") == [
         (
             Severity.DENY,
             (
@@ -173,14 +175,16 @@ def test_selector_that_cannot_be_read_is_refused(examined):
 
 
 def test_selector_of_a_drain_that_is_off_is_only_warned_of(examined):
-    found = told(examined(policy({"drain": "{enable: false, podSelector: 'a=b,'}"})), "GA171")
+    found = findings_of(examined(policy({"drain": "{enable: false, podSelector: 'a=b,'}"})), "GA171")
     assert [severity for severity, _ in found] == [Severity.WARN]
     assert "it is not read while drain.enable is false" in found[0][1]
-    assert told(examined(policy({"drain": "{enable: true, podSelector: 'a=b,'}"})), "GA171")[0][0] is Severity.DENY
+    assert (
+        findings_of(examined(policy({"drain": "{enable: true, podSelector: 'a=b,'}"})), "GA171")[0][0] is Severity.DENY
+    )
 
 
 def test_timeout_without_selector_is_warned_of(examined):
-    assert told(examined(policy({"waitForCompletion": "{timeoutSeconds: 60}"})), "GA171") == [
+    assert findings_of(examined(policy({"waitForCompletion": "{timeoutSeconds: 60}"})), "GA171") == [
         (
             Severity.WARN,
             (
@@ -190,11 +194,13 @@ def test_timeout_without_selector_is_warned_of(examined):
             ),
         )
     ]
-    assert told(examined(policy({"waitForCompletion": "{timeoutSeconds: 60, podSelector: a=b}"})), "GA171") == []
+    assert findings_of(examined(policy({"waitForCompletion": "{timeoutSeconds: 60, podSelector: a=b}"})), "GA171") == []
 
 
 def test_waiting_without_end_is_warned_of(examined):
-    found = told(examined(policy({"drain": "{enable: true, timeoutSeconds: 0}", "podDeletion": "{timeoutSeconds: 0}"})))
+    found = findings_of(
+        examined(policy({"drain": "{enable: true, timeoutSeconds: 0}", "podDeletion": "{timeoutSeconds: 0}"}))
+    )
     text = "is 0, which means to wait without end; one pod that does not end keeps its node cordoned"
     assert found == [
         (
@@ -203,11 +209,11 @@ def test_waiting_without_end_is_warned_of(examined):
         )
         for step in ("podDeletion", "drain")
     ]
-    assert told(examined(policy({"drain": "{enable: false, timeoutSeconds: 0}"})), "GA172") == []
+    assert findings_of(examined(policy({"drain": "{enable: false, timeoutSeconds: 0}"})), "GA172") == []
 
 
 def test_pods_that_nobody_manages_are_warned_of(examined):
-    assert told(examined(policy(CHART) + pod()), "GA172") == [
+    assert findings_of(examined(policy(CHART) + pod()), "GA172") == [
         (
             Severity.WARN,
             (
@@ -224,7 +230,7 @@ SCRATCH = "volumes: [{name: scratch, emptyDir: {}}], "
 
 
 def test_pods_with_local_storage_are_warned_of(examined):
-    assert told(examined(policy(CHART) + pod(OWNED, SCRATCH)), "GA172") == [
+    assert findings_of(examined(policy(CHART) + pod(OWNED, SCRATCH)), "GA172") == [
         (
             Severity.WARN,
             (
@@ -246,18 +252,18 @@ def test_pods_with_local_storage_are_warned_of(examined):
     ],
 )
 def test_local_storage_that_may_be_deleted_is_left_alone(examined, fields, volumes):
-    assert told(examined(policy({**CHART, **fields}) + pod(OWNED, volumes)), "GA172") == []
+    assert findings_of(examined(policy({**CHART, **fields}) + pod(OWNED, volumes)), "GA172") == []
 
 
 def test_pods_that_may_be_deleted_are_left_alone(examined):
     owned = ", ownerReferences: [{kind: StatefulSet, name: notebook, controller: true}]"
-    assert told(examined(policy(CHART) + pod(owned)), "GA172") == []
-    assert told(examined(policy({**CHART, "podDeletion": "{force: true}"}) + pod()), "GA172") == []
-    assert told(examined(policy({**CHART, "drain": "{enable: true, force: true}"}) + pod()), "GA172") == []
+    assert findings_of(examined(policy(CHART) + pod(owned)), "GA172") == []
+    assert findings_of(examined(policy({**CHART, "podDeletion": "{force: true}"}) + pod()), "GA172") == []
+    assert findings_of(examined(policy({**CHART, "drain": "{enable: true, force: true}"}) + pod()), "GA172") == []
 
 
 def test_upgrades_that_sandboxes_prevent_are_warned_of(examined):
-    assert told(examined(policy({"drain": "{enable: true}"}, rest=SANDBOX)), "GA173") == [
+    assert findings_of(examined(policy({"drain": "{enable: true}"}, rest=SANDBOX)), "GA173") == [
         (
             Severity.WARN,
             (
@@ -273,10 +279,12 @@ def test_operator_that_panics_is_warned_of(examined):
         "spec.driver.upgradePolicy.autoUpgrade: is true without drain, and operator 26.3 "
         "would crash with a nil pointer dereference; write drain: {enable: false} beside it"
     )
-    assert told(examined(policy(labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == [(Severity.WARN, text)]
-    assert told(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0")), "GA173") == []
-    assert told(examined(policy()), "GA173") == []
-    assert told(examined(policy(CHART, labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == []
+    assert findings_of(examined(policy(labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == [
+        (Severity.WARN, text)
+    ]
+    assert findings_of(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0")), "GA173") == []
+    assert findings_of(examined(policy()), "GA173") == []
+    assert findings_of(examined(policy(CHART, labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == []
 
 
 def test_operator_that_runs_tells_its_version(examined):
@@ -284,6 +292,6 @@ def test_operator_that_runs_tells_its_version(examined):
         "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: gpu-operator, labels: {app: gpu-operator}}\n"
         "spec: {containers: [{name: a, image: 'nvcr.io/nvidia/gpu-operator:v25.10.1'}]}\n"
     )
-    found = told(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0") + operator), "GA173")
+    found = findings_of(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0") + operator), "GA173")
     assert len(found) == 1
     assert "operator 25.10" in found[0][1]

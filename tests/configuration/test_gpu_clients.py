@@ -17,13 +17,13 @@ def found(examined):
     return examine
 
 
-def told(findings):
+def findings_of(findings):
     return [(each.rule.id, each.severity.value, each.place.line, each.text) for each in findings]
 
 
 @pytest.mark.parametrize("text", [GOOD, "", "version: v1\n", "version: v1\nsystemd-services:\n"])
 def test_file_that_can_be_read_passes(found, text):
-    assert told(found(text)) == []
+    assert findings_of(found(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_file_that_can_be_read_passes(found, text):
         ),
     ],
 )
-def test_file_that_cannot_be_read_is_told_with_its_line(found, text, severity, line, said):
-    ((rule, *rest, text),) = told(found(text))
+def test_file_that_cannot_be_read_is_reported_with_its_line(found, text, severity, line, said):
+    ((rule, *rest, text),) = findings_of(found(text))
     assert (rule, rest) == ("GA149", [severity, line])
     assert text.startswith(said)
 

@@ -7,8 +7,8 @@ POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: clust
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA199", "featureGates: {...}")`: path, severity, message and remedy of a rule's findings on a draDriver."""
+def findings_of(examined):
+    """`findings_of("GA199", "featureGates: {...}")`: path, severity, message and remedy of a rule's findings on a draDriver."""
 
     def tell(rule, spec, *cluster):
         found = examined("\n---\n".join([HEAD % spec, *cluster]))
@@ -23,8 +23,8 @@ def driver(name, version):
     )
 
 
-def test_gpu_cluster_beside_a_cluster_policy_is_refused(told):
-    assert told("GA198", "", POLICY) == [
+def test_gpu_cluster_beside_a_cluster_policy_is_refused(findings_of):
+    assert findings_of("GA198", "", POLICY) == [
         (
             "metadata.name",
             "deny",
@@ -43,15 +43,15 @@ def test_update_beside_a_cluster_policy_passes(examined):
 
 
 @pytest.mark.parametrize(("version", "refused"), [("v1.33.4", True), ("v1.34.2", False), ("v1.35.0", False)])
-def test_old_kubernetes_is_refused(told, version, refused):
-    found = told("GA198", "", f"serverVersion: {{gitVersion: {version}}}")
+def test_old_kubernetes_is_refused(findings_of, version, refused):
+    found = findings_of("GA198", "", f"serverVersion: {{gitVersion: {version}}}")
     assert [one[1] for one in found] == ["deny"] * refused
     if refused:
         assert found[0][2] == "needs Kubernetes 1.34.2 or later, and this is 1.33; the DRA driver could not start"
 
 
-def test_old_drivers_are_warned_about(told):
-    assert told("GA198", "", driver("a", "570.172.08"), driver("b", '"535"'))[0][1:3] == (
+def test_old_drivers_are_warned_about(findings_of):
+    assert findings_of("GA198", "", driver("a", "570.172.08"), driver("b", '"535"'))[0][1:3] == (
         "warn",
         'needs driver 580 or later, and there is 2 NVIDIADrivers ("a 570.172.08", "b 535")',
     )
@@ -60,8 +60,8 @@ def test_old_drivers_are_warned_about(told):
 @pytest.mark.parametrize(
     "drivers", [[], [driver("a", "570.172.08"), driver("b", "595.91.07")], [driver("a", "sha256:12")]]
 )
-def test_driver_that_may_do_is_fine(told, drivers):
-    assert told("GA198", "", *drivers) == []
+def test_driver_that_may_do_is_fine(findings_of, drivers):
+    assert findings_of("GA198", "", *drivers) == []
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_driver_that_may_do_is_fine(told, drivers):
         ("PassthroughSupport", "NVMLDeviceHealthCheck"),
     ],
 )
-def test_gates_that_exclude_each_other_are_refused(told, gate, other):
-    assert told("GA199", f"featureGates: {{{gate}: true, {other}: true}}") == [
+def test_gates_that_exclude_each_other_are_refused(findings_of, gate, other):
+    assert findings_of("GA199", f"featureGates: {{{gate}: true, {other}: true}}") == [
         (
             f"spec.draDriver.featureGates.{gate}",
             "deny",
@@ -85,11 +85,11 @@ def test_gates_that_exclude_each_other_are_refused(told, gate, other):
             "write false for one of the two",
         )
     ]
-    assert told("GA199", f"featureGates: {{{gate}: true, {other}: false}}") == []
+    assert findings_of("GA199", f"featureGates: {{{gate}: true, {other}: false}}") == []
 
 
-def test_gate_that_needs_another_is_refused(told):
-    assert told("GA199", "featureGates: {DeviceMetadata: true}")[0] == (
+def test_gate_that_needs_another_is_refused(findings_of):
+    assert findings_of("GA199", "featureGates: {DeviceMetadata: true}")[0] == (
         "spec.draDriver.featureGates.DeviceMetadata",
         "deny",
         (
@@ -98,21 +98,21 @@ def test_gate_that_needs_another_is_refused(told):
         ),
         "write PassthroughSupport: true, or DeviceMetadata: false",
     )
-    assert told("GA199", "featureGates: {DeviceMetadata: true, PassthroughSupport: true}") == []
+    assert findings_of("GA199", "featureGates: {DeviceMetadata: true, PassthroughSupport: true}") == []
 
 
-def test_gate_that_is_on_by_default_counts(told):
-    found = told("GA199", "featureGates: {IMEXDaemonsWithDNSNames: false}")
+def test_gate_that_is_on_by_default_counts(findings_of):
+    found = findings_of("GA199", "featureGates: {IMEXDaemonsWithDNSNames: false}")
     assert [one[0] for one in found] == ["spec.draDriver.featureGates.IMEXDaemonsWithDNSNames"]
-    assert told("GA199", "featureGates: {IMEXDaemonsWithDNSNames: false, ComputeDomainCliques: false}") == []
+    assert findings_of("GA199", "featureGates: {IMEXDaemonsWithDNSNames: false, ComputeDomainCliques: false}") == []
 
 
-def test_all_alpha_gates_exclude_each_other(told):
-    assert len([one for one in told("GA199", "featureGates: {AllAlpha: true}") if one[1] == "deny"]) == 4
+def test_all_alpha_gates_exclude_each_other(findings_of):
+    assert len([one for one in findings_of("GA199", "featureGates: {AllAlpha: true}") if one[1] == "deny"]) == 4
 
 
-def test_unknown_gate_is_warned_about(told):
-    assert told("GA199", "featureGates: {DynamicMig: true}") == [
+def test_unknown_gate_is_warned_about(findings_of):
+    assert findings_of("GA199", "featureGates: {DynamicMig: true}") == [
         (
             "spec.draDriver.featureGates.DynamicMig",
             "warn",
@@ -122,13 +122,13 @@ def test_unknown_gate_is_warned_about(told):
     ]
 
 
-def test_shares_take_a_gate_and_a_variable(told):
+def test_shares_take_a_gate_and_a_variable(findings_of):
     variable = "gpus: {kubeletPlugin: {env: [{name: CONSUMABLE_SHARES, value: %s}]}}"
     gate = "featureGates: {ConsumableShares: true}"
-    assert told("GA199", f"{gate}, {variable % 'unlimited'}") == []
-    assert told("GA199", variable % "disabled") == []
-    assert [one[1] for one in told("GA199", gate)] == ["warn"]
-    assert told("GA199", variable % "memory")[0][:3] == (
+    assert findings_of("GA199", f"{gate}, {variable % 'unlimited'}") == []
+    assert findings_of("GA199", variable % "disabled") == []
+    assert [one[1] for one in findings_of("GA199", gate)] == ["warn"]
+    assert findings_of("GA199", variable % "memory")[0][:3] == (
         "spec.draDriver.gpus.kubeletPlugin.env[0].value",
         "deny",
         (
@@ -138,8 +138,8 @@ def test_shares_take_a_gate_and_a_variable(told):
     )
 
 
-def test_shares_beside_mps_are_warned_about(told):
-    found = told("GA199", "featureGates: {ConsumableShares: true, MPSSupport: true}")
+def test_shares_beside_mps_are_warned_about(findings_of):
+    found = findings_of("GA199", "featureGates: {ConsumableShares: true, MPSSupport: true}")
     assert "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS" in [one[2] for one in found]
 
 
@@ -148,8 +148,8 @@ def ports(gpus, domains, more=""):
     return ", ".join([*plugins, f"computeDomains: {{{more}kubeletPlugin: {{healthcheck: {{{domains}}}}}}}"])
 
 
-def test_equal_ports_are_refused(told):
-    assert told("GA199", ports("port: 51600", "port: 51600")) == [
+def test_equal_ports_are_refused(findings_of):
+    assert findings_of("GA199", ports("port: 51600", "port: 51600")) == [
         (
             "spec.draDriver.computeDomains.kubeletPlugin.healthcheck.port",
             "deny",
@@ -159,8 +159,8 @@ def test_equal_ports_are_refused(told):
     ]
 
 
-def test_port_that_is_the_others_default_is_refused(told):
-    assert told("GA199", ports("port: 51515", ""))[0][0] == "spec.draDriver.gpus.kubeletPlugin.healthcheck.port"
+def test_port_that_is_the_others_default_is_refused(findings_of):
+    assert findings_of("GA199", ports("port: 51515", ""))[0][0] == "spec.draDriver.gpus.kubeletPlugin.healthcheck.port"
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_port_that_is_the_others_default_is_refused(told):
         ports("port: 51600", "port: 51600", "enabled: false, "),
     ],
 )
-def test_ports_that_do_not_collide_are_fine(told, spec):
-    assert told("GA199", spec) == []
+def test_ports_that_do_not_collide_are_fine(findings_of, spec):
+    assert findings_of("GA199", spec) == []
 
 
 def test_deletion_is_not_examined(examined):

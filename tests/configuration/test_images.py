@@ -9,8 +9,8 @@ CLUSTER = "apiVersion: nvidia.com/v1alpha1\nkind: GPUCluster\nmetadata: {name: g
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA110", "driver: {...}")`: path, severity, message and remedy of a rule's findings on a spec."""
+def findings_of(examined):
+    """`findings_of("GA110", "driver: {...}")`: path, severity, message and remedy of a rule's findings on a spec."""
 
     def tell(rule, spec, *cluster, kind=POLICY):
         text = kind + "\n".join(f"  {line}" for line in spec.splitlines())
@@ -31,8 +31,8 @@ metadata:
     feature.node.kubernetes.io/system-os_release.VERSION_ID: "{os_version}\""""
 
 
-def test_version_alone_is_refused_with_the_operators_words(told):
-    assert told("GA110", "toolkit: {version: v1.20.0}") == [
+def test_version_alone_is_refused_with_the_operators_words(findings_of):
+    assert findings_of("GA110", "toolkit: {version: v1.20.0}") == [
         (
             "spec.toolkit.version",
             "deny",
@@ -45,8 +45,8 @@ def test_version_alone_is_refused_with_the_operators_words(told):
     ]
 
 
-def test_component_without_a_usual_image_is_told_what_to_add(told):
-    found = told("GA110", "vfioManager: {enabled: true, repository: nvcr.io/nvidia}")
+def test_component_without_a_usual_image_is_reported_what_to_add(findings_of):
+    found = findings_of("GA110", "vfioManager: {enabled: true, repository: nvcr.io/nvidia}")
     assert [remedy for *_, remedy in found] == ["add image and version"]
 
 
@@ -64,12 +64,14 @@ def test_component_without_a_usual_image_is_told_what_to_add(told):
         "kataManager: {enabled: true, version: v1}",
     ],
 )
-def test_complete_or_unused_image_passes(told, spec):
-    assert told("GA110", spec) == []
+def test_complete_or_unused_image_passes(findings_of, spec):
+    assert findings_of("GA110", spec) == []
 
 
-def test_image_alone_is_looked_for_on_docker_hub(told):
-    assert told("GA110", "driver: {image: driver}\ndevicePlugin: {image: registry.example.com/k8s-device-plugin}") == [
+def test_image_alone_is_looked_for_on_docker_hub(findings_of):
+    assert findings_of(
+        "GA110", "driver: {image: driver}\ndevicePlugin: {image: registry.example.com/k8s-device-plugin}"
+    ) == [
         (
             "spec.devicePlugin.image",
             "warn",
@@ -88,22 +90,22 @@ def test_image_alone_is_looked_for_on_docker_hub(told):
     ]
 
 
-def test_precompiled_driver_needs_its_image(told):
-    [(path, severity, message, _)] = told("GA110", "driver: {usePrecompiled: true}")
+def test_precompiled_driver_needs_its_image(findings_of):
+    [(path, severity, message, _)] = findings_of("GA110", "driver: {usePrecompiled: true}")
     assert (path, severity) == ("spec.driver.usePrecompiled", "deny")
     assert "unable to resolve driver image path for pre-compiled drivers" in message
 
 
-def test_default_image_of_an_nvidiadriver_is_left_to_its_own_rule(told):
-    assert told("GA110", "{driverType: gpu, default: false, version: 580.95.05}", kind=DRIVER) == []
+def test_default_image_of_an_nvidiadriver_is_left_to_its_own_rule(findings_of):
+    assert findings_of("GA110", "{driverType: gpu, default: false, version: 580.95.05}", kind=DRIVER) == []
     spec = "{driverType: gpu, default: false, repository: nvcr.io/nvidia, image: nvcr.io/nvidia/driver, version: '580'}"
-    assert told("GA111", spec, kind=DRIVER) == []
+    assert findings_of("GA111", spec, kind=DRIVER) == []
 
 
-def test_nvidiadriver_and_gpucluster_have_components_too(told):
-    [(path, *_)] = told("GA110", "{driverType: gpu, repository: nvcr.io/nvidia, image: driver}", kind=DRIVER)
+def test_nvidiadriver_and_gpucluster_have_components_too(findings_of):
+    [(path, *_)] = findings_of("GA110", "{driverType: gpu, repository: nvcr.io/nvidia, image: driver}", kind=DRIVER)
     assert path == "spec.repository"
-    [(path, *_)] = told("GA110", "draDriver: {version: v0.5.0}", kind=CLUSTER)
+    [(path, *_)] = findings_of("GA110", "draDriver: {version: v0.5.0}", kind=CLUSTER)
     assert path == "spec.draDriver.version"
 
 
@@ -185,10 +187,10 @@ def test_nvidiadriver_and_gpucluster_have_components_too(told):
         ),
     ],
 )
-def test_part_that_makes_no_reference_is_refused(told, field, value, message, remedy):
+def test_part_that_makes_no_reference_is_refused(findings_of, field, value, message, remedy):
     parts = {"repository": "nvcr.io/nvidia/k8s", "image": "container-toolkit", "version": "v1.20.0", field: value}
     spec = "toolkit:\n" + "\n".join(f'  {name}: "{part}"' for name, part in parts.items())
-    assert told("GA111", spec) == [(f"spec.toolkit.{field}", "deny", message, remedy)]
+    assert findings_of("GA111", spec) == [(f"spec.toolkit.{field}", "deny", message, remedy)]
 
 
 @pytest.mark.parametrize(
@@ -200,13 +202,13 @@ def test_part_that_makes_no_reference_is_refused(told, field, value, message, re
         "repository: Registry.example.com/nvidia, image: driver, version: 580.95.05",
     ],
 )
-def test_valid_reference_passes(told, parts):
-    assert told("GA111", f"driver: {{{parts}}}") == []
+def test_valid_reference_passes(findings_of, parts):
+    assert findings_of("GA111", f"driver: {{{parts}}}") == []
 
 
-def test_operating_system_in_a_driver_tag_is_refused(told):
+def test_operating_system_in_a_driver_tag_is_refused(findings_of):
     parts = "repository: nvcr.io/nvidia, image: driver, version: 560.35.03-ubuntu22.04"
-    assert told("GA112", f"driver: {{{parts}}}") == [
+    assert findings_of("GA112", f"driver: {{{parts}}}") == [
         (
             "spec.driver.version",
             "deny",
@@ -219,21 +221,21 @@ def test_operating_system_in_a_driver_tag_is_refused(told):
     ]
 
 
-def test_kernel_in_a_precompiled_tag_is_refused(told):
+def test_kernel_in_a_precompiled_tag_is_refused(findings_of):
     parts = (
         "usePrecompiled: true, repository: nvcr.io/nvidia, image: driver, version: 580-5.15.0-102-generic-ubuntu22.04"
     )
-    assert [remedy for *_, remedy in told("GA112", f"driver: {{{parts}}}")] == ['write version: "580"']
+    assert [remedy for *_, remedy in findings_of("GA112", f"driver: {{{parts}}}")] == ['write version: "580"']
 
 
-def test_operating_system_in_other_tags_passes(told):
+def test_operating_system_in_other_tags_passes(findings_of):
     parts = "repository: nvcr.io/nvidia/cloud-native, image: dcgm, version: 4.6.0-1-ubuntu24.04"
-    assert told("GA112", f"dcgm: {{{parts}}}") == []
+    assert findings_of("GA112", f"dcgm: {{{parts}}}") == []
 
 
-def test_digest_of_a_driver_is_refused_when_nodes_differ(told):
+def test_digest_of_a_driver_is_refused_when_nodes_differ(findings_of):
     spec = f"driver: {{repository: nvcr.io/nvidia, image: driver, version: '{DIGEST}'}}"
-    found = told("GA112", spec, node("a", "ubuntu", "22.04"), node("b", "ubuntu", "24.04"))
+    found = findings_of("GA112", spec, node("a", "ubuntu", "22.04"), node("b", "ubuntu", "24.04"))
     assert found == [
         (
             "spec.driver.version",
@@ -245,21 +247,21 @@ def test_digest_of_a_driver_is_refused_when_nodes_differ(told):
             "write a tag; the operator adds the operating system of each node",
         )
     ]
-    assert told("GA112", spec, node("a", "ubuntu", "22.04")) == []
+    assert findings_of("GA112", spec, node("a", "ubuntu", "22.04")) == []
 
 
-def test_digest_of_a_driver_is_warned_of_when_nodes_are_unknown(told):
+def test_digest_of_a_driver_is_warned_of_when_nodes_are_unknown(findings_of):
     spec = f"driver: {{repository: nvcr.io/nvidia, image: driver, version: '{DIGEST}'}}"
-    [(_, severity, message, _)] = told("GA112", spec)
+    [(_, severity, message, _)] = findings_of("GA112", spec)
     assert (severity, "not known here" in message) == ("warn", True)
-    assert told("GA112", f"{spec}\noperator: {{use_ocp_driver_toolkit: true}}") == []
+    assert findings_of("GA112", f"{spec}\noperator: {{use_ocp_driver_toolkit: true}}") == []
     own = f"{{driverType: gpu, repository: nvcr.io/nvidia, image: driver, version: '{DIGEST}'}}"
-    assert told("GA112", own, kind=DRIVER) == []
+    assert findings_of("GA112", own, kind=DRIVER) == []
 
 
-def test_digest_with_precompiled_is_refused(told):
+def test_digest_with_precompiled_is_refused(findings_of):
     parts = f"usePrecompiled: true, driverType: gpu, repository: nvcr.io/nvidia, image: driver, version: '{DIGEST}'"
-    [(path, severity, message, _)] = told("GA112", f"{{{parts}}}", kind=DRIVER)
+    [(path, severity, message, _)] = findings_of("GA112", f"{{{parts}}}", kind=DRIVER)
     assert (path, severity) == ("spec.version", "deny")
     assert message == (
         "is a digest, and precompiled drivers are found by branch and kernel; the operator would report: specifying "
@@ -267,12 +269,12 @@ def test_digest_with_precompiled_is_refused(told):
     )
 
 
-def test_latest_and_missing_suffix_are_warned_of(told):
+def test_latest_and_missing_suffix_are_warned_of(findings_of):
     spec = """driver: {repository: nvcr.io/nvidia, image: driver, version: latest}
 devicePlugin: {repository: nvcr.io/nvidia, image: k8s-device-plugin, version: latest}
 dcgm: {repository: nvcr.io/nvidia/cloud-native, image: dcgm, version: 4.6.0-1}
 toolkit: {repository: nvcr.io/nvidia/k8s, image: container-toolkit, version: v1.14.3}"""
-    assert told("GA113", spec) == [
+    assert findings_of("GA113", spec) == [
         (
             "spec.dcgm.version",
             "warn",
@@ -311,8 +313,8 @@ spec:
         - {name: DRIVER_MANAGER_IMAGE, value: "k8s-driver-manager:v0.12.0"}"""
 
 
-def test_component_without_any_image_is_warned_of_when_the_operator_is_known(told):
-    assert told("GA113", "driver: {enabled: true, manager: {}}", OPERATOR)[-1] == (
+def test_component_without_any_image_is_warned_of_when_the_operator_is_known(findings_of):
+    assert findings_of("GA113", "driver: {enabled: true, manager: {}}", OPERATOR)[-1] == (
         "spec.toolkit",
         "warn",
         (
@@ -324,14 +326,14 @@ def test_component_without_any_image_is_warned_of_when_the_operator_is_known(tol
             "v1.20.0, or what your registry has"
         ),
     )
-    paths = [path for path, *_ in told("GA113", "driver: {enabled: true, manager: {}}", OPERATOR)]
+    paths = [path for path, *_ in findings_of("GA113", "driver: {enabled: true, manager: {}}", OPERATOR)]
     assert "spec.driver" in paths
     assert "spec.driver.manager" not in paths
-    assert told("GA113", "driver: {enabled: true}") == []
+    assert findings_of("GA113", "driver: {enabled: true}") == []
 
 
-def test_unknown_pull_policy_is_refused(told):
-    assert told("GA114", "devicePlugin: {imagePullPolicy: always}\ngfd: {imagePullPolicy: ''}") == [
+def test_unknown_pull_policy_is_refused(findings_of):
+    assert findings_of("GA114", "devicePlugin: {imagePullPolicy: always}\ngfd: {imagePullPolicy: ''}") == [
         (
             "spec.devicePlugin.imagePullPolicy",
             "deny",
@@ -347,10 +349,10 @@ metadata: {name: token, namespace: gpu-operator}
 type: Opaque"""
 
 
-def test_pull_secrets_are_looked_up(told):
+def test_pull_secrets_are_looked_up(findings_of):
     spec = """driver: {imagePullSecrets: [absent, token, token, "No Name"]}
 toolkit: {imagePullSecrets: [absent]}"""
-    assert [(path, severity, message) for path, severity, message, _ in told("GA114", spec, SECRET)] == [
+    assert [(path, severity, message) for path, severity, message, _ in findings_of("GA114", spec, SECRET)] == [
         (
             "spec.driver.imagePullSecrets[0]",
             "warn",
@@ -364,4 +366,4 @@ toolkit: {imagePullSecrets: [absent]}"""
         ("spec.driver.imagePullSecrets[2]", "warn", 'names "token" a second time'),
         ("spec.driver.imagePullSecrets[3]", "warn", '"No Name" cannot be the name of a Secret'),
     ]
-    assert told("GA114", "driver: {imagePullSecrets: [absent]}") == []
+    assert findings_of("GA114", "driver: {imagePullSecrets: [absent]}") == []

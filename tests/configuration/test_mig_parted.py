@@ -32,8 +32,8 @@ def node(name, config, labels):
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA150", file)`: path inside the file, message and remedy of a rule's findings, and line of the file."""
+def findings_of(examined):
+    """`findings_of("GA150", file)`: path inside the file, message and remedy of a rule's findings, and line of the file."""
 
     def tell(rule, body, *cluster, **kwargs):
         text = "\n---\n".join([config_map(body, **kwargs), *map(json.dumps, cluster)])
@@ -53,11 +53,11 @@ def told(examined):
 
 
 @pytest.fixture
-def entry_told(told):
+def entry_findings(findings_of):
     """The same of the one entry of the configuration `mine`, written in one line."""
 
     def tell(rule, entry, *cluster, **kwargs):
-        found = told(rule, HEAD + f"  mine: [{entry}]\n", *cluster, **kwargs)
+        found = findings_of(rule, HEAD + f"  mine: [{entry}]\n", *cluster, **kwargs)
         return [(path.removeprefix("mig-configs.mine."), *rest[:3]) for path, *rest in found]
 
     return tell
@@ -66,7 +66,7 @@ def entry_told(told):
 # The file.
 
 
-def test_other_key_is_told_at_that_key(examined):
+def test_other_key_is_reported_at_that_key(examined):
     (found,) = [one for one in examined(config_map(HEAD, key="mig.yaml")) if one.rule.id == "GA149"]
     assert str(found) == (
         "data[mig.yaml]: is a file that the MIG manager does not read; it reads config.yaml and would not find it; "
@@ -74,8 +74,8 @@ def test_other_key_is_told_at_that_key(examined):
     )
 
 
-def test_file_under_another_key_is_judged_all_the_same(told):
-    assert told("GA150", "version: v2\n" + HEAD.removeprefix("version: v1\n"), key="mig.yaml")
+def test_file_under_another_key_is_judged_all_the_same(findings_of):
+    assert findings_of("GA150", "version: v2\n" + HEAD.removeprefix("version: v1\n"), key="mig.yaml")
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_file_that_is_none_is_refused(examined, data, said):
     assert [(one.severity, one.message) for one in examined(text) if one.rule.id == "GA149"] == [("deny", said)]
 
 
-def test_broken_yaml_is_told_at_its_line(told):
-    ((_, severity, message, remedy, line),) = told("GA149", "version: v1\nmig-configs:\n\tall: []\n")
+def test_broken_yaml_is_reported_at_its_line(findings_of):
+    ((_, severity, message, remedy, line),) = findings_of("GA149", "version: v1\nmig-configs:\n\tall: []\n")
     assert (severity, remedy, line) == ("deny", "correct line 3", 3)
     assert message.startswith("is not YAML in line 3: ")
 
 
-def test_duplicate_name_is_refused(told):
-    assert "duplicate key" in told("GA149", HEAD + "  all-disabled: []\n")[0][2]
+def test_duplicate_name_is_refused(findings_of):
+    assert "duplicate key" in findings_of("GA149", HEAD + "  all-disabled: []\n")[0][2]
 
 
 def test_nothing_is_said_of_a_deleted_config_map(examined):
@@ -126,8 +126,8 @@ def test_nothing_is_said_of_a_deleted_config_map(examined):
         (HEAD + "  mine:", "at least one entry in 'mine' is required"),
     ],
 )
-def test_what_mig_parted_refuses_is_quoted(told, body, said):
-    assert [message.partition("would report: ")[2] for _, _, message, *_ in told("GA150", body)] == [said]
+def test_what_mig_parted_refuses_is_quoted(findings_of, body, said):
+    assert [message.partition("would report: ")[2] for _, _, message, *_ in findings_of("GA150", body)] == [said]
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_what_mig_parted_refuses_is_quoted(told, body, said):
         (HEAD + "  mine: [all]", "must be a mapping; mig-parted cannot read it"),
     ],
 )
-def test_wrong_shape_is_refused(told, body, said):
-    assert [(severity, message) for _, severity, message, *_ in told("GA150", body)] == [("deny", said)]
+def test_wrong_shape_is_refused(findings_of, body, said):
+    assert [(severity, message) for _, severity, message, *_ in findings_of("GA150", body)] == [("deny", said)]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_wrong_shape_is_refused(told, body, said):
         ),
     ],
 )
-def test_entry_that_mig_parted_refuses_is_told(entry_told, entry, path, said):
-    assert [found[:3] for found in entry_told("GA150", entry)] == [(path, "deny", said)]
+def test_entry_that_mig_parted_refuses_is_reported(entry_findings, entry, path, said):
+    assert [found[:3] for found in entry_findings("GA150", entry)] == [(path, "deny", said)]
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def test_entry_that_mig_parted_refuses_is_told(entry_told, entry, path, said):
         ("half", "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"),
     ],
 )
-def test_profile_in_another_spelling_is_corrected(entry_told, name, remedy):
-    found = entry_told("GA150", f"{{devices: all, mig-enabled: true, mig-devices: {{{name}: 1}}}}")
+def test_profile_in_another_spelling_is_corrected(entry_findings, name, remedy):
+    found = entry_findings("GA150", f"{{devices: all, mig-enabled: true, mig-devices: {{{name}: 1}}}}")
     assert [one[3] for one in found] == [remedy]
 
 
-def test_number_in_place_of_a_device_id_is_corrected(entry_told):
-    found = entry_told("GA150", "{devices: all, mig-enabled: false, device-filter: [0x20B010DE]}")
+def test_number_in_place_of_a_device_id_is_corrected(entry_findings):
+    found = entry_findings("GA150", "{devices: all, mig-enabled: false, device-filter: [0x20B010DE]}")
     assert found[0][3] == 'write "0x20B010DE", in quotes'
 
 
@@ -326,12 +326,12 @@ def test_valid_entry_is_left_alone(examined, entry):
         ),
     ],
 )
-def test_impossible_profiles_are_told(entry_told, entry, path, severity, said, remedy):
-    assert entry_told("GA151", entry) == [(path, severity, said, remedy)]
+def test_impossible_profiles_are_reported(entry_findings, entry, path, severity, said, remedy):
+    assert entry_findings("GA151", entry) == [(path, severity, said, remedy)]
 
 
-def test_nodes_that_use_the_configuration_are_warned_about(entry_told):
-    found = entry_told(
+def test_nodes_that_use_the_configuration_are_warned_about(entry_findings):
+    found = entry_findings(
         "GA151",
         "{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}",
         policy(name="mig-config"),
@@ -345,9 +345,9 @@ def test_nodes_that_use_the_configuration_are_warned_about(entry_told):
 @pytest.mark.parametrize(
     ("config", "selected"), [("another", "mine"), ("mig-config", "all-disabled"), ("mig-config", "other")]
 )
-def test_nodes_that_use_something_else_are_not(entry_told, config, selected):
+def test_nodes_that_use_something_else_are_not(entry_findings, config, selected):
     entry = "{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}"
-    assert entry_told("GA151", entry, policy(name=config), node("a100", selected, A100)) == []
+    assert entry_findings("GA151", entry, policy(name=config), node("a100", selected, A100)) == []
 
 
 # Reach.
@@ -366,8 +366,8 @@ def test_nodes_that_use_something_else_are_not(entry_told, config, selected):
         ("0x120B010DE", 'write a PCI id, the device before the vendor, such as "0x20B010DE"'),
     ],
 )
-def test_filter_that_matches_no_gpu_is_told(entry_told, item, remedy):
-    found = entry_told("GA152", f"{{device-filter: '{item}', devices: all, mig-enabled: false}}")
+def test_filter_that_matches_no_gpu_is_reported(entry_findings, item, remedy):
+    found = entry_findings("GA152", f"{{device-filter: '{item}', devices: all, mig-enabled: false}}")
     said = f'is "{item}", which is not a PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
     assert found == [("0.device-filter", "warn", said, remedy)]
 
@@ -376,8 +376,8 @@ def test_filter_that_matches_no_gpu_is_told(entry_told, item, remedy):
     ("devices", "said"),
     [("[]", "is empty, so the entry is for no GPU"), ("[0, -1]", "has -1, which is the number of no GPU")],
 )
-def test_devices_that_no_node_has_are_told(entry_told, devices, said):
-    assert [found[2] for found in entry_told("GA152", f"{{devices: {devices}, mig-enabled: false}}")] == [said]
+def test_devices_that_no_node_has_are_reported(entry_findings, devices, said):
+    assert [found[2] for found in entry_findings("GA152", f"{{devices: {devices}, mig-enabled: false}}")] == [said]
 
 
 @pytest.mark.parametrize(
@@ -390,8 +390,10 @@ def test_devices_that_no_node_has_are_told(entry_told, devices, said):
         ("devices: all, device-filter: '0x20B010DE'", "devices: all, device-filter: '0x20B010DE:0x1'"),
     ],
 )
-def test_entries_for_the_same_gpu_are_told(entry_told, first, second):
-    found = entry_told("GA152", f"{{{first}, mig-enabled: false}}, {{{second}, mig-enabled: true, mig-devices: {{}}}}")
+def test_entries_for_the_same_gpu_are_reported(entry_findings, first, second):
+    found = entry_findings(
+        "GA152", f"{{{first}, mig-enabled: false}}, {{{second}, mig-enabled: true, mig-devices: {{}}}}"
+    )
     said = "is for GPUs that entry 0 of mine is for already, and is applied after it"
     assert found == [("1", "warn", said, "tell the GPUs apart by device-filter or devices")]
 
@@ -404,15 +406,15 @@ def test_entries_for_the_same_gpu_are_told(entry_told, first, second):
         ("devices: all, device-filter: '0x20B010DE:0x2'", "devices: all, device-filter: '0x20B010DE:0x1'"),
     ],
 )
-def test_entries_for_different_gpus_are_not(entry_told, first, second):
+def test_entries_for_different_gpus_are_not(entry_findings, first, second):
     assert (
-        entry_told("GA152", f"{{{first}, mig-enabled: false}}, {{{second}, mig-enabled: true, mig-devices: {{}}}}")
+        entry_findings("GA152", f"{{{first}, mig-enabled: false}}, {{{second}, mig-enabled: true, mig-devices: {{}}}}")
         == []
     )
 
 
-def test_entries_that_say_the_same_are_not(entry_told):
-    assert entry_told("GA152", "{devices: all, mig-enabled: false}, {devices: [0], mig-enabled: false}") == []
+def test_entries_that_say_the_same_are_not(entry_findings):
+    assert entry_findings("GA152", "{devices: all, mig-enabled: false}, {devices: [0], mig-enabled: false}") == []
 
 
 # Names.
@@ -430,16 +432,16 @@ LACKS = "has no all-disabled, which the operator labels nodes with unless migMan
         ((policy(name="mig-config", default="all-disabled"),), "deny", LACKS),
     ],
 )
-def test_missing_default_is_told(told, cluster, severity, said):
+def test_missing_default_is_reported(findings_of, cluster, severity, said):
     remedy = "add all-disabled with - devices: all and mig-enabled: false"
-    assert told("GA153", WITHOUT, *cluster) == [("mig-configs", severity, said, remedy, 2)]
+    assert findings_of("GA153", WITHOUT, *cluster) == [("mig-configs", severity, said, remedy, 2)]
 
 
-def test_missing_default_that_nobody_wants_is_fine(told):
-    assert told("GA153", WITHOUT, policy(name="mig-config", default="")) == []
+def test_missing_default_that_nobody_wants_is_fine(findings_of):
+    assert findings_of("GA153", WITHOUT, policy(name="mig-config", default="")) == []
 
 
-def test_name_that_is_no_label_value_is_told(told):
-    found = told("GA153", HEAD + "  1g.10gb-2,3g.40gb-1: [{devices: all, mig-enabled: false}]\n")
+def test_name_that_is_no_label_value_is_reported(findings_of):
+    found = findings_of("GA153", HEAD + "  1g.10gb-2,3g.40gb-1: [{devices: all, mig-enabled: false}]\n")
     said = "cannot be the value of the label nvidia.com/mig.config, so no node can select it"
     assert [one[1:3] for one in found] == [("warn", said)]

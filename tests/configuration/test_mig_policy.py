@@ -32,8 +32,8 @@ def node(name, config=None, **labels):
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA146", spec, *cluster)`: path, severity, message and remedy of a rule's findings."""
+def findings_of(examined):
+    """`findings_of("GA146", spec, *cluster)`: path, severity, message and remedy of a rule's findings."""
 
     def tell(rule, spec, *cluster, before=None, head=""):
         parts = [head + policy(spec)]
@@ -85,8 +85,8 @@ NAMED = "{migManager: {config: {name: mig-config}}}"
         ),
     ],
 )
-def test_config_map_that_does_not_serve_is_refused(told, config, said, remedy):
-    assert told("GA146", NAMED, config) == [("spec.migManager.config.name", "deny", said, remedy)]
+def test_config_map_that_does_not_serve_is_refused(findings_of, config, said, remedy):
+    assert findings_of("GA146", NAMED, config) == [("spec.migManager.config.name", "deny", said, remedy)]
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,14 @@ def test_config_map_that_does_not_serve_is_refused(told, config, said, remedy):
         ("{migManager: {gpuClientsConfig: {name: mig-config}}}", (config_map(**{"clients.yaml": "version: v1"}),)),
     ],
 )
-def test_config_map_that_serves_or_is_not_known_is_left_alone(told, spec, cluster):
-    assert told("GA146", spec, *cluster) == []
+def test_config_map_that_serves_or_is_not_known_is_left_alone(findings_of, spec, cluster):
+    assert findings_of("GA146", spec, *cluster) == []
 
 
-def test_clients_need_their_own_file(told):
-    found = told("GA146", "{migManager: {gpuClientsConfig: {name: mig-config}}}", config_map(**{"config.yaml": "a"}))
+def test_clients_need_their_own_file(findings_of):
+    found = findings_of(
+        "GA146", "{migManager: {gpuClientsConfig: {name: mig-config}}}", config_map(**{"config.yaml": "a"})
+    )
     said = 'ConfigMap "mig-config" has "config.yaml" and not clients.yaml; the MIG manager\'s pods would not start'
     assert [one[:3] for one in found] == [("spec.migManager.gpuClientsConfig.name", "deny", said)]
 
@@ -120,24 +122,24 @@ MANY = 'is "single", and the configuration "all-balanced" of the node "a" makes 
 MANY += "the device plugin would exit with: more than one MIG device type present on node"
 
 
-def test_strategy_single_with_several_profiles_is_refused(told):
+def test_strategy_single_with_several_profiles_is_refused(findings_of):
     remedy = "write strategy: mixed, and let pods request resources such as nvidia.com/mig-1g.10gb"
-    assert told("GA147", SINGLE, node("a", "all-balanced")) == [("spec.mig.strategy", "deny", MANY, remedy)]
+    assert findings_of("GA147", SINGLE, node("a", "all-balanced")) == [("spec.mig.strategy", "deny", MANY, remedy)]
 
 
-def test_strategy_that_is_only_kept_is_warned_about(told):
-    found = told("GA147", SINGLE, node("a", "all-balanced"), before=SINGLE)
+def test_strategy_that_is_only_kept_is_warned_about(findings_of):
+    found = findings_of("GA147", SINGLE, node("a", "all-balanced"), before=SINGLE)
     assert [one[1:3] for one in found] == [("warn", MANY)]
 
 
-def test_strategy_that_becomes_single_is_refused(told):
-    found = told("GA147", SINGLE, node("a", "all-balanced"), before="{mig: {strategy: mixed}}")
+def test_strategy_that_becomes_single_is_refused(findings_of):
+    found = findings_of("GA147", SINGLE, node("a", "all-balanced"), before="{mig: {strategy: mixed}}")
     assert [one[1] for one in found] == ["deny"]
 
 
-def test_own_configuration_that_cuts_only_some_gpus_is_refused(told):
+def test_own_configuration_that_cuts_only_some_gpus_is_refused(findings_of):
     spec = "{mig: {strategy: single}, migManager: {config: {name: mig-config}}}"
-    found = told("GA147", spec, config_map(**{"config.yaml": SOME}), node("a", "some"), node("b", "some"))
+    found = findings_of("GA147", spec, config_map(**{"config.yaml": SOME}), node("a", "some"), node("b", "some"))
     said = (
         'is "single", and the configuration "some" of 2 nodes ("a", "b") cuts some GPUs and leaves others whole; the '
         "device plugin would exit with: all devices on the node must be configured with the same migEnabled value"
@@ -146,8 +148,8 @@ def test_own_configuration_that_cuts_only_some_gpus_is_refused(told):
 
 
 @pytest.mark.parametrize("strategy", ["", "none"])
-def test_cut_nodes_without_a_strategy_are_warned_about(told, strategy):
-    found = told("GA147", f'{{mig: {{strategy: "{strategy}"}}}}', node("a", "all-1g.5gb"))
+def test_cut_nodes_without_a_strategy_are_warned_about(findings_of, strategy):
+    found = findings_of("GA147", f'{{mig: {{strategy: "{strategy}"}}}}', node("a", "all-1g.5gb"))
     said = "is none" if strategy else "is not set"
     said += ', so the MIG devices that nvidia.com/mig.config sets on the node "a" are not advertised'
     remedy = "write strategy: single or strategy: mixed, or label the nodes all-disabled"
@@ -166,19 +168,19 @@ def test_cut_nodes_without_a_strategy_are_warned_about(told, strategy):
         ("{}", (node("a", "all-disabled"), node("b"))),
     ],
 )
-def test_strategy_that_suits_is_left_alone(told, spec, cluster):
-    assert told("GA147", spec, *cluster) == []
+def test_strategy_that_suits_is_left_alone(findings_of, spec, cluster):
+    assert findings_of("GA147", spec, *cluster) == []
 
 
-def test_labels_that_no_manager_reads_are_told(told):
-    found = told("GA148", "{mig: {strategy: single}, migManager: {enabled: false}}", node("a", "all-1g.5gb"))
+def test_labels_that_no_manager_reads_are_reported(findings_of):
+    found = findings_of("GA148", "{mig: {strategy: single}, migManager: {enabled: false}}", node("a", "all-1g.5gb"))
     said = 'is false, so the label nvidia.com/mig.config of the node "a" has no effect'
     remedy = "write migManager: {enabled: true}, or divide the GPUs yourself and remove the labels"
     assert found == [("spec.migManager.enabled", "warn", said, remedy)]
 
 
-def test_configurations_for_gpus_that_cannot_be_cut_are_recorded(told):
-    found = told("GA148", NAMED, node("a", **T4))
+def test_configurations_for_gpus_that_cannot_be_cut_are_recorded(findings_of):
+    found = findings_of("GA148", NAMED, node("a", **T4))
     said = '"mig-config" is never read, because MIG cannot divide any GPU of the node "a"'
     remedy = "remove it, or add nodes with GPUs such as A100, H100 or B200"
     assert found == [("spec.migManager.config.name", "audit", said, remedy)]
@@ -193,8 +195,8 @@ def test_configurations_for_gpus_that_cannot_be_cut_are_recorded(told):
         ('""', 'is ""', 'write "false"'),
     ],
 )
-def test_reboot_that_is_no_boolean_is_told(told, value, said, remedy):
-    found = told("GA148", f"{{migManager: {{env: [{{name: WITH_REBOOT, value: {value}}}]}}}}")
+def test_reboot_that_is_no_boolean_is_reported(findings_of, value, said, remedy):
+    found = findings_of("GA148", f"{{migManager: {{env: [{{name: WITH_REBOOT, value: {value}}}]}}}}")
     text = f'{said}, and only "true" lets the MIG manager reboot a node that needs it'
     assert found == [("spec.migManager.env[0].value", "warn", text, remedy)]
 
@@ -211,16 +213,16 @@ def test_reboot_that_is_no_boolean_is_told(told, value, said, remedy):
         ('{migManager: {env: [{name: WITH_REBOOT, value: "true"}, {name: OTHER, value: "True"}]}}', ()),
     ],
 )
-def test_settings_that_have_effect_are_left_alone(told, spec, cluster):
-    assert told("GA148", spec, *cluster) == []
+def test_settings_that_have_effect_are_left_alone(findings_of, spec, cluster):
+    assert findings_of("GA148", spec, *cluster) == []
 
 
 @pytest.mark.parametrize("rule", ["GA146", "GA147", "GA148"])
-def test_nothing_is_said_of_a_deleted_policy(told, rule):
+def test_nothing_is_said_of_a_deleted_policy(findings_of, rule):
     spec = "{mig: {strategy: single}, migManager: {enabled: true, config: {name: mig-config}}}"
-    assert told(rule, spec, config_map("other"), node("a", "all-balanced"), head="# operation: DELETE\n") == []
+    assert findings_of(rule, spec, config_map("other"), node("a", "all-balanced"), head="# operation: DELETE\n") == []
 
 
-def test_file_in_binary_data_serves_the_mig_manager(told):
+def test_file_in_binary_data_serves_the_mig_manager(findings_of):
     stored = {**config_map(), "binaryData": {"config.yaml": "dmVyc2lvbjogdjE="}}
-    assert told("GA146", NAMED, stored) == []
+    assert findings_of("GA146", NAMED, stored) == []

@@ -12,8 +12,8 @@ NAMED = "dcgmExporter: {config: {name: metrics-config}}"
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA158", "dcgmExporter: {...}")`: path, severity, message and remedy of a rule's findings on a spec."""
+def findings_of(examined):
+    """`findings_of("GA158", "dcgmExporter: {...}")`: path, severity, message and remedy of a rule's findings on a spec."""
 
     def tell(rule, spec, *cluster, kind=POLICY):
         text = kind + "\n".join(f"  {line}" for line in spec.splitlines())
@@ -24,8 +24,8 @@ def told(examined):
 
 
 @pytest.mark.parametrize("kind", [POLICY, CLUSTER])
-def test_missing_list_of_metrics_is_refused(told, kind):
-    assert told("GA158", NAMED, OTHER_MAP, kind=kind) == [
+def test_missing_list_of_metrics_is_refused(findings_of, kind):
+    assert findings_of("GA158", NAMED, OTHER_MAP, kind=kind) == [
         (
             "spec.dcgmExporter.config.name",
             "deny",
@@ -38,8 +38,8 @@ def test_missing_list_of_metrics_is_refused(told, kind):
     ]
 
 
-def test_list_of_metrics_at_another_key_is_refused(told):
-    assert told("GA158", NAMED, WRONG_KEY) == [
+def test_list_of_metrics_at_another_key_is_refused(findings_of):
+    assert findings_of("GA158", NAMED, WRONG_KEY) == [
         (
             "spec.dcgmExporter.config.name",
             "deny",
@@ -53,16 +53,16 @@ def test_list_of_metrics_at_another_key_is_refused(told):
 
 
 @pytest.mark.parametrize("cluster", [[], [RIGHT_KEY], [BINARY]])
-def test_list_of_metrics_that_is_there_or_unknown_is_fine(told, cluster):
-    assert told("GA158", NAMED, *cluster) == []
+def test_list_of_metrics_that_is_there_or_unknown_is_fine(findings_of, cluster):
+    assert findings_of("GA158", NAMED, *cluster) == []
 
 
-def test_exporter_that_is_not_deployed_is_not_examined(told):
+def test_exporter_that_is_not_deployed_is_not_examined(findings_of):
     spec = (
         "dcgmExporter: {enabled: false, config: {name: metrics-config}, hpcJobMapping: {enabled: true, directory: x}}"
     )
-    assert told("GA158", spec, OTHER_MAP) == []
-    assert told("GA161", spec) == []
+    assert findings_of("GA158", spec, OTHER_MAP) == []
+    assert findings_of("GA161", spec) == []
 
 
 def engine(value, dcgm="", more=""):
@@ -70,8 +70,8 @@ def engine(value, dcgm="", more=""):
     return f"dcgm: {{{dcgm}}}\ndcgmExporter:\n  env: [{variable}]\n  {more}"
 
 
-def test_other_host_engine_beside_the_operators_own_is_warned_about(told):
-    assert told("GA159", engine("10.0.0.1:5555", "enabled: true")) == [
+def test_other_host_engine_beside_the_operators_own_is_warned_about(findings_of):
+    assert findings_of("GA159", engine("10.0.0.1:5555", "enabled: true")) == [
         (
             "spec.dcgmExporter.env[0].value",
             "warn",
@@ -81,16 +81,16 @@ def test_other_host_engine_beside_the_operators_own_is_warned_about(told):
     ]
 
 
-def test_omitted_dcgm_means_true_in_a_cluster_policy(told):
-    assert "because dcgm.enabled is true " in told("GA159", engine("10.0.0.1:5555"))[0][2]
+def test_omitted_dcgm_means_true_in_a_cluster_policy(findings_of):
+    assert "because dcgm.enabled is true " in findings_of("GA159", engine("10.0.0.1:5555"))[0][2]
 
 
-def test_omitted_dcgm_means_false_in_a_gpu_cluster(told):
-    assert told("GA159", engine("10.0.0.1:5555"), kind=CLUSTER) == []
+def test_omitted_dcgm_means_false_in_a_gpu_cluster(findings_of):
+    assert findings_of("GA159", engine("10.0.0.1:5555"), kind=CLUSTER) == []
 
 
-def test_localhost_without_the_nodes_network_is_refused(told):
-    assert told("GA159", engine("localhost:5555", "enabled: false")) == [
+def test_localhost_without_the_nodes_network_is_refused(findings_of):
+    assert findings_of("GA159", engine("localhost:5555", "enabled: false")) == [
         (
             "spec.dcgmExporter.env[0].value",
             "deny",
@@ -110,16 +110,16 @@ def test_localhost_without_the_nodes_network_is_refused(told):
         engine(""),
     ],
 )
-def test_host_engine_that_runs_is_fine(told, spec):
-    assert told("GA159", spec) == []
+def test_host_engine_that_runs_is_fine(findings_of, spec):
+    assert findings_of("GA159", spec) == []
 
 
 def monitor(*fields):
     return f"dcgmExporter: {{serviceMonitor: {{{', '.join(fields)}}}}}"
 
 
-def test_timeout_longer_than_the_interval_is_refused(told):
-    assert told("GA160", monitor("enabled: true", "interval: 1m", "scrapeTimeout: 90s")) == [
+def test_timeout_longer_than_the_interval_is_refused(findings_of):
+    assert findings_of("GA160", monitor("enabled: true", "interval: 1m", "scrapeTimeout: 90s")) == [
         (
             "spec.dcgmExporter.serviceMonitor.scrapeTimeout",
             "deny",
@@ -139,8 +139,8 @@ spec: {scrapeInterval: 1m, serviceMonitorSelector: {matchLabels: {release: kps}}
 SELECTED = "additionalLabels: {release: kps}"
 
 
-def test_timeout_without_interval_is_compared_with_the_usual_one(told):
-    found = told("GA160", monitor("enabled: true", "scrapeTimeout: 45s"))
+def test_timeout_without_interval_is_compared_with_the_usual_one(findings_of):
+    found = findings_of("GA160", monitor("enabled: true", "scrapeTimeout: 45s"))
     assert [one[1:3] for one in found] == [
         (
             "warn",
@@ -149,34 +149,34 @@ def test_timeout_without_interval_is_compared_with_the_usual_one(told):
     ]
 
 
-def test_timeout_without_interval_is_compared_with_that_of_prometheus(told):
-    assert told("GA160", monitor("enabled: true", "scrapeTimeout: 45s", SELECTED), PROMETHEUS) == []
-    slow = told("GA160", monitor("enabled: true", "scrapeTimeout: 2m", SELECTED), PROMETHEUS)
+def test_timeout_without_interval_is_compared_with_that_of_prometheus(findings_of):
+    assert findings_of("GA160", monitor("enabled: true", "scrapeTimeout: 45s", SELECTED), PROMETHEUS) == []
+    slow = findings_of("GA160", monitor("enabled: true", "scrapeTimeout: 2m", SELECTED), PROMETHEUS)
     assert slow[0][2] == "2m is longer than the interval of Prometheus, and no interval is set"
 
 
 @pytest.mark.parametrize(
     "fields", [["interval: 15s", "scrapeTimeout: 15s"], ["scrapeTimeout: 10s"], ["interval: 1m30s"], []]
 )
-def test_timeout_that_fits_is_fine(told, fields):
-    assert told("GA160", monitor("enabled: true", *fields)) == []
+def test_timeout_that_fits_is_fine(findings_of, fields):
+    assert findings_of("GA160", monitor("enabled: true", *fields)) == []
 
 
-def test_duration_without_unit_is_refused(told):
-    assert told("GA160", monitor("enabled: true", 'interval: "30"'))[0][1:] == (
+def test_duration_without_unit_is_refused(findings_of):
+    assert findings_of("GA160", monitor("enabled: true", 'interval: "30"'))[0][1:] == (
         "deny",
         '"30" is not a duration of Prometheus; the API server refuses it',
         "write 30s",
     )
 
 
-def test_empty_duration_is_warned_about(told):
-    found = told("GA160", monitor('interval: ""'))
+def test_empty_duration_is_warned_about(findings_of):
+    found = findings_of("GA160", monitor('interval: ""'))
     assert [one[1:3] for one in found] == [("warn", "is empty, which counts as not set; Prometheus would use its own")]
 
 
-def test_service_of_a_type_that_does_not_exist_is_refused(told):
-    found = told("GA160", "dcgmExporter: {service: {type: NodeIP, internalTrafficPolicy: local}}")
+def test_service_of_a_type_that_does_not_exist_is_refused(findings_of):
+    found = findings_of("GA160", "dcgmExporter: {service: {type: NodeIP, internalTrafficPolicy: local}}")
     assert found == [
         (
             "spec.dcgmExporter.service.type",
@@ -199,13 +199,13 @@ def test_service_of_a_type_that_does_not_exist_is_refused(told):
 CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}"
 
 
-def test_service_monitor_without_its_crd_is_warned_about(told):
-    assert told("GA160", monitor("enabled: true"), CRD % "clusterpolicies.nvidia.com")[0][1] == "warn"
-    assert told("GA160", monitor("enabled: true"), CRD % "servicemonitors.monitoring.coreos.com") == []
+def test_service_monitor_without_its_crd_is_warned_about(findings_of):
+    assert findings_of("GA160", monitor("enabled: true"), CRD % "clusterpolicies.nvidia.com")[0][1] == "warn"
+    assert findings_of("GA160", monitor("enabled: true"), CRD % "servicemonitors.monitoring.coreos.com") == []
 
 
-def test_label_that_prometheus_wants_is_told(told):
-    found = told("GA160", monitor("enabled: true", "additionalLabels: {team: gpu}"), PROMETHEUS)
+def test_label_that_prometheus_wants_is_reported(findings_of):
+    found = findings_of("GA160", monitor("enabled: true", "additionalLabels: {team: gpu}"), PROMETHEUS)
     assert found == [
         (
             "spec.dcgmExporter.serviceMonitor",
@@ -216,9 +216,9 @@ def test_label_that_prometheus_wants_is_told(told):
     ]
 
 
-def test_prometheus_that_selects_everything_wants_no_label(told):
+def test_prometheus_that_selects_everything_wants_no_label(findings_of):
     everything = PROMETHEUS.replace("{matchLabels: {release: kps}}", "{}")
-    assert told("GA160", monitor("enabled: true"), PROMETHEUS, everything.replace("k8s", "all")) == []
+    assert findings_of("GA160", monitor("enabled: true"), PROMETHEUS, everything.replace("k8s", "all")) == []
 
 
 SECOND = """apiVersion: monitoring.coreos.com/v1
@@ -229,8 +229,8 @@ spec:
   namespaceSelector: {matchNames: [gpu-operator]}"""
 
 
-def test_second_service_monitor_is_warned_about(told):
-    assert told("GA160", monitor("enabled: true"), SECOND) == [
+def test_second_service_monitor_is_warned_about(findings_of):
+    assert findings_of("GA160", monitor("enabled: true"), SECOND) == [
         (
             "spec.dcgmExporter.serviceMonitor.enabled",
             "warn",
@@ -248,12 +248,12 @@ def test_second_service_monitor_is_warned_about(told):
         SECOND.replace("name: dcgm,", "name: nvidia-dcgm-exporter,"),
     ],
 )
-def test_service_monitor_of_something_else_is_fine(told, other):
-    assert told("GA160", monitor("enabled: true"), other) == []
+def test_service_monitor_of_something_else_is_fine(findings_of, other):
+    assert findings_of("GA160", monitor("enabled: true"), other) == []
 
 
-def test_relative_directory_of_jobs_is_refused(told):
-    assert told("GA161", "dcgmExporter: {hpcJobMapping: {enabled: true, directory: jobs}}") == [
+def test_relative_directory_of_jobs_is_refused(findings_of):
+    assert findings_of("GA161", "dcgmExporter: {hpcJobMapping: {enabled: true, directory: jobs}}") == [
         (
             "spec.dcgmExporter.hpcJobMapping.directory",
             "deny",
@@ -263,13 +263,13 @@ def test_relative_directory_of_jobs_is_refused(told):
     ]
 
 
-def test_directory_that_goes_up_is_refused(told):
-    found = told("GA161", "dcgmExporter: {hpcJobMapping: {enabled: true, directory: /var/../jobs}}")
+def test_directory_that_goes_up_is_refused(findings_of):
+    found = findings_of("GA161", "dcgmExporter: {hpcJobMapping: {enabled: true, directory: /var/../jobs}}")
     assert [one[3] for one in found] == ["write the path without .."]
 
 
-def test_directory_of_a_mapping_that_is_off_is_warned_about(told):
-    found = told("GA161", "dcgmExporter: {hpcJobMapping: {directory: /jobs}}")
+def test_directory_of_a_mapping_that_is_off_is_warned_about(findings_of):
+    found = findings_of("GA161", "dcgmExporter: {hpcJobMapping: {directory: /jobs}}")
     assert [one[1:3] for one in found] == [("warn", "has no effect, because hpcJobMapping.enabled is not true")]
 
 
@@ -290,8 +290,8 @@ def patterns(*texts, labels="enablePodLabels: true"):
         ("a{1,2}", "has a comma, at which the exporter splits it into two patterns"),
     ],
 )
-def test_pattern_that_does_not_work_is_refused(told, pattern, said):
-    path, severity, message, _ = told("GA161", patterns("^app$", pattern))[0]
+def test_pattern_that_does_not_work_is_refused(findings_of, pattern, said):
+    path, severity, message, _ = findings_of("GA161", patterns("^app$", pattern))[0]
     assert (path, severity) == ("spec.dcgmExporter.podLabelAllowlistRegex[1]", "deny")
     assert message.startswith(f'"{pattern}" {said}')
 
@@ -300,15 +300,15 @@ def test_pattern_that_does_not_work_is_refused(told, pattern, said):
     "pattern",
     ["^app$", "app\\.kubernetes\\.io/.*", "[]a]+", "[^]]", "[[:alpha:]]+", "(?i)app", "a{2}", "\\(", "a{", "", "a,b"],
 )
-def test_pattern_that_works_is_fine(told, pattern):
-    assert told("GA161", patterns(pattern)) == []
+def test_pattern_that_works_is_fine(findings_of, pattern):
+    assert findings_of("GA161", patterns(pattern)) == []
 
 
-def test_patterns_without_pod_labels_are_warned_about(told):
-    found = told("GA161", patterns("^app$", labels="enablePodUID: true"))
+def test_patterns_without_pod_labels_are_warned_about(findings_of):
+    found = findings_of("GA161", patterns("^app$", labels="enablePodUID: true"))
     assert [one[1:3] for one in found] == [("warn", "has no effect, because enablePodLabels is not true")]
 
 
-def test_pod_labels_by_variable_count(told):
+def test_pod_labels_by_variable_count(findings_of):
     variable = "env: [{name: DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS, value: 'true'}]"
-    assert told("GA161", patterns("^app$", labels=variable)) == []
+    assert findings_of("GA161", patterns("^app$", labels=variable)) == []

@@ -20,7 +20,7 @@ NAMING = "{devicePlugin: {config: {name: ours, default: any}}}"
 PLUGIN = stored(f"{{any: '{WRONG}'}}")
 
 
-def told(findings):
+def findings_of(findings):
     return [(found.rule.id, found.severity, str(found.path)) for found in findings]
 
 
@@ -46,7 +46,7 @@ def test_policy_that_newly_names_a_config_map_is_refused_for_its_mistakes(examin
 )
 def test_mistake_refuses_the_change_that_puts_it_into_effect_and_warns_later(examined, before, severity):
     found = examined(f"{policy(NAMING)}--- # before\n{policy(before)}{PLUGIN}")
-    assert told(found) == [("GA132", severity, "spec.devicePlugin.config.name")]
+    assert findings_of(found) == [("GA132", severity, "spec.devicePlugin.config.name")]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_gpu_cluster_is_refused_for_its_list_of_metrics(examined):
         "spec: {draDriver: {}, dcgmExporter: {config: {name: ours}}}\n"
     )
     found = examined(cluster + stored("{dcgm-metrics.csv: 'DCGM_FI_DEV_GPU_UTIL, guage, text'}"))
-    assert ("GA163", Severity.DENY, "spec.dcgmExporter.config.name") in told(found)
+    assert ("GA163", Severity.DENY, "spec.dcgmExporter.config.name") in findings_of(found)
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_gpu_cluster_is_refused_for_its_list_of_metrics(examined):
     ],
 )
 def test_policy_passes_where_its_config_map_has_no_mistake_or_is_unknown(examined, facts):
-    assert told(examined(policy(NAMING) + facts)) == []
+    assert findings_of(examined(policy(NAMING) + facts)) == []
 
 
 def test_component_that_is_switched_off_reads_nothing(examined):
     spec = "{devicePlugin: {enabled: false, config: {name: ours, default: any}}}"
-    assert [each for each in told(examined(policy(spec) + PLUGIN)) if each[0] == "GA132"] == []
+    assert [each for each in findings_of(examined(policy(spec) + PLUGIN)) if each[0] == "GA132"] == []
 
 
-def test_missing_file_is_told_once(examined):
+def test_missing_file_is_reported_once(examined):
     spec = "{migManager: {config: {name: ours}}}"
     found = examined(policy(spec) + stored("{mig.yaml: 'version: v1'}"))
-    assert told(found) == [("GA146", Severity.DENY, "spec.migManager.config.name")]
+    assert findings_of(found) == [("GA146", Severity.DENY, "spec.migManager.config.name")]

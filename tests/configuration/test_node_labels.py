@@ -64,8 +64,8 @@ SHARING = (
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA154", {label: value}, *cluster)`: severity, message and remedy of a rule's findings."""
+def findings_of(examined):
+    """`findings_of("GA154", {label: value}, *cluster)`: severity, message and remedy of a rule's findings."""
 
     def tell(rule, labels, *cluster, before=None, user=""):
         parts = [json.dumps(part) for part in (node(**labels), *cluster)]
@@ -220,8 +220,8 @@ def told(examined):
         ),
     ],
 )
-def test_configuration_that_does_not_exist_is_told(told, labels, cluster, severity, said, remedy):
-    assert told("GA154", labels, *cluster) == [(severity, said, remedy)]
+def test_configuration_that_does_not_exist_is_reported(findings_of, labels, cluster, severity, said, remedy):
+    assert findings_of("GA154", labels, *cluster) == [(severity, said, remedy)]
 
 
 @pytest.mark.parametrize(
@@ -239,25 +239,25 @@ def test_configuration_that_does_not_exist_is_told(told, labels, cluster, severi
         ({PLUGIN: ""}, SHARING),
     ],
 )
-def test_configuration_that_exists_or_is_not_known_is_left_alone(told, labels, cluster):
-    assert told("GA154", labels, *cluster) == []
+def test_configuration_that_exists_or_is_not_known_is_left_alone(findings_of, labels, cluster):
+    assert findings_of("GA154", labels, *cluster) == []
 
 
 # Only what changes is judged.
 
 
-def test_label_that_stays_is_not_judged(examined, told):
+def test_label_that_stays_is_not_judged(examined, findings_of):
     labels = {MIG: "custom", PLUGIN: "a10", WORKLOAD: "vm"}
     for rule in ("GA154", "GA155", "GA156", "GA157"):
-        assert told(rule, {**labels, "other": "new"}, mig(), *SHARING[1:], before=labels) == []
+        assert findings_of(rule, {**labels, "other": "new"}, mig(), *SHARING[1:], before=labels) == []
 
 
-def test_label_that_changes_is_judged(told):
-    assert told("GA154", {PLUGIN: "a10"}, *SHARING, before={PLUGIN: "any"})[0][0] == "deny"
+def test_label_that_changes_is_judged(findings_of):
+    assert findings_of("GA154", {PLUGIN: "a10"}, *SHARING, before={PLUGIN: "any"})[0][0] == "deny"
 
 
-def test_label_that_goes_is_not_judged(told):
-    assert told("GA154", {}, *SHARING, before={PLUGIN: "any"}) == []
+def test_label_that_goes_is_not_judged(findings_of):
+    assert findings_of("GA154", {}, *SHARING, before={PLUGIN: "any"}) == []
 
 
 def test_node_that_goes_is_not_judged(examined):
@@ -277,8 +277,8 @@ def test_node_that_goes_is_not_judged(examined):
         "system:serviceaccount:openshift-nfd:nfd-master",
     ],
 )
-def test_kubelets_and_operators_are_only_warned(told, user):
-    assert told("GA154", {PLUGIN: "a10"}, *SHARING, user=user)[0][0] == "warn"
+def test_kubelets_and_operators_are_only_warned(findings_of, user):
+    assert findings_of("GA154", {PLUGIN: "a10"}, *SHARING, user=user)[0][0] == "warn"
 
 
 # What the GPUs allow.
@@ -381,12 +381,12 @@ def test_kubelets_and_operators_are_only_warned(told, user):
         ),
     ],
 )
-def test_configuration_that_the_node_cannot_use_is_told(told, labels, cluster, severity, said, remedy):
-    assert told("GA155", labels, *cluster) == [(severity, said, remedy)]
+def test_configuration_that_the_node_cannot_use_is_reported(findings_of, labels, cluster, severity, said, remedy):
+    assert findings_of("GA155", labels, *cluster) == [(severity, said, remedy)]
 
 
-def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(told):
-    found = told("GA155", {**A100, MIG: "all-balanced", "nvidia.com/mig.strategy": "single"})
+def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(findings_of):
+    found = findings_of("GA155", {**A100, MIG: "all-balanced", "nvidia.com/mig.strategy": "single"})
     assert [one[0] for one in found] == ["deny"]
 
 
@@ -406,8 +406,8 @@ def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(told):
         ({**A100, MIG: "ninth", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"}, OWN),
     ],
 )
-def test_configuration_that_the_node_can_use_is_left_alone(told, labels, cluster):
-    assert told("GA155", labels, *cluster) == []
+def test_configuration_that_the_node_can_use_is_left_alone(findings_of, labels, cluster):
+    assert findings_of("GA155", labels, *cluster) == []
 
 
 # Pods in the way.
@@ -423,19 +423,19 @@ def test_configuration_that_the_node_can_use_is_left_alone(told, labels, cluster
         ),
     ],
 )
-def test_change_under_running_pods_is_warned_about(told, labels, effect):
+def test_change_under_running_pods_is_warned_about(findings_of, labels, effect):
     pods = pod("a", "gpu-1"), pod("b", "gpu-1", "nvidia.com/mig-1g.5gb"), pod("c", "gpu-2"), pod("d", "gpu-1", "cpu")
     said = f'{effect}; GPUs of this node are held by 2 pods ("team/a", "team/b")'
-    assert told("GA156", labels, *pods, before={}) == [("warn", said, "drain the node first")]
+    assert findings_of("GA156", labels, *pods, before={}) == [("warn", said, "drain the node first")]
 
 
 @pytest.mark.parametrize("before", [None, {MIG: "all-1g.5gb"}])
-def test_new_node_and_unchanged_label_are_not(told, before):
-    assert told("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-1"), before=before) == []
+def test_new_node_and_unchanged_label_are_not(findings_of, before):
+    assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-1"), before=before) == []
 
 
-def test_change_of_an_empty_node_is_not(told):
-    assert told("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-2"), before={}) == []
+def test_change_of_an_empty_node_is_not(findings_of):
+    assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-2"), before={}) == []
 
 
 # Workloads and reserved labels.
@@ -449,52 +449,55 @@ def test_change_of_an_empty_node_is_not(told):
         ("kata", (), "the default", "write one of container, vm-passthrough, vm-vgpu"),
     ],
 )
-def test_unknown_workload_is_refused(told, value, cluster, applied, remedy):
+def test_unknown_workload_is_refused(findings_of, value, cluster, applied, remedy):
     said = f'"{value}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
-    assert told("GA157", {WORKLOAD: value}, *cluster) == [("deny", said, remedy)]
+    assert findings_of("GA157", {WORKLOAD: value}, *cluster) == [("deny", said, remedy)]
 
 
 @pytest.mark.parametrize("value", ["container", "vm-passthrough", "vm-vgpu", ""])
-def test_known_workload_is_left_alone(told, value):
-    assert told("GA157", {WORKLOAD: value}) == []
+def test_known_workload_is_left_alone(findings_of, value):
+    assert findings_of("GA157", {WORKLOAD: value}) == []
 
 
 SANDBOX = {"sandboxWorkloads": {"enabled": True}, "vfioManager": {"enabled": True}}
 
 
-def test_node_for_vgpus_without_their_manager_is_warned_of(told):
+def test_node_for_vgpus_without_their_manager_is_warned_of(findings_of):
     said = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
     remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
-    assert told("GA157", {WORKLOAD: "vm-vgpu"}, policy(**SANDBOX)) == [("warn", said, remedy)]
+    assert findings_of("GA157", {WORKLOAD: "vm-vgpu"}, policy(**SANDBOX)) == [("warn", said, remedy)]
 
 
 @pytest.mark.parametrize(
     "spec", [{**SANDBOX, "vgpuManager": {"enabled": True}}, {**SANDBOX, "driver": {"useNvidiaDriverCRD": True}}, {}]
 )
-def test_node_for_vgpus_that_something_serves_is_left_alone(told, spec):
-    assert told("GA157", {WORKLOAD: "vm-vgpu"}, policy(**spec)) == []
+def test_node_for_vgpus_that_something_serves_is_left_alone(findings_of, spec):
+    assert findings_of("GA157", {WORKLOAD: "vm-vgpu"}, policy(**spec)) == []
 
 
-def test_reserved_label_is_left_to_the_operator(told):
+def test_reserved_label_is_left_to_the_operator(findings_of):
     said = (
         "says which NVIDIADriver a node belongs to and is the operator's to set; it would be overwritten, or believed"
     )
-    assert told("GA157", {OWNER: "mine"}, before={}, user="admin") == [("warn", said, "leave it as it is")]
+    assert findings_of("GA157", {OWNER: "mine"}, before={}, user="admin") == [("warn", said, "leave it as it is")]
 
 
-def test_reserved_label_is_not_every_service_accounts_to_set(told):
-    assert told("GA157", {OWNER: "mine"}, before={}, user="system:serviceaccount:team-a:gpu-operator")[0][0] == "warn"
+def test_reserved_label_is_not_every_service_accounts_to_set(findings_of):
+    assert (
+        findings_of("GA157", {OWNER: "mine"}, before={}, user="system:serviceaccount:team-a:gpu-operator")[0][0]
+        == "warn"
+    )
 
 
 @pytest.mark.parametrize("user", ["system:serviceaccount:gpu-operator:gpu-operator", "system:node:gpu-1"])
-def test_reserved_label_is_the_operators_to_set(told, user):
-    assert told("GA157", {OWNER: "mine"}, before={}, user=user) == []
+def test_reserved_label_is_the_operators_to_set(findings_of, user):
+    assert findings_of("GA157", {OWNER: "mine"}, before={}, user=user) == []
 
 
-def test_reserved_label_of_a_node_that_is_read_from_a_file_is_left_alone(told):
-    assert told("GA157", {OWNER: "mine"}, user="admin") == []
+def test_reserved_label_of_a_node_that_is_read_from_a_file_is_left_alone(findings_of):
+    assert findings_of("GA157", {OWNER: "mine"}, user="admin") == []
 
 
-def test_key_with_binary_data_is_a_configuration_of_the_device_plugin(told):
+def test_key_with_binary_data_is_a_configuration_of_the_device_plugin(findings_of):
     stored = {**config_map("slices"), "binaryData": {"packed": "dmVyc2lvbjogdjE="}}
-    assert told("GA154", {PLUGIN: "packed"}, SHARING[0], stored) == []
+    assert findings_of("GA154", {PLUGIN: "packed"}, SHARING[0], stored) == []

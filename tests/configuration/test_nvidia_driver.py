@@ -8,8 +8,8 @@ POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: clust
 
 
 @pytest.fixture
-def told(examined):
-    """`told("GA192", "nodeSelector: {...}")`: path, severity, message and remedy of a rule's findings on a spec."""
+def findings_of(examined):
+    """`findings_of("GA192", "nodeSelector: {...}")`: path, severity, message and remedy of a rule's findings on a spec."""
 
     def tell(rule, spec, *cluster, name="mine", image=IMAGE):
         fields = ["default: false", "driverType: gpu", *image.split(", ")]
@@ -30,9 +30,9 @@ def node(name, **labels):
     return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{{listed}}}}}"
 
 
-def test_drivers_that_share_a_node_are_refused(told):
+def test_drivers_that_share_a_node_are_refused(findings_of):
     other = driver("other", "nodeSelector: {zone: a}")
-    assert told("GA192", "nodeSelector: {pool: x}", other, node("gpu-1", pool="x", zone="a"), node("gpu-2")) == [
+    assert findings_of("GA192", "nodeSelector: {pool: x}", other, node("gpu-1", pool="x", zone="a"), node("gpu-2")) == [
         (
             "spec.nodeSelector",
             "deny",
@@ -46,19 +46,19 @@ def test_drivers_that_share_a_node_are_refused(told):
 
 
 @pytest.mark.parametrize("nodes", [[], [node("gpu-1", pool="x"), node("gpu-2", zone="a")]])
-def test_drivers_that_share_no_known_node_are_fine(told, nodes):
-    assert told("GA192", "nodeSelector: {pool: x}", driver("other", "nodeSelector: {zone: a}"), *nodes) == []
+def test_drivers_that_share_no_known_node_are_fine(findings_of, nodes):
+    assert findings_of("GA192", "nodeSelector: {pool: x}", driver("other", "nodeSelector: {zone: a}"), *nodes) == []
 
 
-def test_selector_within_another_is_warned_about_while_there_is_no_node(told):
+def test_selector_within_another_is_warned_about_while_there_is_no_node(findings_of):
     assert [
         one[1:3]
-        for one in told("GA192", "nodeSelector: {pool: x, zone: a}", driver("other", "nodeSelector: {pool: x}"))
+        for one in findings_of("GA192", "nodeSelector: {pool: x, zone: a}", driver("other", "nodeSelector: {pool: x}"))
     ] == [("warn", '"other" selects every node that "mine" selects; which nodes these are is not known here')]
 
 
-def test_empty_selector_beside_another_driver_is_refused(told):
-    found = told("GA192", "priorityClassName: system-node-critical", driver("other", "nodeSelector: {pool: x}"))
+def test_empty_selector_beside_another_driver_is_refused(findings_of):
+    found = findings_of("GA192", "priorityClassName: system-node-critical", driver("other", "nodeSelector: {pool: x}"))
     assert found == [
         (
             "spec.nodeSelector",
@@ -69,35 +69,37 @@ def test_empty_selector_beside_another_driver_is_refused(told):
     ]
 
 
-def test_selector_beside_an_empty_one_is_refused(told):
-    found = told("GA192", "nodeSelector: {pool: x}", driver("other"))
+def test_selector_beside_an_empty_one_is_refused(findings_of):
+    found = findings_of("GA192", "nodeSelector: {pool: x}", driver("other"))
     assert found[0][1:3] == (
         "deny",
         'selects nodes that "other" has already, as it has no nodeSelector and takes every GPU node',
     )
 
 
-def test_default_driver_conflicts_with_none(told):
+def test_default_driver_conflicts_with_none(findings_of):
     other = driver("other", "nodeSelector: {pool: x}")
-    assert told("GA192", "default: true", other, node("gpu-1", pool="x")) == []
-    assert told("GA192", "nodeSelector: {pool: x}", driver("other", "default: true"), node("gpu-1", pool="x")) == []
+    assert findings_of("GA192", "default: true", other, node("gpu-1", pool="x")) == []
+    assert (
+        findings_of("GA192", "nodeSelector: {pool: x}", driver("other", "default: true"), node("gpu-1", pool="x")) == []
+    )
 
 
-def test_driver_does_not_conflict_with_itself_or_one_that_goes_away(told):
+def test_driver_does_not_conflict_with_itself_or_one_that_goes_away(findings_of):
     going = driver("other").replace("{name: other}", '{name: other, deletionTimestamp: "2026-01-05T09:00:00Z"}')
-    assert told("GA192", "nodeSelector: {pool: x}", driver("mine"), going) == []
+    assert findings_of("GA192", "nodeSelector: {pool: x}", driver("mine"), going) == []
 
 
-def test_second_default_is_refused(told):
-    assert told("GA192", "default: true", driver("default", "default: true"))[0][:3] == (
+def test_second_default_is_refused(findings_of):
+    assert findings_of("GA192", "default: true", driver("default", "default: true"))[0][:3] == (
         "spec.default",
         "deny",
         'is true for "default" too; the operator would report: multiple default NVIDIADrivers found: [default mine]',
     )
 
 
-def test_operators_own_label_is_refused_as_selector(told):
-    assert told("GA192", "nodeSelector: {nvidia.com/gpu-operator.driver.owner: mine}") == [
+def test_operators_own_label_is_refused_as_selector(findings_of):
+    assert findings_of("GA192", "nodeSelector: {nvidia.com/gpu-operator.driver.owner: mine}") == [
         (
             "spec.nodeSelector[nvidia.com/gpu-operator.driver.owner]",
             "deny",
@@ -111,8 +113,8 @@ def test_operators_own_label_is_refused_as_selector(told):
 
 
 @pytest.mark.parametrize("image", ["", ", image: nvcr.io/nvidia/driver"])
-def test_default_image_after_a_repository_is_refused(told, image):
-    found = told("GA193", "default: true", image=f"repository: nvcr.io/nvidia, version: 580.95.05{image}")
+def test_default_image_after_a_repository_is_refused(findings_of, image):
+    found = findings_of("GA193", "default: true", image=f"repository: nvcr.io/nvidia, version: 580.95.05{image}")
     default = "" if image else " by default"
     assert found == [
         (
@@ -124,27 +126,27 @@ def test_default_image_after_a_repository_is_refused(told, image):
     ]
 
 
-def test_version_alone_is_refused(told):
-    assert told("GA193", "default: true", image="version: 580.95.05")[0][2] == (
+def test_version_alone_is_refused(findings_of):
+    assert findings_of("GA193", "default: true", image="version: 580.95.05")[0][2] == (
         "is set without repository; the operator would report: invalid image specification: repository, image and version "
         "must all be set (repository=, image=nvcr.io/nvidia/driver, version=580.95.05)"
     )
 
 
-def test_nothing_of_an_image_is_refused(told):
-    assert told("GA193", "default: true", image="")[0][2] == (
+def test_nothing_of_an_image_is_refused(findings_of):
+    assert findings_of("GA193", "default: true", image="")[0][2] == (
         'is "nvcr.io/nvidia/driver" by default and the whole reference, so nodes would pull "nvcr.io/nvidia/driver-<os>"'
     )
 
 
-def test_whole_image_is_fine(told):
-    assert told("GA193", "default: true") == []
-    assert told("GA193", "default: true", image="image: nvcr.io/nvidia/driver:580.95.05") == []
+def test_whole_image_is_fine(findings_of):
+    assert findings_of("GA193", "default: true") == []
+    assert findings_of("GA193", "default: true", image="image: nvcr.io/nvidia/driver:580.95.05") == []
 
 
 @pytest.mark.parametrize("component", ["gds", "gdrcopy"])
-def test_precompiled_driver_with_another_module_is_refused(told, component):
-    found = told("GA194", f"usePrecompiled: true\n{component}: {{enabled: true}}")
+def test_precompiled_driver_with_another_module_is_refused(findings_of, component):
+    found = findings_of("GA194", f"usePrecompiled: true\n{component}: {{enabled: true}}")
     assert found == [
         (
             f"spec.{component}.enabled",
@@ -158,12 +160,12 @@ def test_precompiled_driver_with_another_module_is_refused(told, component):
     ]
 
 
-def test_precompiled_driver_alone_is_fine(told):
-    assert told("GA194", "usePrecompiled: true\ngds: {enabled: false}") == []
+def test_precompiled_driver_alone_is_fine(findings_of):
+    assert findings_of("GA194", "usePrecompiled: true\ngds: {enabled: false}") == []
 
 
-def test_parts_that_vgpu_drivers_do_not_have_are_warned_about(told):
-    found = told("GA194", "driverType: vgpu-host-manager\nrdma: {enabled: true}\nusePrecompiled: true")
+def test_parts_that_vgpu_drivers_do_not_have_are_warned_about(findings_of):
+    found = findings_of("GA194", "driverType: vgpu-host-manager\nrdma: {enabled: true}\nusePrecompiled: true")
     assert [(one[0], one[1]) for one in found] == [("spec.rdma.enabled", "warn"), ("spec.usePrecompiled", "warn")]
     assert found[0][2:] == (
         "is not supported with driverType: vgpu-host-manager",
@@ -171,12 +173,12 @@ def test_parts_that_vgpu_drivers_do_not_have_are_warned_about(told):
     )
 
 
-def test_vgpu_without_licence_is_warned_about(told):
-    assert told("GA194", "driverType: vgpu")[0][1:3] == (
+def test_vgpu_without_licence_is_warned_about(findings_of):
+    assert findings_of("GA194", "driverType: vgpu")[0][1:3] == (
         "warn",
         "is missing, so the vGPUs stay unlicensed and slow down after some minutes",
     )
-    assert told("GA194", "driverType: vgpu\nlicensingConfig: {secretName: licence}") == []
+    assert findings_of("GA194", "driverType: vgpu\nlicensingConfig: {secretName: licence}") == []
 
 
 def changed(examined, before, after):
@@ -206,8 +208,8 @@ def test_driver_that_stays_the_same_kind_is_fine(examined, precompiled):
     assert changed(examined, precompiled, precompiled) == []
 
 
-def test_driver_that_the_policy_disables_is_warned_about(told):
-    assert told("GA195", "nodeSelector: {pool: x}", POLICY % "") == [
+def test_driver_that_the_policy_disables_is_warned_about(findings_of):
+    assert findings_of("GA195", "nodeSelector: {pool: x}", POLICY % "") == [
         (
             "metadata.name",
             "warn",
@@ -215,14 +217,14 @@ def test_driver_that_the_policy_disables_is_warned_about(told):
             'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "cluster-policy"',
         )
     ]
-    assert told("GA195", "nodeSelector: {pool: x}", POLICY % "useNvidiaDriverCRD: true") == []
+    assert findings_of("GA195", "nodeSelector: {pool: x}", POLICY % "useNvidiaDriverCRD: true") == []
 
 
 @pytest.mark.parametrize(
     "key", ["nvidia.com/gpu.product", "nvidia.com/cuda.driver-version.major", "nvidia.com/mig-1g.5gb.count"]
 )
-def test_label_that_needs_a_driver_is_warned_about(told, key):
-    assert told("GA195", f"nodeSelector: {{{key}: x}}")[0][1:3] == (
+def test_label_that_needs_a_driver_is_warned_about(findings_of, key):
+    assert findings_of("GA195", f"nodeSelector: {{{key}: x}}")[0][1:3] == (
         "warn",
         "is a label that needs a running driver, so a new node would never get the driver that it waits for",
     )
@@ -232,16 +234,16 @@ def test_label_that_needs_a_driver_is_warned_about(told, key):
     "key",
     ["nvidia.com/gpu.present", "nvidia.com/gpu.deploy.driver", "nvidia.com/mig.config", "feature.node.kubernetes.io/x"],
 )
-def test_label_that_needs_no_driver_is_fine(told, key):
-    assert told("GA195", f'nodeSelector: {{{key}: "true"}}') == []
+def test_label_that_needs_no_driver_is_fine(findings_of, key):
+    assert findings_of("GA195", f'nodeSelector: {{{key}: "true"}}') == []
 
 
-def test_selector_of_no_node_is_warned_about(told):
-    assert told("GA195", "nodeSelector: {pool: x}", node("gpu-1", pool="y"), node("gpu-2"))[0][1:3] == (
+def test_selector_of_no_node_is_warned_about(findings_of):
+    assert findings_of("GA195", "nodeSelector: {pool: x}", node("gpu-1", pool="y"), node("gpu-2"))[0][1:3] == (
         "warn",
         "none of the 2 GPU nodes here has pool=x, so nothing would be deployed",
     )
-    assert told("GA195", "nodeSelector: {pool: x}", node("gpu-1", pool="x"), node("gpu-2")) == []
+    assert findings_of("GA195", "nodeSelector: {pool: x}", node("gpu-1", pool="x"), node("gpu-2")) == []
 
 
 def affinity(operator, values=""):
@@ -252,8 +254,8 @@ def affinity(operator, values=""):
 @pytest.mark.parametrize(
     "spec", [affinity("In", ", values: [y]"), affinity("NotIn", ", values: [x]"), affinity("DoesNotExist")]
 )
-def test_affinity_against_the_selector_is_warned_about(told, spec):
-    assert told("GA195", spec)[0][:3] == (
+def test_affinity_against_the_selector_is_warned_about(findings_of, spec):
+    assert findings_of("GA195", spec)[0][:3] == (
         "spec.nodeAffinity",
         "warn",
         "excludes every node that nodeSelector selects; the driver's pods follow nodeSelector",
@@ -263,12 +265,12 @@ def test_affinity_against_the_selector_is_warned_about(told, spec):
 @pytest.mark.parametrize(
     "spec", [affinity("In", ", values: [x, y]"), affinity("Exists"), affinity("NotIn", ", values: [y]")]
 )
-def test_affinity_with_the_selector_is_fine(told, spec):
-    assert told("GA195", spec) == []
+def test_affinity_with_the_selector_is_fine(findings_of, spec):
+    assert findings_of("GA195", spec) == []
 
 
-def test_startup_probe_without_failures_is_refused(told):
-    assert told("GA196", "startupProbe: {initialDelaySeconds: 60, timeoutSeconds: 30}") == [
+def test_startup_probe_without_failures_is_refused(findings_of):
+    assert findings_of("GA196", "startupProbe: {initialDelaySeconds: 60, timeoutSeconds: 30}") == [
         (
             "spec.startupProbe",
             "deny",
@@ -289,8 +291,8 @@ def test_startup_probe_without_failures_is_refused(told):
         "usePrecompiled: true\nstartupProbe: {initialDelaySeconds: 5}",
     ],
 )
-def test_startup_probe_of_a_second_is_warned_about(told, spec):
-    found = told("GA196", spec)
+def test_startup_probe_of_a_second_is_warned_about(findings_of, spec):
+    found = findings_of("GA196", spec)
     assert [one[1] for one in found] == ["warn"]
     assert "leaves out timeoutSeconds, which becomes 1 and not the operator's 60" in found[0][2]
 
@@ -303,12 +305,14 @@ def test_startup_probe_of_a_second_is_warned_about(told, spec):
         "startupProbe: {}",
     ],
 )
-def test_startup_probe_that_lasts_is_fine(told, spec):
-    assert told("GA196", spec) == []
+def test_startup_probe_that_lasts_is_fine(findings_of, spec):
+    assert findings_of("GA196", spec) == []
 
 
-def test_probes_and_labels_that_are_dropped_are_warned_about(told):
-    found = told("GA196", "livenessProbe: {periodSeconds: 5}\nlabels: {app: x, app.kubernetes.io/name: y, team: z}")
+def test_probes_and_labels_that_are_dropped_are_warned_about(findings_of):
+    found = findings_of(
+        "GA196", "livenessProbe: {periodSeconds: 5}\nlabels: {app: x, app.kubernetes.io/name: y, team: z}"
+    )
     assert [one[0] for one in found] == [
         "spec.livenessProbe",
         "spec.labels.app",
@@ -321,8 +325,8 @@ def config_map(name, namespace="gpu-operator", data="{}"):
     return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}}}\ndata: {data}"
 
 
-def test_config_map_that_is_missing_is_refused(told):
-    assert told("GA197", "repoConfig: {name: repos}", config_map("repos", "default")) == [
+def test_config_map_that_is_missing_is_refused(findings_of):
+    assert findings_of("GA197", "repoConfig: {name: repos}", config_map("repos", "default")) == [
         (
             "spec.repoConfig.name",
             "deny",
@@ -336,21 +340,21 @@ def test_config_map_that_is_missing_is_refused(told):
     ]
 
 
-def test_config_map_that_is_there_or_unknown_is_fine(told):
-    assert told("GA197", "repoConfig: {name: repos}", config_map("repos")) == []
-    assert told("GA197", "repoConfig: {name: repos}\nsecretEnv: env\npriorityClassName: gpu") == []
-    assert told("GA197", "usePrecompiled: true\nrepoConfig: {name: repos}", config_map("other")) == []
+def test_config_map_that_is_there_or_unknown_is_fine(findings_of):
+    assert findings_of("GA197", "repoConfig: {name: repos}", config_map("repos")) == []
+    assert findings_of("GA197", "repoConfig: {name: repos}\nsecretEnv: env\npriorityClassName: gpu") == []
+    assert findings_of("GA197", "usePrecompiled: true\nrepoConfig: {name: repos}", config_map("other")) == []
 
 
 @pytest.mark.parametrize(
     ("name", "reason"), [("my.repos", "has characters"), ("r" * 64, "is longer than 63 characters")]
 )
-def test_config_map_that_cannot_name_a_volume_is_refused(told, name, reason):
-    assert f'"{name}" {reason}' in told("GA197", f"repoConfig: {{name: {name}}}")[0][2]
+def test_config_map_that_cannot_name_a_volume_is_refused(findings_of, name, reason):
+    assert f'"{name}" {reason}' in findings_of("GA197", f"repoConfig: {{name: {name}}}")[0][2]
 
 
-def test_config_map_of_two_fields_is_refused(told):
-    found = told("GA197", "repoConfig: {name: same}\nkernelModuleConfig: {name: same}")
+def test_config_map_of_two_fields_is_refused(findings_of):
+    found = findings_of("GA197", "repoConfig: {name: same}\nkernelModuleConfig: {name: same}")
     assert found[0][:3] == (
         "spec.kernelModuleConfig.name",
         "deny",
@@ -358,19 +362,19 @@ def test_config_map_of_two_fields_is_refused(told):
     )
 
 
-def test_topology_without_its_key_is_refused(told):
-    found = told("GA197", "virtualTopologyConfig: {name: topology}", config_map("topology", data="{x: y}"))
+def test_topology_without_its_key_is_refused(findings_of):
+    found = findings_of("GA197", "virtualTopologyConfig: {name: topology}", config_map("topology", data="{x: y}"))
     assert found[0][2] == (
         'ConfigMap "topology" has "x" and not nvidia-topologyd.conf; the driver pods would stay in ContainerCreating'
     )
 
 
-def test_secret_and_priority_class_that_are_missing_are_told(told):
+def test_secret_and_priority_class_that_are_missing_are_reported(findings_of):
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: other, namespace: gpu-operator}"
     priority = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: other}"
-    found = told("GA197", "secretEnv: env\npriorityClassName: gpu", secret, priority)
+    found = findings_of("GA197", "secretEnv: env\npriorityClassName: gpu", secret, priority)
     assert [one[:2] for one in found] == [("spec.secretEnv", "deny"), ("spec.priorityClassName", "warn")]
-    assert told("GA197", "priorityClassName: system-node-critical", priority) == []
+    assert findings_of("GA197", "priorityClassName: system-node-critical", priority) == []
 
 
 def test_deletion_is_not_examined(examined):

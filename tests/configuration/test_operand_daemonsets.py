@@ -15,7 +15,7 @@ def daemonsets(text, *cluster, kind="ClusterPolicy", rest=""):
     return "\n---\n".join([f"{HEADS[kind]}  daemonsets: {{{text}}}\n{rest}", *cluster])
 
 
-def told(found, rule):
+def findings_of(found, rule):
     return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
 
 
@@ -28,7 +28,7 @@ UPGRADES = "  driver: {upgradePolicy: {autoUpgrade: true}}\n"
 
 @pytest.mark.parametrize("text", ["'1'", "'25%'", "'100%'", "'3'", "''", "null"])
 def test_roll_out_that_kubernetes_takes_is_left_alone(examined, text):
-    assert told(examined(daemonsets(rolling(text), rest=UPGRADES)), "GA174") == []
+    assert findings_of(examined(daemonsets(rolling(text), rest=UPGRADES)), "GA174") == []
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_roll_out_that_kubernetes_takes_is_left_alone(examined, text):
 )
 @pytest.mark.parametrize("kind", ["ClusterPolicy", "GPUCluster"])
 def test_roll_out_that_kubernetes_refuses_is_refused(examined, kind, text, reason):
-    assert told(examined(daemonsets(rolling(f"'{text}'"), kind=kind)), "GA174") == [
+    assert findings_of(examined(daemonsets(rolling(f"'{text}'"), kind=kind)), "GA174") == [
         (
             Severity.DENY,
             (
@@ -60,7 +60,7 @@ def test_roll_out_that_kubernetes_refuses_is_refused(examined, kind, text, reaso
 
 
 def test_roll_out_that_is_not_read_is_warned_of(examined):
-    assert told(examined(daemonsets(rolling("half", "OnDelete"))), "GA174") == [
+    assert findings_of(examined(daemonsets(rolling("half", "OnDelete"))), "GA174") == [
         (
             Severity.WARN,
             (
@@ -69,11 +69,11 @@ def test_roll_out_that_is_not_read_is_warned_of(examined):
             ),
         )
     ]
-    assert told(examined(daemonsets(rolling("'1'", "OnDelete"))), "GA174") == []
+    assert findings_of(examined(daemonsets(rolling("'1'", "OnDelete"))), "GA174") == []
 
 
 def test_roll_out_that_does_not_reach_the_driver_is_noted(examined):
-    assert told(examined(daemonsets(rolling("'25%'"))), "GA174") == [
+    assert findings_of(examined(daemonsets(rolling("'25%'"))), "GA174") == [
         (
             Severity.AUDIT,
             (
@@ -83,7 +83,7 @@ def test_roll_out_that_does_not_reach_the_driver_is_noted(examined):
             ),
         )
     ]
-    assert told(examined(daemonsets(rolling("'25%'"), rest="  driver: {enabled: false}\n")), "GA174") == []
+    assert findings_of(examined(daemonsets(rolling("'25%'"), rest="  driver: {enabled: false}\n")), "GA174") == []
 
 
 NAME = "write a name of at most 63 letters, digits, -, _ and ., with a DNS name and a slash before it if need be"
@@ -124,7 +124,7 @@ NAME = "write a name of at most 63 letters, digits, -, _ and ., with a DNS name 
 )
 @pytest.mark.parametrize("kind", ["ClusterPolicy", "GPUCluster"])
 def test_labels_that_do_not_arrive_are_found(examined, kind, text, expected):
-    assert told(examined(daemonsets(text, kind=kind)), "GA177") == [expected]
+    assert findings_of(examined(daemonsets(text, kind=kind)), "GA177") == [expected]
 
 
 @pytest.mark.parametrize(
@@ -138,25 +138,26 @@ def test_labels_that_do_not_arrive_are_found(examined, kind, text, expected):
     ],
 )
 def test_labels_of_components_are_read_as_well(examined, spec):
-    assert len(told(examined(f"{HEADS['ClusterPolicy']}  {spec}\n"), "GA177")) == 1
+    assert len(findings_of(examined(f"{HEADS['ClusterPolicy']}  {spec}\n"), "GA177")) == 1
 
 
 def test_labels_of_a_driver_are_read_as_well(examined):
     assert (
-        len(told(examined(f"{HEADS['NVIDIADriver']}  labels: {{a b: c}}\n  annotations: {{a b: c}}\n"), "GA177")) == 2
+        len(findings_of(examined(f"{HEADS['NVIDIADriver']}  labels: {{a b: c}}\n  annotations: {{a b: c}}\n"), "GA177"))
+        == 2
     )
 
 
 def test_labels_that_arrive_are_left_alone(examined):
     text = "labels: {team: a, example.com/Cost_Centre: ''}, annotations: {Example.com/note: 'any text, at all'}"
-    assert told(examined(daemonsets(text)), "GA177") == []
+    assert findings_of(examined(daemonsets(text)), "GA177") == []
 
 
 PRIORITY = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gpu}"
 
 
 def test_priority_class_that_does_not_exist_is_warned_of(examined):
-    assert told(examined(daemonsets("priorityClassName: gpus", PRIORITY)), "GA178") == [
+    assert findings_of(examined(daemonsets("priorityClassName: gpus", PRIORITY)), "GA178") == [
         (
             Severity.WARN,
             (
@@ -169,13 +170,13 @@ def test_priority_class_that_does_not_exist_is_warned_of(examined):
 
 
 def test_priority_class_that_may_exist_is_left_alone(examined):
-    assert told(examined(daemonsets("priorityClassName: gpu", PRIORITY)), "GA178") == []
-    assert told(examined(daemonsets("priorityClassName: system-node-critical", PRIORITY)), "GA178") == []
-    assert told(examined(daemonsets("priorityClassName: gpus")), "GA178") == []
+    assert findings_of(examined(daemonsets("priorityClassName: gpu", PRIORITY)), "GA178") == []
+    assert findings_of(examined(daemonsets("priorityClassName: system-node-critical", PRIORITY)), "GA178") == []
+    assert findings_of(examined(daemonsets("priorityClassName: gpus")), "GA178") == []
 
 
 def test_operands_that_may_not_be_root_are_refused(examined):
-    assert told(examined(daemonsets("podSecurityContext: {runAsNonRoot: true, runAsUser: 1000}")), "GA178") == [
+    assert findings_of(examined(daemonsets("podSecurityContext: {runAsNonRoot: true, runAsUser: 1000}")), "GA178") == [
         (
             Severity.DENY,
             (
@@ -191,9 +192,12 @@ def test_operands_that_may_not_be_root_are_refused(examined):
             ),
         ),
     ]
-    assert len(told(examined(f"{HEADS['NVIDIADriver']}  podSecurityContext: {{runAsNonRoot: true}}\n"), "GA178")) == 1
+    assert (
+        len(findings_of(examined(f"{HEADS['NVIDIADriver']}  podSecurityContext: {{runAsNonRoot: true}}\n"), "GA178"))
+        == 1
+    )
 
 
 def test_operands_that_are_root_are_left_alone(examined):
     text = "podSecurityContext: {runAsNonRoot: false, runAsUser: 0, seLinuxOptions: {type: spc_t}}"
-    assert told(examined(daemonsets(text)), "GA178") == []
+    assert findings_of(examined(daemonsets(text)), "GA178") == []

@@ -25,13 +25,13 @@ def node(taint="", name="gpu-1", labels=""):
     )
 
 
-def told(found, rule):
+def findings_of(found, rule):
     return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
 
 
 def test_tolerations_without_the_default_are_warned_of(examined):
     for kind in ("ClusterPolicy", "GPUCluster"):
-        assert told(examined(daemonsets(f"tolerations: [{SKU}]", kind=kind)), "GA175") == [
+        assert findings_of(examined(daemonsets(f"tolerations: [{SKU}]", kind=kind)), "GA175") == [
             (
                 Severity.WARN,
                 (
@@ -46,21 +46,24 @@ def test_tolerations_without_the_default_are_warned_of(examined):
     "text", ["", "tolerations: []", f"tolerations: [{GPU}, {SKU}]", "tolerations: [{operator: Exists}]"]
 )
 def test_tolerations_with_the_default_are_left_alone(examined, text):
-    assert told(examined(daemonsets(text)), "GA175") == []
+    assert findings_of(examined(daemonsets(text)), "GA175") == []
     assert (
-        told(examined(daemonsets(text, node("key: nvidia.com/gpu, value: present, effect: NoSchedule"))), "GA175") == []
+        findings_of(
+            examined(daemonsets(text, node("key: nvidia.com/gpu, value: present, effect: NoSchedule"))), "GA175"
+        )
+        == []
     )
 
 
 def test_tolerations_that_suit_the_known_nodes_are_left_alone(examined):
     tainted = node("key: sku, value: gpu, effect: NoSchedule")
-    assert told(examined(daemonsets(f"tolerations: [{SKU}]", tainted)), "GA175") == []
-    assert told(examined(daemonsets(f"tolerations: [{SKU}]", node())), "GA175") == []
+    assert findings_of(examined(daemonsets(f"tolerations: [{SKU}]", tainted)), "GA175") == []
+    assert findings_of(examined(daemonsets(f"tolerations: [{SKU}]", node())), "GA175") == []
 
 
 def test_tolerations_that_take_operands_off_nodes_are_refused(examined):
     tainted = node("key: nvidia.com/gpu, value: present, effect: NoSchedule")
-    assert told(examined(daemonsets(f"tolerations: [{SKU}]", tainted)), "GA175") == [
+    assert findings_of(examined(daemonsets(f"tolerations: [{SKU}]", tainted)), "GA175") == [
         (
             Severity.DENY,
             (
@@ -74,7 +77,7 @@ def test_tolerations_that_take_operands_off_nodes_are_refused(examined):
 
 def test_taint_that_nothing_tolerates_is_warned_of(examined):
     cluster = [node("key: sku, value: gpu, effect: NoSchedule", name) for name in ("a", "b")]
-    assert told(examined(daemonsets("", *cluster)), "GA175") == [
+    assert findings_of(examined(daemonsets("", *cluster)), "GA175") == [
         (
             Severity.WARN,
             (
@@ -96,12 +99,12 @@ def test_taint_that_nothing_tolerates_is_warned_of(examined):
     ],
 )
 def test_taints_that_pass_are_left_alone(examined, taint):
-    assert told(examined(daemonsets(f"tolerations: [{GPU}]", node(taint))), "GA175") == []
+    assert findings_of(examined(daemonsets(f"tolerations: [{GPU}]", node(taint))), "GA175") == []
 
 
 def test_nodes_without_operands_are_left_alone(examined):
     off = node("key: sku, effect: NoSchedule", labels=", nvidia.com/gpu.deploy.operands: 'false'")
-    assert told(examined(daemonsets("", off)), "GA175") == []
+    assert findings_of(examined(daemonsets("", off)), "GA175") == []
 
 
 GOOD = "write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
@@ -139,14 +142,14 @@ GOOD = "write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
     ],
 )
 def test_toleration_that_the_api_server_refuses_is_refused(examined, toleration, text):
-    found = told(examined(daemonsets(f"tolerations: [{GPU}, {{{toleration}}}]")), "GA176")
+    found = findings_of(examined(daemonsets(f"tolerations: [{GPU}, {{{toleration}}}]")), "GA176")
     assert found == [(Severity.DENY, f"spec.daemonsets.tolerations[1]{text}")]
 
 
 @pytest.mark.parametrize("kind", ["GPUCluster", "NVIDIADriver"])
 def test_tolerations_of_other_kinds_are_read_as_well(examined, kind):
     spec = "  tolerations: [{operator: Equal}]\n" if kind == "NVIDIADriver" else "  daemonsets: {tolerations: [{}]}\n"
-    assert len(told(examined(HEADS[kind] + spec), "GA176")) == 1
+    assert len(findings_of(examined(HEADS[kind] + spec), "GA176")) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,4 +163,4 @@ def test_tolerations_of_other_kinds_are_read_as_well(examined, kind):
     ],
 )
 def test_toleration_that_the_api_server_takes_is_left_alone(examined, toleration):
-    assert told(examined(daemonsets(f"tolerations: [{GPU}, {{{toleration}}}]")), "GA176") == []
+    assert findings_of(examined(daemonsets(f"tolerations: [{GPU}, {{{toleration}}}]")), "GA176") == []

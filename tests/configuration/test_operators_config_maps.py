@@ -18,8 +18,8 @@ def policy(spec):
 
 
 @pytest.fixture
-def told(examined):
-    """`told(text)`: what GA107 says, always as a warning."""
+def findings_of(examined):
+    """`findings_of(text)`: what GA107 says, always as a warning."""
 
     def texts(text, **options):
         found = [one for one in examined(text, **options) if one.rule.id == "GA107"]
@@ -33,8 +33,8 @@ def edited(before, after, facts="", **options):
     return f"{config_map(after, **options)}--- # before\n{config_map(before, **options)}{facts}"
 
 
-def test_config_map_of_the_operators_name_is_warned_about_with_what_to_do_instead(told):
-    assert told(config_map()) == [
+def test_config_map_of_the_operators_name_is_warned_about_with_what_to_do_instead(findings_of):
+    assert findings_of(config_map()) == [
         (
             'metadata.name: "default-gpu-clients" belongs to the GPU Operator, which writes its own content over it; give the '
             'ConfigMap another name, such as "custom-gpu-clients", and name it in spec.migManager.gpuClientsConfig.name of '
@@ -43,22 +43,24 @@ def test_config_map_of_the_operators_name_is_warned_about_with_what_to_do_instea
     ]
 
 
-def test_edit_is_warned_about_and_an_annotation_is_not(told):
-    assert len(told(edited("{clients.yaml: 'version: v1'}", "{clients.yaml: ''}", metadata=OWNER))) == 1
-    assert told(edited("{clients.yaml: 'version: v1'}", "{clients.yaml: 'version: v1'}", metadata=OWNER)) == []
+def test_edit_is_warned_about_and_an_annotation_is_not(findings_of):
+    assert len(findings_of(edited("{clients.yaml: 'version: v1'}", "{clients.yaml: ''}", metadata=OWNER))) == 1
+    assert findings_of(edited("{clients.yaml: 'version: v1'}", "{clients.yaml: 'version: v1'}", metadata=OWNER)) == []
 
 
-def test_edit_of_anything_that_the_operator_owns_is_warned_about(told):
-    (text,) = told(edited("{entrypoint.sh: a}", "{entrypoint.sh: b}", name="nvidia-x-entrypoint", metadata=OWNER))
+def test_edit_of_anything_that_the_operator_owns_is_warned_about(findings_of):
+    (text,) = findings_of(
+        edited("{entrypoint.sh: a}", "{entrypoint.sh: b}", name="nvidia-x-entrypoint", metadata=OWNER)
+    )
     assert text == (
         'metadata.name: "nvidia-x-entrypoint" belongs to the GPU Operator, which writes its own content over it; change '
         "the ClusterPolicy that it is made from"
     )
 
 
-def test_config_map_that_is_no_longer_read_says_which_one_is(told):
+def test_config_map_that_is_no_longer_read_says_which_one_is(findings_of):
     facts = policy("{migManager: {gpuClientsConfig: {name: ours}}}")
-    assert told(edited("{}", "{clients.yaml: ''}", facts)) == [
+    assert findings_of(edited("{}", "{clients.yaml: ''}", facts)) == [
         (
             'metadata.name: "default-gpu-clients" is not read, because spec.migManager.gpuClientsConfig.name of the '
             'ClusterPolicy names "ours"; edit the ConfigMap "ours"'
@@ -77,11 +79,11 @@ def test_config_map_that_is_no_longer_read_says_which_one_is(told):
     ],
     ids=["as the operator made it", "elsewhere", "another name", "edit of another", "deletion"],
 )
-def test_other_config_maps_pass(told, text):
-    assert told(text) == []
+def test_other_config_maps_pass(findings_of, text):
+    assert findings_of(text) == []
 
 
-def test_operator_may_write_its_own(told):
+def test_operator_may_write_its_own(findings_of):
     operator = UserInfo("system:serviceaccount:gpu-operator:gpu-operator")
-    assert told(config_map(), user=operator) == []
-    assert told(edited("{a: b}", "{a: c}", metadata=OWNER), user=operator) == []
+    assert findings_of(config_map(), user=operator) == []
+    assert findings_of(edited("{a: b}", "{a: c}", metadata=OWNER), user=operator) == []

@@ -24,12 +24,12 @@ def node(*labels, kernel="6.8.0-60-generic"):
     )
 
 
-def told(found, rule):
+def findings_of(found, rule):
     return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
 
 
 def test_host_mofed_without_rdma_has_no_effect(examined):
-    assert told(examined(of(POLICY, "driver: {rdma: {useHostMofed: true}}")), "GA165") == [
+    assert findings_of(examined(of(POLICY, "driver: {rdma: {useHostMofed: true}}")), "GA165") == [
         (
             Severity.WARN,
             (
@@ -38,14 +38,14 @@ def test_host_mofed_without_rdma_has_no_effect(examined):
             ),
         )
     ]
-    assert told(examined(of(DRIVER, "rdma: {useHostMofed: true}")), "GA165")
+    assert findings_of(examined(of(DRIVER, "rdma: {useHostMofed: true}")), "GA165")
 
 
 @pytest.mark.parametrize(
     "rdma", ["enabled: true, useHostMofed: true", "enabled: false, useHostMofed: false", "enabled: true"]
 )
 def test_rdma_that_acts_is_left_alone(examined, rdma):
-    assert not told(examined(of(POLICY, f"driver: {{rdma: {{{rdma}}}}}")), "GA165")
+    assert not findings_of(examined(of(POLICY, f"driver: {{rdma: {{{rdma}}}}}")), "GA165")
 
 
 CONFIG_MAP = """
@@ -62,7 +62,7 @@ PLUGIN = "devicePlugin: {config: {name: plugin}}\n"
 
 def test_flag_of_the_plugin_is_overruled_by_the_policy(examined):
     found = examined(of(POLICY, f"{PLUGIN}gds: {{enabled: true, {IMAGE}, version: 2.29.4}}", CONFIG_MAP))
-    assert told(found, "GA165") == [
+    assert findings_of(found, "GA165") == [
         (
             Severity.WARN,
             (
@@ -75,12 +75,12 @@ def test_flag_of_the_plugin_is_overruled_by_the_policy(examined):
 
 
 def test_flags_of_an_unknown_config_map_are_not_guessed(examined):
-    assert not told(examined(of(POLICY, f"{PLUGIN}gds: {{enabled: true, {IMAGE}, version: 2.29.4}}")), "GA165")
-    assert not told(examined(of(POLICY, f"{PLUGIN}gds: {{enabled: false}}", CONFIG_MAP)), "GA165")
+    assert not findings_of(examined(of(POLICY, f"{PLUGIN}gds: {{enabled: true, {IMAGE}, version: 2.29.4}}")), "GA165")
+    assert not findings_of(examined(of(POLICY, f"{PLUGIN}gds: {{enabled: false}}", CONFIG_MAP)), "GA165")
 
 
 def test_rdma_without_adapters_waits_for_ever(examined):
-    assert told(examined(of(POLICY, "driver: {rdma: {enabled: true}}", node())), "GA166") == [
+    assert findings_of(examined(of(POLICY, "driver: {rdma: {enabled: true}}", node())), "GA166") == [
         (
             Severity.WARN,
             (
@@ -95,24 +95,26 @@ def test_rdma_without_adapters_waits_for_ever(examined):
 @pytest.mark.parametrize("spec", ["{enabled: true}", "{enabled: true, useHostMofed: true}"])
 @pytest.mark.parametrize("label", [ADAPTER, "feature.node.kubernetes.io/pci-0207_15b3.present"])
 def test_rdma_with_adapters_is_left_alone(examined, spec, label):
-    assert not told(examined(of(POLICY, f"driver: {{rdma: {spec}}}", node(label))), "GA166")
+    assert not findings_of(examined(of(POLICY, f"driver: {{rdma: {spec}}}", node(label))), "GA166")
 
 
 def test_rdma_is_left_alone_where_nodes_are_unknown_or_not_described(examined):
     bare = 'apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {nvidia.com/gpu.present: "true"}}'
-    assert not told(examined(of(POLICY, "driver: {rdma: {enabled: true}}")), "GA166")
-    assert not told(examined(of(POLICY, "driver: {rdma: {enabled: true}}", bare)), "GA166")
+    assert not findings_of(examined(of(POLICY, "driver: {rdma: {enabled: true}}")), "GA166")
+    assert not findings_of(examined(of(POLICY, "driver: {rdma: {enabled: true}}", bare)), "GA166")
 
 
 def test_rdma_of_a_driver_looks_at_its_own_nodes(examined):
     spec = "nodeSelector: {pool: rdma}\nrdma: {enabled: true}"
-    assert not told(examined(of(DRIVER, spec, node())), "GA166")
-    assert told(examined(of(DRIVER, spec.replace("pool: rdma", 'nvidia.com/gpu.present: "true"'), node())), "GA166")
+    assert not findings_of(examined(of(DRIVER, spec, node())), "GA166")
+    assert findings_of(
+        examined(of(DRIVER, spec.replace("pool: rdma", 'nvidia.com/gpu.present: "true"'), node())), "GA166"
+    )
 
 
 def test_peermem_on_new_kernels_is_noted(examined):
     spec = "driver: {kernelModuleType: open, rdma: {enabled: true}}"
-    assert told(examined(of(POLICY, spec, node(ADAPTER))), "GA166") == [
+    assert findings_of(examined(of(POLICY, spec, node(ADAPTER))), "GA166") == [
         (
             Severity.AUDIT,
             (
@@ -122,13 +124,13 @@ def test_peermem_on_new_kernels_is_noted(examined):
             ),
         )
     ]
-    assert not told(examined(of(POLICY, spec, node(ADAPTER, kernel="5.4.0"))), "GA166")
-    assert not told(examined(of(POLICY, spec.replace("open", "auto"), node(ADAPTER))), "GA166")
+    assert not findings_of(examined(of(POLICY, spec, node(ADAPTER, kernel="5.4.0"))), "GA166")
+    assert not findings_of(examined(of(POLICY, spec.replace("open", "auto"), node(ADAPTER))), "GA166")
 
 
 def test_storage_without_adapters_is_local(examined):
     spec = f"gds: {{enabled: true, {IMAGE}, version: 2.29.4}}"
-    assert told(examined(of(POLICY, spec, node())), "GA166") == [
+    assert findings_of(examined(of(POLICY, spec, node())), "GA166") == [
         (
             Severity.WARN,
             (
@@ -138,13 +140,13 @@ def test_storage_without_adapters_is_local(examined):
             ),
         )
     ]
-    assert not told(examined(of(POLICY, spec, node(ADAPTER))), "GA166")
-    assert not told(examined(of(POLICY, spec)), "GA166")
+    assert not findings_of(examined(of(POLICY, spec, node(ADAPTER))), "GA166")
+    assert not findings_of(examined(of(POLICY, spec)), "GA166")
 
 
 def test_storage_beside_proprietary_modules_is_refused(examined):
     spec = f"driver: {{kernelModuleType: proprietary}}\ngds: {{enabled: true, {IMAGE}, version: 2.29.4}}"
-    assert told(examined(of(POLICY, spec)), "GA167") == [
+    assert findings_of(examined(of(POLICY, spec)), "GA167") == [
         (
             Severity.DENY,
             (
@@ -161,12 +163,12 @@ def test_storage_beside_proprietary_modules_is_refused(examined):
 )
 def test_storage_that_loads_is_left_alone(examined, modules, version):
     spec = f"driver: {{kernelModuleType: {modules}}}\ngds: {{enabled: true, {IMAGE}, version: {version}}}"
-    assert not told(examined(of(POLICY, spec)), "GA167")
+    assert not findings_of(examined(of(POLICY, spec)), "GA167")
 
 
 @pytest.mark.parametrize("version", ["2.29.4", "v2.17.5", "sha256:" + "a" * 64])
 def test_storage_of_a_driver_needs_the_word_open(examined, version):
-    assert told(examined(of(DRIVER, f"gds: {{enabled: true, {IMAGE}, version: '{version}'}}")), "GA167") == [
+    assert findings_of(examined(of(DRIVER, f"gds: {{enabled: true, {IMAGE}, version: '{version}'}}")), "GA167") == [
         (
             Severity.DENY,
             (
@@ -179,11 +181,11 @@ def test_storage_of_a_driver_needs_the_word_open(examined, version):
 
 def test_storage_of_a_driver_with_open_modules_is_left_alone(examined):
     spec = f"kernelModuleType: open\ngds: {{enabled: true, {IMAGE}, version: 2.29.4}}"
-    assert not told(examined(of(DRIVER, spec)), "GA167")
+    assert not findings_of(examined(of(DRIVER, spec)), "GA167")
 
 
 def test_gdrcopy_without_image_is_refused(examined):
-    assert told(examined(of(POLICY, "gdrcopy: {enabled: true}")), "GA168") == [
+    assert findings_of(examined(of(POLICY, "gdrcopy: {enabled: true}")), "GA168") == [
         (
             Severity.DENY,
             (
@@ -197,13 +199,13 @@ def test_gdrcopy_without_image_is_refused(examined):
 @pytest.mark.parametrize("component", ["gds", "gdrcopy"])
 def test_sidecars_of_a_driver_have_no_image_anywhere(examined, component):
     openshift = "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {node.openshift.io/os_id: rhel}}"
-    assert told(examined(of(DRIVER, f"{component}: {{enabled: true}}", openshift)), "GA168")
+    assert findings_of(examined(of(DRIVER, f"{component}: {{enabled: true}}", openshift)), "GA168")
 
 
 def test_openshift_brings_an_image_of_gdrcopy(examined):
     openshift = POLICY.replace("cluster-policy", "gpu-cluster-policy")
-    assert not told(examined(of(openshift, "gdrcopy: {enabled: true}")), "GA168")
-    assert told(examined(of(openshift, "gds: {enabled: true}")), "GA168")
+    assert not findings_of(examined(of(openshift, "gdrcopy: {enabled: true}")), "GA168")
+    assert findings_of(examined(of(openshift, "gds: {enabled: true}")), "GA168")
 
 
 def test_operator_that_is_known_tells_of_its_images(examined):
@@ -212,5 +214,5 @@ def test_operator_that_is_known_tells_of_its_images(examined):
     kind: Deployment
     metadata: {name: gpu-operator, namespace: gpu-operator}
     spec: {template: {spec: {containers: [{env: [{name: GDS_IMAGE, value: a}]}]}}}"""
-    assert not told(examined(of(POLICY, "gds: {enabled: true}", dedent(operator))), "GA168")
-    assert told(examined(of(POLICY, "gdrcopy: {enabled: true}", dedent(operator))), "GA168")
+    assert not findings_of(examined(of(POLICY, "gds: {enabled: true}", dedent(operator))), "GA168")
+    assert findings_of(examined(of(POLICY, "gdrcopy: {enabled: true}", dedent(operator))), "GA168")

@@ -38,13 +38,13 @@ def node(name="gpu-1", **labels):
     return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{nvidia.com/gpu.present: 'true'{text}}}}}"
 
 
-def told(found, *rules):
+def findings_of(found, *rules):
     return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
 
 
 @pytest.mark.parametrize("sandbox", ["enabled: false, defaultWorkload: container, mode: kubevirt", ""])
 def test_what_the_chart_enables_in_advance_is_left_alone(examined, sandbox):
-    assert told(examined(policy(sandbox=sandbox, **CHART))) == []
+    assert findings_of(examined(policy(sandbox=sandbox, **CHART))) == []
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_the_chart_enables_in_advance_is_left_alone(examined, sandbox):
     ],
 )
 def test_the_chart_with_sandboxes_is_left_alone(examined, sandbox):
-    assert told(examined(policy(sandbox=sandbox, **CHART))) == []
+    assert findings_of(examined(policy(sandbox=sandbox, **CHART))) == []
 
 
 NEVER = "is true, but the operator never deploys it while sandboxWorkloads.enabled is not true"
@@ -65,21 +65,21 @@ ENABLE = "write sandboxWorkloads.enabled: true, or remove it"
 
 def test_component_without_sandboxes_warns(examined):
     found = examined(policy(sandbox="", vfioManager="{enabled: true}"))
-    assert told(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+    assert findings_of(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
     found = examined(policy(sandbox="enabled: false", vfioManager="{enabled: true}"))
-    assert told(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+    assert findings_of(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
 
 
 def test_vgpu_manager_without_sandboxes_warns_whatever_the_chart_enables(examined):
     found = examined(policy(sandbox="enabled: false", vgpuManager=MANAGER, **CHART))
-    assert told(found) == [(Severity.WARN, f"spec.vgpuManager.enabled: {NEVER}; {ENABLE}")]
+    assert findings_of(found) == [(Severity.WARN, f"spec.vgpuManager.enabled: {NEVER}; {ENABLE}")]
 
 
 def test_workload_and_mode_without_sandboxes_are_warned_of(examined):
     found = examined(policy(sandbox="enabled: false, defaultWorkload: vm-vgpu, mode: kata"))
     text = "has no effect, because sandboxWorkloads.enabled is not true; every node runs containers"
     remedy = "remove it, or enable sandboxWorkloads and the components that serve machines"
-    assert told(found) == [
+    assert findings_of(found) == [
         (
             Severity.WARN,
             f'spec.sandboxWorkloads.{field}: "{value}" {text}; {remedy}',
@@ -90,7 +90,10 @@ def test_workload_and_mode_without_sandboxes_are_warned_of(examined):
 
 def test_nothing_is_said_of_an_object_that_is_deleted(examined):
     for sandbox in ("", "enabled: true, defaultWorkload: vm-passthrough"):
-        assert told(examined(f"# operation: DELETE\n{policy(sandbox=sandbox, vgpuManager='{enabled: true}')}")) == []
+        assert (
+            findings_of(examined(f"# operation: DELETE\n{policy(sandbox=sandbox, vgpuManager='{enabled: true}')}"))
+            == []
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_nothing_is_said_of_an_object_that_is_deleted(examined):
 )
 def test_device_plugin_of_the_other_mode_is_refused(examined, mode, other, own):
     components = {"vfioManager": "{enabled: true}", other: "{enabled: true}"}
-    assert told(examined(policy(sandbox=f"enabled: true, mode: {mode}", **components))) == [
+    assert findings_of(examined(policy(sandbox=f"enabled: true, mode: {mode}", **components))) == [
         (
             Severity.DENY,
             (
@@ -115,7 +118,7 @@ def test_device_plugin_of_the_other_mode_is_refused(examined, mode, other, own):
 
 def test_confidential_computing_without_kata_is_refused(examined):
     components = {"vfioManager": "{enabled: true}", "ccManager": "{enabled: true, defaultMode: 'on'}"}
-    assert told(examined(policy(**components))) == [
+    assert findings_of(examined(policy(**components))) == [
         (
             Severity.DENY,
             (
@@ -127,7 +130,7 @@ def test_confidential_computing_without_kata_is_refused(examined):
 
 
 def test_vgpu_with_kata_is_refused(examined):
-    assert told(examined(policy(sandbox="enabled: true, mode: kata, defaultWorkload: vm-vgpu", **CHART))) == [
+    assert findings_of(examined(policy(sandbox="enabled: true, mode: kata, defaultWorkload: vm-vgpu", **CHART))) == [
         (
             Severity.DENY,
             (
@@ -141,7 +144,7 @@ def test_vgpu_with_kata_is_refused(examined):
 @pytest.mark.parametrize(("mode", "plugin"), [("kubevirt", "sandboxDevicePlugin"), ("kata", "kataSandboxDevicePlugin")])
 def test_passthrough_without_vfio_is_refused(examined, mode, plugin):
     sandbox = f"enabled: true, mode: {mode}, defaultWorkload: vm-passthrough"
-    assert told(examined(policy(sandbox=sandbox, **{plugin: "{enabled: true}"}))) == [
+    assert findings_of(examined(policy(sandbox=sandbox, **{plugin: "{enabled: true}"}))) == [
         (
             Severity.DENY,
             (
@@ -156,7 +159,7 @@ VGPU = "enabled: true, defaultWorkload: vm-vgpu"
 
 
 def test_vgpu_without_manager_is_refused(examined):
-    assert told(examined(policy(sandbox=VGPU))) == [
+    assert findings_of(examined(policy(sandbox=VGPU))) == [
         (
             Severity.DENY,
             (
@@ -168,7 +171,7 @@ def test_vgpu_without_manager_is_refused(examined):
 
 
 def test_vgpu_with_a_manager_that_the_host_may_have_is_warned_of(examined):
-    assert told(examined(policy(sandbox=VGPU, vgpuDeviceManager="{enabled: true}"))) == [
+    assert findings_of(examined(policy(sandbox=VGPU, vgpuDeviceManager="{enabled: true}"))) == [
         (
             Severity.WARN,
             (
@@ -180,12 +183,12 @@ def test_vgpu_with_a_manager_that_the_host_may_have_is_warned_of(examined):
 
 
 def test_vgpu_with_a_manager_is_left_alone(examined):
-    assert told(examined(policy(sandbox=VGPU, vgpuManager=MANAGER, **CHART))) == []
-    assert told(examined(policy(sandbox=VGPU, driver="{useNvidiaDriverCRD: true}", **CHART))) == []
+    assert findings_of(examined(policy(sandbox=VGPU, vgpuManager=MANAGER, **CHART))) == []
+    assert findings_of(examined(policy(sandbox=VGPU, driver="{useNvidiaDriverCRD: true}", **CHART))) == []
 
 
 def test_sandboxes_without_any_component_are_warned_of(examined):
-    assert told(examined(policy())) == [
+    assert findings_of(examined(policy())) == [
         (
             Severity.WARN,
             (
@@ -207,7 +210,7 @@ def test_nodes_for_vgpus_without_their_manager_are_warned_of(examined, default):
         vfioManager="{enabled: true}",
         sandboxDevicePlugin="{enabled: true}",
     )
-    assert told(examined(text), "GA188") == [
+    assert findings_of(examined(text), "GA188") == [
         (
             Severity.WARN,
             (
@@ -219,7 +222,7 @@ def test_nodes_for_vgpus_without_their_manager_are_warned_of(examined, default):
 
 
 def test_nodes_for_passthrough_without_vfio_are_warned_of(examined):
-    assert told(examined(policy(node(workload="vm-passthrough"), sandboxDevicePlugin="{enabled: true}"))) == [
+    assert findings_of(examined(policy(node(workload="vm-passthrough"), sandboxDevicePlugin="{enabled: true}"))) == [
         (
             Severity.WARN,
             (

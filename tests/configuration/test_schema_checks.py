@@ -9,20 +9,20 @@ metadata: {name: cluster-policy}
 """
 
 
-def told(findings, rule):
+def findings_of(findings, rule):
     return [finding.text for finding in findings if finding.rule.id == rule]
 
 
-def test_spec_that_is_no_mapping_is_told(examined):
+def test_spec_that_is_no_mapping_is_reported(examined):
     found = examined(POLICY + "spec: [driver]")
-    assert told(found, "GA101") == [
+    assert findings_of(found, "GA101") == [
         "spec: is a list; it must be a mapping; write its fields below it, as in name: value"
     ]
 
 
-def test_word_of_a_guide_is_told_what_it_means(examined):
+def test_word_of_a_guide_is_reported_what_it_means(examined):
     found = examined(POLICY + "spec: {driver: {kernelModuleType: precompiled}}")
-    assert told(found, "GA101") == [
+    assert findings_of(found, "GA101") == [
         (
             'spec.driver.kernelModuleType: "precompiled" is none of "auto", "open", "proprietary"; write usePrecompiled: true '
             'with a driver branch such as version: "580"'
@@ -31,15 +31,15 @@ def test_word_of_a_guide_is_told_what_it_means(examined):
 
 
 @pytest.mark.parametrize(("written", "meant"), [("on", "on"), ("off", "off")])
-def test_unquoted_switch_is_told_its_quotes(examined, written, meant):
+def test_unquoted_switch_is_reported_its_quotes(examined, written, meant):
     found = examined(POLICY + f"spec: {{ccManager: {{defaultMode: {written}}}}}")
-    (text,) = told(found, "GA101")
+    (text,) = findings_of(found, "GA101")
     assert text.endswith(f'write "{meant}", in quotes; YAML reads it as {str(written == "on").lower()} without')
 
 
-def test_mistyped_field_is_told_its_name(examined):
+def test_mistyped_field_is_reported_its_name(examined):
     found = examined(POLICY + "spec: {toolkit: {versoin: v1.20.0}}")
-    assert told(found, "GA102") == [
+    assert findings_of(found, "GA102") == [
         ('spec.toolkit.versoin: unknown field: the API server drops it silently, so it has no effect; write "version"')
     ]
 
@@ -49,8 +49,8 @@ def test_field_of_a_newer_operator_only_warns(examined):
     assert finding.severity == "warn"
 
 
-def test_deprecated_field_that_is_off_is_not_told(examined):
-    assert told(examined(POLICY + "spec: {kataManager: {enabled: false}, cdi: {default: false}}"), "GA103") == []
+def test_deprecated_field_that_is_off_is_not_reported(examined):
+    assert findings_of(examined(POLICY + "spec: {kataManager: {enabled: false}, cdi: {default: false}}"), "GA103") == []
 
 
 def test_mistake_that_is_stored_already_does_not_refuse_an_annotation(examined):

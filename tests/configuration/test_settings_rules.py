@@ -36,7 +36,7 @@ def decided(new, old=None, operation="", settings=DEFAULTS, **fields):
     return review(request, ManifestsView(), settings)
 
 
-def test_every_problem_is_told_at_its_field():
+def test_every_problem_is_reported_at_its_field():
     decision = decided(policy(INVALID))
     assert not decision.allowed
     assert [str(finding) for finding in decision.findings] == [
@@ -51,7 +51,7 @@ def test_other_name_and_version_are_refused():
 
 
 @pytest.mark.parametrize("entry", ["", "configuration"])
-def test_valid_settings_pass_without_a_word(entry):
+def test_valid_settings_pass_silently(entry):
     decision = decided(policy({"rules": [{"rule": "GA307", "severity": "warn"}]}), entry=entry)
     assert (decision.allowed, decision.findings) == (True, ())
 
@@ -72,7 +72,7 @@ def test_settings_do_not_decide_about_settings(settings):
     ]
 
 
-def test_severities_and_exemptions_without_effect_are_told():
+def test_severities_and_exemptions_without_effect_are_reported():
     spec = {
         "rules": [
             {"rule": "GA999", "severity": "warn"},
@@ -214,7 +214,7 @@ def placement(**chosen):
         ),
     ],
 )
-def test_setting_that_changes_nothing_is_told(spec, text):
+def test_setting_that_changes_nothing_is_reported(spec, text):
     decision = decided(policy(spec))
     assert [f"{each.path}: {each.message}; {each.remedy}" for each in decision.findings] == [text]
     assert {(each.rule.id, each.severity) for each in decision.findings} == {("GA707", Severity.WARN)}
@@ -236,11 +236,11 @@ def test_setting_that_changes_nothing_is_told(spec, text):
         {"draDriver": {"featureGates": {"MPSSupport": True, "OfTomorrow": True}, "version": "25.8.0"}},
     ],
 )
-def test_settings_that_take_effect_are_not_told(spec):
+def test_settings_that_take_effect_are_not_reported(spec):
     assert decided(policy(spec)).findings == ()
 
 
-def test_wish_for_a_product_that_does_not_exist_is_told_with_one_that_does():
+def test_wish_for_a_product_that_does_not_exist_is_reported_with_one_that_does():
     decision = decided(policy(placement(wishes=[{"wish": {"product": "H10O*"}}])))
     assert decision.allowed
     assert [str(finding) for finding in decision.findings] == [
@@ -258,7 +258,7 @@ def test_finalizer_of_invalid_settings_can_be_taken_away():
     assert decided(deleted, {**deleted, "spec": {}}).allowed
 
 
-def test_invalid_settings_can_be_labelled_and_are_told():
+def test_invalid_settings_can_be_labelled_and_are_reported():
     decision = decided(policy(INVALID, labels={"team": "a"}), policy(INVALID))
     assert decision.allowed
     assert {(finding.rule.id, finding.severity) for finding in decision.findings} == {("GA701", Severity.WARN)}

@@ -37,13 +37,13 @@ def node(name="gpu-1", **labels):
     return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{nvidia.com/gpu.present: 'true'{text}}}}}"
 
 
-def told(found, *rules):
+def findings_of(found, *rules):
     return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
 
 
 @pytest.mark.parametrize("manager", ["{enabled: true}", "{enabled: true, image: vgpu-manager}"])
 def test_vgpu_manager_without_image_is_refused(examined, manager):
-    assert told(examined(policy(vgpuManager=manager))) == [
+    assert findings_of(examined(policy(vgpuManager=manager))) == [
         (
             Severity.DENY,
             (
@@ -57,7 +57,7 @@ def test_vgpu_manager_without_image_is_refused(examined, manager):
 
 def test_driver_of_guests_on_hosts_is_warned_of(examined):
     image = "repository: registry.example.com/nvidia, image: driver, version: 580.65.06"
-    assert told(examined(policy(vgpuManager=f"{{enabled: true, {image}}}", driver=f"{{{image}}}"))) == [
+    assert findings_of(examined(policy(vgpuManager=f"{{enabled: true, {image}}}", driver=f"{{{image}}}"))) == [
         (
             Severity.WARN,
             (
@@ -73,7 +73,7 @@ def guest(version, modules="open", licence="secretName: licence"):
 
 
 def test_old_guest_with_open_modules_is_warned_of(examined):
-    assert told(examined(policy(sandbox="", driver=guest("535.183.06")))) == [
+    assert findings_of(examined(policy(sandbox="", driver=guest("535.183.06")))) == [
         (
             Severity.WARN,
             (
@@ -90,7 +90,7 @@ def test_old_guest_with_open_modules_is_warned_of(examined):
     [guest("550.90.07"), guest("535.183.06", "auto"), guest("535.183.06", licence="secretName: ''"), guest("x")],
 )
 def test_guest_that_can_be_licensed_is_left_alone(examined, driver):
-    assert told(examined(policy(sandbox="", driver=driver))) == []
+    assert findings_of(examined(policy(sandbox="", driver=driver))) == []
 
 
 def devices(data):
@@ -106,11 +106,11 @@ def device_manager(default="", *cluster):
 
 
 def test_default_that_exists_is_left_alone(examined):
-    assert told(examined(device_manager("A40-24Q", CONFIGS))) == []
+    assert findings_of(examined(device_manager("A40-24Q", CONFIGS))) == []
 
 
 def test_default_of_an_unknown_config_map_is_not_guessed(examined):
-    assert told(examined(device_manager("A40-24Q"))) == []
+    assert findings_of(examined(device_manager("A40-24Q"))) == []
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_default_of_an_unknown_config_map_is_not_guessed(examined):
     ],
 )
 def test_default_that_does_not_exist_is_refused(examined, default, cluster, text):
-    found = told(examined(device_manager(default, cluster)))
+    found = findings_of(examined(device_manager(default, cluster)))
     assert found == [(Severity.DENY, f"spec.vgpuDeviceManager.config{text}")]
 
 
 def test_config_map_that_cannot_be_read_is_refused(examined):
-    found = told(examined(device_manager("A40-24Q", devices("data: {config.yaml: 'a: ['}"))))
+    found = findings_of(examined(device_manager("A40-24Q", devices("data: {config.yaml: 'a: ['}"))))
     assert [severity for severity, _ in found] == [Severity.DENY]
     assert '"vgpus" cannot be read' in found[0][1]
 
@@ -184,7 +184,7 @@ KATA = "enabled: true, mode: kata, defaultWorkload: vm-passthrough"
 
 
 def test_mode_of_confidential_computing_should_be_said(examined):
-    assert told(examined(policy(sandbox=KATA, **{**CHART, "ccManager": "{enabled: true}"}))) == [
+    assert findings_of(examined(policy(sandbox=KATA, **{**CHART, "ccManager": "{enabled: true}"}))) == [
         (
             Severity.WARN,
             (
@@ -196,7 +196,7 @@ def test_mode_of_confidential_computing_should_be_said(examined):
 
 
 def test_mislabelled_nodes_are_warned_of(examined):
-    assert told(examined(policy(node(workload="passthrough"), **CHART))) == [
+    assert findings_of(examined(policy(node(workload="passthrough"), **CHART))) == [
         (
             Severity.WARN,
             (
@@ -210,7 +210,7 @@ def test_mislabelled_nodes_are_warned_of(examined):
 
 def test_cut_gpus_for_machines_are_warned_of(examined):
     sandbox = "enabled: true, defaultWorkload: vm-passthrough"
-    assert told(examined(policy(node(mig="all-1g.10gb"), sandbox=sandbox, **CHART))) == [
+    assert findings_of(examined(policy(node(mig="all-1g.10gb"), sandbox=sandbox, **CHART))) == [
         (
             Severity.WARN,
             (
@@ -221,11 +221,11 @@ def test_cut_gpus_for_machines_are_warned_of(examined):
         )
     ]
     for fine in (node(mig="all-disabled"), node(mig="all-1g.10gb", workload="container")):
-        assert told(examined(policy(fine, sandbox=sandbox, **CHART))) == []
+        assert findings_of(examined(policy(fine, sandbox=sandbox, **CHART))) == []
 
 
 def test_confidential_computing_on_older_gpus_is_warned_of(examined):
-    assert told(examined(policy(node(family="ampere"), sandbox=KATA, **CHART))) == [
+    assert findings_of(examined(policy(node(family="ampere"), sandbox=KATA, **CHART))) == [
         (
             Severity.WARN,
             (
@@ -238,4 +238,4 @@ def test_confidential_computing_on_older_gpus_is_warned_of(examined):
 
 def test_confidential_computing_where_it_is_possible_is_left_alone(examined):
     for nodes in ([node(family="hopper"), node("b", family="ampere")], [node(family="ampere"), node("b")], [node()]):
-        assert told(examined(policy(*nodes, sandbox=KATA, **CHART))) == []
+        assert findings_of(examined(policy(*nodes, sandbox=KATA, **CHART))) == []

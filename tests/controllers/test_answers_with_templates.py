@@ -128,7 +128,7 @@ async def test_template_of_somebody_else_leaves_the_pod_where_settings_only_warn
     [_RBAC, _QUOTA, _TERMINATING],
     ids=["rbac", "quota", "terminating"],
 )
-async def test_refusal_of_the_api_server_is_told_in_its_words(api, ask, gpu_pod, convert, metrics, said):
+async def test_refusal_of_the_api_server_is_reported_in_its_words(api, ask, gpu_pod, convert, metrics, said):
     api.fail("POST", 403, "Forbidden", said)
     _, template = convert(gpu_pod())
     response = await ask(gpu_pod())

@@ -182,8 +182,8 @@ def test_leader_stops_leading_when_it_cannot_renew(in_virtual_time, candidate, c
 
     in_virtual_time(story())
     assert term.ended == [26.0]
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == [
+    reported = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert reported == [
         "the lease is out of reach: GET https://10.0.0.1: connection refused",
         "this replica, a, leads no more: GET https://10.0.0.1: connection refused",
     ]
@@ -322,7 +322,7 @@ def test_term_that_fails_is_logged_and_begun_again(in_virtual_time, candidate, c
     assert failure.exc_info[1].args == ("broken",)
 
 
-def test_trouble_that_stays_is_told_once(in_virtual_time, candidate, caplog):
+def test_trouble_that_stays_is_reported_once(in_virtual_time, candidate, caplog):
     elector, _, client = candidate()
 
     async def forbidden(method):
@@ -335,8 +335,8 @@ def test_trouble_that_stays_is_told_once(in_virtual_time, candidate, caplog):
             await asyncio.sleep(60)
 
     in_virtual_time(story())
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["the lease is out of reach: leases is forbidden"]
+    reported = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert reported == ["the lease is out of reach: leases is forbidden"]
 
 
 def test_mistake_of_ours_does_not_end_the_election(in_virtual_time, candidate, caplog):
@@ -357,7 +357,7 @@ def test_mistake_of_ours_does_not_end_the_election(in_virtual_time, candidate, c
     assert "the lease is out of reach: the attempt failed: KeyError('spec')" in caplog.messages
 
 
-def test_term_that_does_not_end_in_time_is_told(in_virtual_time, candidate, caplog):
+def test_term_that_does_not_end_in_time_is_reported(in_virtual_time, candidate, caplog):
     async def stubborn():
         try:
             await asyncio.Event().wait()

@@ -85,7 +85,7 @@ async def test_template_with_another_spec_is_given_back(api, keeper, deadline, c
     assert counts == {"foreign": 1}
 
 
-async def test_template_that_the_view_shows_is_not_asked_for(api, keeper_of, deadline):
+async def test_template_that_the_view_shows_is_not_requested(api, keeper_of, deadline):
     keeper = keeper_of(ManifestsView([TEMPLATE.manifest()]))
     assert await keeper.ensure([TEMPLATE], deadline) == {}
     assert api.requests == []
@@ -98,7 +98,7 @@ async def test_template_that_was_created_is_remembered_for_a_while(api, keeper, 
     assert api.sent("POST") == [COLLECTION, COLLECTION]
 
 
-async def test_template_that_a_cache_does_not_show_in_time_is_asked_for(api, keeper_of, view_of, clock):
+async def test_template_that_a_cache_does_not_show_in_time_is_requested(api, keeper_of, view_of, clock):
     keeper = keeper_of(view_of())
     for seconds in (0, 1, 2):
         clock.now += seconds
@@ -166,7 +166,7 @@ async def test_what_nobody_waits_for_any_more_fails_quietly(api, keeper, clock, 
 
 
 @pytest.mark.parametrize("code", [403, 404, 422, 429])
-async def test_refusal_is_told_with_the_template(api, keeper, deadline, code):
+async def test_refusal_is_reported_with_the_template(api, keeper, deadline, code):
     api.fail("POST", code, "Reason", "said so")
     with pytest.raises(RefusedTemplate) as raised:
         await keeper.ensure([TEMPLATE], deadline)

@@ -260,7 +260,7 @@ async def test_template_that_was_replaced_by_another_is_not_touched(api, sweep_o
     assert not {"DELETE", "PATCH"} & {method for method, _, _ in api.requests}
 
 
-async def test_foreign_templates_are_not_even_asked_for(api, sweep_of, view_of, stored_template):
+async def test_foreign_templates_are_not_even_requested(api, sweep_of, view_of, stored_template):
     await sweep_of(view_of(stored_template(OLD, labels={}))).round()
     assert api.requests == []
 

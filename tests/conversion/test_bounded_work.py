@@ -346,7 +346,7 @@ def test_pod_that_is_too_large_is_refused(document, expected):
     assert decision.object is document
 
 
-def test_everything_that_is_too_much_is_told_at_once():
+def test_everything_that_is_too_much_is_reported_at_once():
     document = pod(
         *many(1000, resources=wants(gpu=0)),
         nodeSelector=dict.fromkeys(zones(1001), "a"),

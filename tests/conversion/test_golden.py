@@ -159,9 +159,9 @@ def outcome(file):
             {
                 **({"template": place} if place else {}),
                 "allowed": decision.allowed,
-                **told("refusal", [str(finding) for finding in decision.denials]),
-                **told("warnings", list(decision.warnings)),
-                **told("audit", [str(each) for each in decision.findings if each.severity is Severity.AUDIT]),
+                **findings_of("refusal", [str(finding) for finding in decision.denials]),
+                **findings_of("warnings", list(decision.warnings)),
+                **findings_of("audit", [str(each) for each in decision.findings if each.severity is Severity.AUDIT]),
                 **({"object": "unchanged"} if unchanged else {}),
             }
         )
@@ -170,7 +170,7 @@ def outcome(file):
     return documents
 
 
-def told(key, texts):
+def findings_of(key, texts):
     return {key: texts} if texts else {}
 
 
@@ -212,7 +212,7 @@ def test_warnings_of_case_fit_into_headers(file):
         assert all(len(line) <= LONGEST and line.isprintable() for line in decision.warnings)
 
 
-def test_every_rule_of_conversion_is_told_by_a_case():
+def test_every_rule_of_conversion_is_reported_by_a_case():
     told_of = {rule for file in CASES for rule in re.findall(r"GA3\d\d", str(load(file.read_text())[2:]))}
     assert told_of == {rule.id for rule in all_rules() if rule.id.startswith("GA3")}
 

@@ -142,7 +142,7 @@ def test_manifest_in_the_place_of_the_pod_gives_the_stored_spec(manifest, strate
 
 
 @given(manifests(), strategies, st.booleans(), st.data())
-def test_another_asking_for_gpus_is_never_hidden(manifest, strategy, lists_merge, data):
+def test_another_requesting_gpus_is_never_hidden(manifest, strategy, lists_merge, data):
     stored = converted(manifest, strategy)
     changed = copy.deepcopy(manifest)
     change(changed, data.draw)

@@ -108,7 +108,7 @@ REMEDY = (
     ],
     ids=["shared", "shared where some are", "exclusive of shared", "exclusive", "any"],
 )
-def test_sharing_is_told_in_shares(devices, wish, shares):
+def test_sharing_is_reported_in_shares(devices, wish, shares):
     conversion = converted([resource_slice(*devices)], {"sharing": wish})
     expected = {"requests": {"shares": shares}} if shares else None
     assert requested(conversion).get("capacity") == expected
@@ -138,7 +138,7 @@ def test_wished_share_that_nobody_offers_is_refused(objects, resource, expected)
     assert (obstacle.rule.id, obstacle.severity, obstacle.text) == ("GA327", "deny", f"{where}{expected}; {REMEDY}")
 
 
-def test_wished_share_is_asked_for_while_nobody_knows_what_is_offered():
+def test_wished_share_is_requested_while_nobody_knows_what_is_offered():
     assert requested(converted([], {"sharing": "shared"}))["capacity"] == {"requests": {"shares": "1"}}
 
 
@@ -217,7 +217,7 @@ EXISTING = "the cluster has NVIDIA-H100-80GB-HBM3 on 1 node; compare with what e
     ],
     ids=["product", "memory", "family and driver", "CUDA"],
 )
-def test_wish_that_no_device_meets_is_told_in_words(wish, expected):
+def test_wish_that_no_device_meets_is_reported_in_words(wish, expected):
     (notice,) = converted([resource_slice(gpu())], wish).notices
     assert notice.text == WHERE + expected
 

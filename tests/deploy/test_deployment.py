@@ -79,7 +79,7 @@ def test_selectors_meet_the_pods(one):
     assert [each["labelSelector"]["matchLabels"] for each in spread] == [LABELS] * 2
 
 
-def test_probes_ask_for_paths_that_are_served(container):
+def test_probes_request_paths_that_are_served(container):
     served = {resource.canonical for resource in create_probes(Readiness([]), Metrics()).router.resources()}
     for probe in ("livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["path"] in served
@@ -120,7 +120,7 @@ def test_priority_is_allowed_by_the_quota_of_the_namespace(one, pod):
     assert pod["priorityClassName"] in scope["values"]
 
 
-def test_token_is_mounted_where_it_is_asked_for(one, pod):
+def test_token_is_mounted_where_it_is_requested(one, pod):
     assert one("ServiceAccount")["automountServiceAccountToken"] is False
     assert (pod["automountServiceAccountToken"], pod["serviceAccountName"]) == (True, "gpu-admission")
 

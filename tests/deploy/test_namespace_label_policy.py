@@ -62,7 +62,7 @@ def checks(policy):
 
 
 @pytest.mark.parametrize("label", RIGHTS)
-def test_right_to_set_a_label_is_asked_for_where_it_changes(policy, label):
+def test_right_to_set_a_label_is_requested_where_it_changes(policy, label):
     old, new = namespace({"a": "b"}), namespace({"a": "b", label: "enforced"})
     for before, after in ((old, new), (new, old), (None, new)):
         refused = {right for right, expression in checks(policy).items() if not holds(expression, after, before)}

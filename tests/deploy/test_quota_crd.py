@@ -176,7 +176,7 @@ def test_both_kinds_of_specs_are_tried(schema):
 
 
 @pytest.mark.parametrize("spec", LATER.values(), ids=LATER)
-def test_some_mistakes_are_told_later(schema, spec):
+def test_some_mistakes_are_reported_later(schema, spec):
     quota = document(spec)
     assert schema_problems(schema, quota) == []
     assert not is_read(quota)

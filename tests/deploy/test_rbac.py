@@ -128,7 +128,7 @@ def test_every_rule_has_its_reason(deploy):
                 assert document.startswith("#") or "\nrules:\n#" in document, document[:80]
 
 
-def test_right_to_ask_for_explanations_is_a_role_that_nobody_has(installed):
+def test_right_to_request_explanations_is_a_role_that_nobody_has(installed):
     (role,) = (each for each in installed if each["metadata"]["name"] == CLUSTER_ROLE)
     assert role["kind"] == "ClusterRole"
     assert role["rules"] == [{"nonResourceURLs": [PATH], "verbs": ["post"]}]

@@ -283,7 +283,7 @@ def test_schema_takes_what_the_program_reads(schema, spec):
 
 
 @pytest.mark.parametrize("spec", LATER.values(), ids=LATER)
-def test_some_mistakes_are_told_later(schema, spec):
+def test_some_mistakes_are_reported_later(schema, spec):
     policy = document(spec)
     assert problems_of(schema, policy) == []
     assert not is_read(policy)

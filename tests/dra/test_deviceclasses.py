@@ -159,7 +159,7 @@ def test_class_of_another_shape_is_not_guessed_at(document):
         ([f"device.driver in {[f'{letter}.example.com' for letter in 'abcdefghij']}"], {"other"}),
     ],
 )
-def test_types_that_selectors_leave_are_told(texts, expected):
+def test_types_that_selectors_leave_are_reported(texts, expected):
     assert selected_types(texts) == expected
 
 

@@ -50,7 +50,7 @@ def test_nodes_of_one_shape_are_solved_once(ask, k8s, cluster, monkeypatch):
     assert len(solved) < 30
 
 
-def test_search_that_is_given_up_is_told(ask, k8s):
+def test_search_that_is_given_up_is_reported(ask, k8s):
     devices = k8s.gpus(81)
     for number, device in enumerate(devices):
         device["attributes"] |= {"row": {"int": number // 9}, "column": {"int": number % 9}}

@@ -8,12 +8,12 @@ EIGHTY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("81559Mi")
 ROOT = "resource.kubernetes.io/pcieRoot"
 
 
-def told(answer):
+def texts_of(answer):
     (group,) = answer.groups
     return group.reason.sentence, *group.reason.details
 
 
-def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_lack(ask, k8s):
+def test_devices_in_use_are_reported_with_their_pod_and_the_others_with_what_they_lack(ask, k8s):
     devices = [*k8s.gpus(4), *(k8s.gpu(number, memory="40Gi") for number in range(4, 8))]
     answer = ask(
         k8s.claim(k8s.selecting(EIGHTY, count=2)),
@@ -23,7 +23,7 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
     )
     assert answer.verdict is Feasibility.FULL
     assert answer.headline == "fits none of 1 node now; it would fit 1 if nothing were in use there"
-    assert told(answer) == (
+    assert texts_of(answer) == (
         "request gpu requests 2 devices of class gpu.nvidia.com; none of 8 can serve it",
         "gpu-0..gpu-3 are in use by team-b/train-0",
         "gpu-4..gpu-7 have 40Gi of memory, 81559Mi requested",
@@ -40,31 +40,31 @@ def test_devices_in_use_are_told_with_their_pod_and_the_others_with_what_they_la
     }
 
 
-def test_device_in_use_that_would_not_do_either_is_told_for_what_it_lacks(ask, k8s):
+def test_device_in_use_that_would_not_do_either_is_reported_for_what_it_lacks(ask, k8s):
     slices = k8s.resource_slice(k8s.gpus(1, memory="40Gi"))
     answer = ask(k8s.claim(k8s.selecting(EIGHTY)), k8s.node(), slices, k8s.holding("train-0", [0]))
-    assert told(answer)[1:] == ("gpu-0 has 40Gi of memory, 81559Mi requested",)
+    assert texts_of(answer)[1:] == ("gpu-0 has 40Gi of memory, 81559Mi requested",)
 
 
-def test_claim_that_several_pods_share_is_told_with_the_first(ask, k8s):
+def test_claim_that_several_pods_share_is_reported_with_the_first(ask, k8s):
     held = k8s.holding("train-0", [0])
     held["status"]["reservedFor"] += [{"resource": "pods", "name": "b"}, {"resource": "pods", "name": "c"}]
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), held)
-    assert told(answer)[1:] == ("gpu-0 is in use by team-b/train-0 and 2 more pods",)
+    assert texts_of(answer)[1:] == ("gpu-0 is in use by team-b/train-0 and 2 more pods",)
 
 
-def test_claim_that_no_pod_uses_is_told_as_such(ask, k8s):
+def test_claim_that_no_pod_uses_is_reported_as_such(ask, k8s):
     held = k8s.holding("train-0", [0])
     held["status"]["reservedFor"] = []
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), held)
-    assert told(answer)[1:] == ("gpu-0 is in use by claim team-b/train-0-gpu, which no pod uses now",)
+    assert texts_of(answer)[1:] == ("gpu-0 is in use by claim team-b/train-0-gpu, which no pod uses now",)
 
 
 def test_claim_of_a_pod_group_is_in_use_by_its_pods(ask, k8s):
     held = k8s.holding("train-0", [0])
     held["status"]["reservedFor"] = [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring"}]
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), held)
-    assert told(answer)[1:] == ("gpu-0 is in use by the pods of PodGroup team-b/ring",)
+    assert texts_of(answer)[1:] == ("gpu-0 is in use by the pods of PodGroup team-b/ring",)
 
 
 def test_admin_access_holds_nothing(ask, k8s):
@@ -81,13 +81,13 @@ def test_nodes_that_fit_say_what_they_would_give(ask, k8s):
 
 def test_node_without_slices_has_no_devices(ask, k8s):
     answer = ask(k8s.claim(), k8s.node("node-2"), k8s.resource_slice(k8s.gpus(1)))
-    assert told(answer) == ("no ResourceSlice offers devices here: no DRA driver runs, or it has found none",)
+    assert texts_of(answer) == ("no ResourceSlice offers devices here: no DRA driver runs, or it has found none",)
 
 
 def test_node_without_devices_of_the_class_says_what_it_has(ask, k8s):
     channel = {"name": "channel-0", "attributes": {"type": {"string": "channel"}}}
     slices = k8s.resource_slice([channel], driver="compute-domain.nvidia.com")
-    assert told(ask(k8s.claim(), k8s.node(), slices)) == (
+    assert texts_of(ask(k8s.claim(), k8s.node(), slices)) == (
         "request gpu requests 1 device of class gpu.nvidia.com, but the node has none",
         "channel-0 is not of class gpu.nvidia.com: is of driver compute-domain.nvidia.com, gpu.nvidia.com requested",
     )
@@ -95,28 +95,28 @@ def test_node_without_devices_of_the_class_says_what_it_has(ask, k8s):
 
 def test_too_few_devices_are_counted(ask, k8s):
     answer = ask(k8s.claim({"count": 4}), k8s.node(), k8s.resource_slice(k8s.gpus(2)))
-    assert told(answer) == ("request gpu requests 4 devices of class gpu.nvidia.com; the node has 2",)
+    assert texts_of(answer) == ("request gpu requests 4 devices of class gpu.nvidia.com; the node has 2",)
     assert answer.headline == "fits none of 1 node, even if nothing were in use"
 
 
 def test_request_for_all_says_which_are_missing(ask, k8s):
     all_of_them = k8s.claim({"allocationMode": "All"})
     answer = ask(all_of_them, k8s.node(), k8s.resource_slice(k8s.gpus(4)), k8s.holding("train-0", [1]))
-    assert told(answer) == (
+    assert texts_of(answer) == (
         "request gpu requests all devices of class gpu.nvidia.com that match; 3 of 4 can serve it",
         "gpu-1 is in use by team-b/train-0",
     )
 
 
-def test_tainted_device_is_told(ask, k8s):
+def test_tainted_device_is_reported(ask, k8s):
     taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoExecute"}
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
-    assert told(answer)[1:] == (
+    assert texts_of(answer)[1:] == (
         "gpu-0 has the taint gpu.nvidia.com/xid=79:NoExecute, which the request does not tolerate",
     )
 
 
-def test_consumed_capacity_is_told_with_what_is_left(ask, k8s):
+def test_consumed_capacity_is_reported_with_what_is_left(ask, k8s):
     device = k8s.gpu(0, allowMultipleAllocations=True)
     held = k8s.holding("train-0", [0])
     held["status"]["allocation"]["devices"]["results"][0] |= {
@@ -125,11 +125,11 @@ def test_consumed_capacity_is_told_with_what_is_left(ask, k8s):
     }
     asked = k8s.claim({"capacity": {"requests": {"memory": "40Gi"}}})
     answer = ask(asked, k8s.node(), k8s.resource_slice([device]), held)
-    assert told(answer)[1:] == ("gpu-0 has 20119Mi of memory left, 40Gi requested",)
+    assert texts_of(answer)[1:] == ("gpu-0 has 20119Mi of memory left, 40Gi requested",)
     assert answer.verdict is Feasibility.FULL
 
 
-def test_shared_counters_are_told_with_what_is_left(ask, k8s):
+def test_shared_counters_are_reported_with_what_is_left(ask, k8s):
     def part(number):
         consumed = [{"counterSet": "gpu-0", "counters": {"memory": {"value": "60Gi"}}}]
         return k8s.gpu(number, consumesCounters=consumed)
@@ -139,15 +139,15 @@ def test_shared_counters_are_told_with_what_is_left(ask, k8s):
     counters["metadata"]["name"] = "counters"
     counters["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory": {"value": "81559Mi"}}}]
     answer = ask(k8s.claim(), k8s.node(), devices, counters, k8s.holding("train-0", [0]))
-    assert told(answer)[1:] == (
+    assert texts_of(answer)[1:] == (
         "gpu-0 is in use by team-b/train-0",
         "gpu-1 needs 60Gi of the shared counter gpu-0/memory, 20119Mi left beside the devices in use",
     )
 
 
-def test_incomplete_pool_is_told(ask, k8s):
+def test_incomplete_pool_is_reported(ask, k8s):
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(8), count=2))
-    assert told(answer) == (
+    assert texts_of(answer) == (
         "pool gpu.nvidia.com/node-1 is incomplete: 1 of 2 ResourceSlices of generation 1 are there",
         "none of its devices can be used until its driver has put that right",
     )
@@ -159,48 +159,48 @@ def test_incomplete_pool_is_told(ask, k8s):
     }
 
 
-def test_incomplete_pool_is_told_whatever_its_devices_lack(ask, k8s):
+def test_incomplete_pool_is_reported_whatever_its_devices_lack(ask, k8s):
     memory = 'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("90Gi"))'
     answer = ask(k8s.claim(k8s.selecting(memory)), k8s.node(), k8s.resource_slice(k8s.gpus(8), count=2))
-    assert told(answer)[0] == (
+    assert texts_of(answer)[0] == (
         "pool gpu.nvidia.com/node-1 is incomplete: 1 of 2 ResourceSlices of generation 1 are there"
     )
 
 
-def test_incomplete_pool_without_devices_is_told(ask, k8s):
+def test_incomplete_pool_without_devices_is_reported(ask, k8s):
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([], count=2))
-    assert told(answer)[0] == (
+    assert texts_of(answer)[0] == (
         "pool gpu.nvidia.com/node-1 is incomplete: 1 of 2 ResourceSlices of generation 1 are there"
     )
 
 
-def test_invalid_pool_is_told(ask, k8s):
+def test_invalid_pool_is_reported(ask, k8s):
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0), k8s.gpu(0)]))
-    assert told(answer)[0] == "pool gpu.nvidia.com/node-1 is invalid: duplicate device name gpu-0"
+    assert texts_of(answer)[0] == "pool gpu.nvidia.com/node-1 is invalid: duplicate device name gpu-0"
 
 
 def test_incomplete_pool_of_other_devices_is_not_to_blame(ask, k8s):
     channel = {"name": "channel-0", "attributes": {"type": {"string": "channel"}}}
     other = k8s.resource_slice([channel], driver="compute-domain.nvidia.com", count=2)
     answer = ask(k8s.claim({"count": 2}), k8s.node(), k8s.resource_slice(k8s.gpus(1)), other)
-    assert told(answer) == ("request gpu requests 2 devices of class gpu.nvidia.com; the node has 1",)
+    assert texts_of(answer) == ("request gpu requests 2 devices of class gpu.nvidia.com; the node has 1",)
 
 
-def test_constraint_is_told_with_the_values_there_are(ask, k8s):
+def test_constraint_is_reported_with_the_values_there_are(ask, k8s):
     devices = [k8s.gpu(number, root=f"pci0000:{number // 2:02x}") for number in range(4)]
     asked = k8s.claim({"count": 4}, constraints=[{"matchAttribute": ROOT}])
     answer = ask(asked, k8s.node(), k8s.resource_slice(devices))
-    assert told(answer) == (
+    assert texts_of(answer) == (
         f"4 devices with the same {ROOT} requested; of the 4 that can serve, at most 2 have one in common",
         f"gpu-0 and gpu-1 have {ROOT} pci0000:00",
         f"gpu-2 and gpu-3 have {ROOT} pci0000:01",
     )
 
 
-def test_constraint_on_an_attribute_that_is_missing_is_told(ask, k8s):
+def test_constraint_on_an_attribute_that_is_missing_is_reported(ask, k8s):
     asked = k8s.claim({"count": 2}, constraints=[{"matchAttribute": ROOT}])
     answer = ask(asked, k8s.node(), k8s.resource_slice([*k8s.gpus(2)]))
-    assert told(answer)[1:] == (f"gpu-0 and gpu-1 have no {ROOT}",)
+    assert texts_of(answer)[1:] == (f"gpu-0 and gpu-1 have no {ROOT}",)
 
 
 def test_prioritized_list_tells_all_its_alternatives(ask, k8s):
@@ -210,25 +210,25 @@ def test_prioritized_list_tells_all_its_alternatives(ask, k8s):
     ]
     asked = k8s.claim()
     asked["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": alternatives}]
-    assert told(ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(2)))) == (
+    assert texts_of(ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(2)))) == (
         "none of the alternatives of request gpu fits (large and small)",
         "request gpu/large requests 8 devices of class gpu.nvidia.com; the node has 2",
         "request gpu/small requests 4 devices of class gpu.nvidia.com; the node has 2",
     )
 
 
-def test_requests_that_fit_alone_but_not_together_are_told(ask, k8s):
+def test_requests_that_fit_alone_but_not_together_are_reported(ask, k8s):
     asked = k8s.claim({"count": 2})
     (first,) = asked["spec"]["devices"]["requests"]
     asked["spec"]["devices"]["requests"] = [first, {**first, "name": "other"}]
-    assert told(ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(3)))) == (
+    assert texts_of(ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(3)))) == (
         "each request could be served alone, but not all together: 4 requested, 3 available",
         "request gpu needs 2 of 3 that can serve it",
         "request other needs 2 of 3 that can serve it",
     )
 
 
-def test_nodes_alike_are_told_once(ask, k8s):
+def test_nodes_alike_are_reported_once(ask, k8s):
     nodes = [k8s.node(f"node-{number}") for number in range(20)]
     slices = [k8s.resource_slice(k8s.gpus(2), f"node-{number}") for number in range(20)]
     answer = ask(k8s.claim({"count": 4}), *nodes, *slices)

@@ -9,7 +9,7 @@ from policies.explanation import Feasibility, ObstacleKind
 NVLINK = 'device.attributes["gpu.nvidia.com"].nvlink'
 
 
-def test_selector_that_fails_is_told_with_its_device_and_the_guarded_form(ask, k8s):
+def test_selector_that_fails_is_reported_with_its_device_and_the_guarded_form(ask, k8s):
     selector = f'device.driver == "gpu.nvidia.com" && {NVLINK} == true'
     answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(8)))
     (obstacle,) = answer.obstacles
@@ -58,7 +58,7 @@ def test_device_in_use_is_not_asked(ask, k8s):
     ],
     ids=["no bool", "bad syntax"],
 )
-def test_stored_selector_that_does_not_compile_is_told(ask, k8s, selector, error):
+def test_stored_selector_that_does_not_compile_is_reported(ask, k8s, selector, error):
     asked = k8s.claim(k8s.selecting(selector), stored=True)
     answer = ask(asked, k8s.node(), k8s.resource_slice(k8s.gpus(1)))
     (obstacle,) = answer.obstacles
@@ -101,7 +101,7 @@ def test_failing_selector_of_a_class_has_the_remedy_of_review(ask, k8s):
     assert [obstacle.remedy for obstacle in answer.obstacles] == ['write device.attributes["gpu.nvidia.com"]']
 
 
-def test_slices_that_cannot_be_read_are_told(ask, k8s):
+def test_slices_that_cannot_be_read_are_reported(ask, k8s):
     broken = k8s.resource_slice(k8s.gpus(1))
     broken["spec"]["pool"]["generation"] = "one"
     answer = ask(k8s.claim(), k8s.node(), broken)

@@ -63,7 +63,7 @@ def test_lack_says_what_the_device_has_and_what_is_asked(ask, k8s, selector, wor
     assert answer.groups[0].reason.details == (f"gpu-0 {words}",)
 
 
-def test_lack_of_several_devices_is_told_in_the_plural(ask, k8s):
+def test_lack_of_several_devices_is_reported_in_the_plural(ask, k8s):
     devices = [*k8s.gpus(4, memory="40Gi"), k8s.gpu(4)]
     asked = k8s.selecting(f'{MEMORY}.compareTo(quantity("81559Mi")) >= 0', count=2)
     answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(devices))
@@ -73,6 +73,6 @@ def test_lack_of_several_devices_is_told_in_the_plural(ask, k8s):
     assert answer.groups[0].reason.details == ("gpu-0..gpu-3 have 40Gi of memory, 81559Mi requested",)
 
 
-def test_lack_of_many_values_is_told_as_one(ask, k8s):
+def test_lack_of_many_values_is_reported_as_one(ask, k8s):
     answer = ask(k8s.claim(k8s.selecting(f'{ATTRIBUTES}.uuid == "GPU-x"')), k8s.node(), k8s.resource_slice(k8s.gpus(8)))
     assert answer.groups[0].reason.details == ("gpu-0..gpu-7 have another uuid, GPU-x requested",)

@@ -32,13 +32,13 @@ def test_cordoned_node_is_fine_for_who_tolerates_that(on, k8s):
     assert on(k8s.node(unschedulable=True), tolerated).fits
 
 
-def test_untolerated_taint_is_told(on, k8s):
+def test_untolerated_taint_is_reported(on, k8s):
     group = on(k8s.node(taints=[TAINT]), k8s.pod())
     assert sentence(group) == ("taint", "the pod does not tolerate the taint team=b:NoSchedule")
     assert group.reason.facts == {"key": "team", "value": "b", "effect": "NoSchedule"}
 
 
-def test_taint_of_a_condition_is_told_as_such(on, k8s):
+def test_taint_of_a_condition_is_reported_as_such(on, k8s):
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
     assert sentence(on(k8s.node(taints=[taint]), k8s.pod())) == (
         "taint",
@@ -55,14 +55,14 @@ def test_taint_that_only_prefers_keeps_nobody_out(on, k8s):
     [({"zone": "a"}, "a"), ({"zone": ""}, '""'), ({}, "missing")],
     ids=["another value", "empty", "missing"],
 )
-def test_node_selector_is_told_with_what_the_node_has(on, k8s, labels, here):
+def test_node_selector_is_reported_with_what_the_node_has(on, k8s, labels, here):
     assert sentence(on(k8s.node(labels=labels), k8s.pod(nodeSelector={"zone": "b"}))) == (
         "node selector",
         f"the pod's nodeSelector requires zone=b; here zone is {here}",
     )
 
 
-def test_affinity_is_told(on, k8s):
+def test_affinity_is_reported(on, k8s):
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     assert sentence(on(k8s.node(), k8s.pod(affinity={"nodeAffinity": required}))) == (
@@ -107,7 +107,7 @@ def test_ended_pods_take_nothing(on, k8s):
         ({}, {"pods": "0"}, "no room for another pod: 0 pods can run on the node"),
     ],
 )
-def test_what_an_empty_node_has_not_is_told(on, k8s, limits, allocatable, words):
+def test_what_an_empty_node_has_not_is_reported(on, k8s, limits, allocatable, words):
     group = on(k8s.node(allocatable=allocatable), k8s.pod(limits))
     assert sentence(group) == ("resources", words)
     assert not group.fits_if_empty
@@ -154,7 +154,7 @@ def test_extended_resource_is_served_by_a_class_where_the_kubelet_offers_none(as
     ],
     ids=["some without", "two", "three", "many"],
 )
-def test_values_of_several_nodes_are_told_in_one_sentence(ask, k8s, zones, here):
+def test_values_of_several_nodes_are_reported_in_one_sentence(ask, k8s, zones, here):
     nodes = [k8s.node(f"node-{number}", {"zone": zone} if zone else {}) for number, zone in enumerate(zones)]
     (group,) = ask(k8s.pod(nodeSelector={"zone": "c"}), *nodes).groups
     assert group.reason.sentence == f"the pod's nodeSelector requires zone=c; here zone is {here}"
@@ -209,21 +209,21 @@ def test_conditions_of_the_pod_itself_are_not_remarked(ask, k8s):
 
 def test_gpus_that_are_handed_out_twice_are_a_remark(ask, k8s):
     both = k8s.node(allocatable={"nvidia.com/gpu": "1"})
-    told = (
+    reported = (
         "node-1 hands out the same GPUs by device plugin and by DRA, so a pod can get a GPU there that another pod has"
     )
     for asking in (k8s.claim(), k8s.pod({"nvidia.com/gpu": 1})):
-        assert told in ask(asking, both, k8s.resource_slice(k8s.gpus(1))).remarks
-    assert told not in ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1))).remarks
+        assert reported in ask(asking, both, k8s.resource_slice(k8s.gpus(1))).remarks
+    assert reported not in ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1))).remarks
 
 
 def test_kubelet_that_cannot_read_claims_is_a_remark(ask, k8s):
     old = k8s.node()
     old["status"]["nodeInfo"] = {"kubeletVersion": "v1.33.4"}
     server = {"serverVersion": {"gitVersion": "v1.34.0"}}
-    told = (
+    reported = (
         "node-1 has a kubelet before 1.34 (v1.33.4), which cannot read claims of resource.k8s.io/v1, so the pod would not "
         "start there"
     )
-    assert told in ask(k8s.claim(), server, old, k8s.resource_slice(k8s.gpus(1))).remarks
-    assert told not in ask(k8s.pod({"cpu": 1}), server, old, k8s.resource_slice(k8s.gpus(1))).remarks
+    assert reported in ask(k8s.claim(), server, old, k8s.resource_slice(k8s.gpus(1))).remarks
+    assert reported not in ask(k8s.pod({"cpu": 1}), server, old, k8s.resource_slice(k8s.gpus(1))).remarks

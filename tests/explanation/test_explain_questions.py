@@ -47,7 +47,7 @@ def test_refused_claim_tells_its_rules(ask, k8s):
     assert [(each.kind, each.rule) for each in answer.obstacles] == [(ObstacleKind.REFUSED, "GA215")]
 
 
-def test_malformed_pod_is_told(ask, k8s):
+def test_malformed_pod_is_reported(ask, k8s):
     broken = {**k8s.pod(stored=True), "spec": {"containers": []}}
     assert obstacles(ask(broken)) == [("malformed", "spec.containers is empty; a pod has at least one container", "")]
 
@@ -63,7 +63,7 @@ def test_template_alone_is_explained(ask, k8s):
     assert (answer.label, answer.replicas) == ("ResourceClaimTemplate team-a/gpus", 2)
 
 
-def test_missing_template_is_told(ask, k8s):
+def test_missing_template_is_reported(ask, k8s):
     pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
     assert obstacles(ask(pod, k8s.empty_list("ResourceClaimTemplate", "resource.k8s.io/v1"))) == [
         (
@@ -87,7 +87,7 @@ def test_unknown_template_says_what_to_bring(ask, k8s):
     ]
 
 
-def test_missing_claim_is_told(ask, k8s):
+def test_missing_claim_is_reported(ask, k8s):
     pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimName="shared"))
     assert obstacles(ask(pod)) == [
         (
@@ -131,7 +131,7 @@ def test_object_that_was_found_in_the_cluster_is_stored_without_a_uid(k8s):
         ("large", "install the driver that brings it, or write the name of a class that exists: gpu.nvidia.com"),
     ],
 )
-def test_missing_class_is_told(ask, k8s, name, remedy):
+def test_missing_class_is_reported(ask, k8s, name, remedy):
     answer = ask(k8s.claim({"deviceClassName": name}), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
     assert obstacles(answer) == [("missing", f"DeviceClass {name} does not exist", remedy)]
     assert answer.headline == "it fits no node: something that it refers to does not exist"
@@ -178,7 +178,7 @@ def test_claims_made_for_a_stored_pod_are_found(ask, k8s):
     assert answer.groups[0].devices == ("gpu: gpu-0 and gpu-1",)
 
 
-def test_full_claim_is_told(ask, k8s):
+def test_full_claim_is_reported(ask, k8s):
     held = k8s.holding("other", [0], namespace="team-a")
     held["status"]["reservedFor"] = [{"resource": "pods", "name": f"pod-{number}"} for number in range(256)]
     answer = ask(k8s.pod(resourceClaims=k8s.claiming(resourceClaimName="other-gpu")), held)
@@ -191,7 +191,7 @@ def test_full_claim_is_told(ask, k8s):
     ]
 
 
-def test_claim_that_is_being_deleted_is_told(ask, k8s):
+def test_claim_that_is_being_deleted_is_reported(ask, k8s):
     held = k8s.claim(stored=True)
     held["metadata"]["deletionTimestamp"] = "2026-07-01T00:00:00Z"
     answer = ask(k8s.pod(resourceClaims=k8s.claiming(resourceClaimName="gpus")), held, k8s.resource_slice(k8s.gpus(1)))
@@ -204,7 +204,7 @@ def test_claim_that_is_being_deleted_is_told(ask, k8s):
     ]
 
 
-def test_claim_that_a_pod_names_twice_is_asked_for_once(ask, k8s):
+def test_claim_that_a_pod_names_twice_is_requested_once(ask, k8s):
     named = [{"name": name, "resourceClaimName": "gpus"} for name in ("one", "two")]
     answer = ask(k8s.pod(resourceClaims=named), k8s.claim(stored=True), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
     assert answer.verdict is Feasibility.FITS

@@ -11,7 +11,7 @@ PRODUCT = 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA L40S"'
 ROOT = "resource.kubernetes.io/pcieRoot"
 
 
-def told(answer):
+def texts_of(answer):
     return [(each.sentence, each.nodes) for each in answer.suggestions]
 
 
@@ -19,57 +19,57 @@ def test_lower_count_is_suggested(ask, k8s):
     nodes = [k8s.node("node-1"), k8s.node("node-2")]
     slices = [k8s.resource_slice(k8s.gpus(2), "node-1"), k8s.resource_slice(k8s.gpus(4), "node-2")]
     answer = ask(k8s.claim({"count": 8}), *nodes, *slices)
-    assert told(answer) == [("request 4 devices instead of 8 in request gpu", 1)]
+    assert texts_of(answer) == [("request 4 devices instead of 8 in request gpu", 1)]
     assert answer.suggestions[0].change is Change.COUNT
 
 
 def test_bound_moves_to_the_best_there_is(ask, k8s):
     devices = [k8s.gpu(0, memory="24Gi"), k8s.gpu(1, memory="40Gi")]
     answer = ask(k8s.claim(k8s.selecting(MEMORY.format("81559Mi"))), k8s.node(), k8s.resource_slice(devices))
-    assert told(answer) == [("accept 40Gi of memory instead of 81559Mi in request gpu", 1)]
+    assert texts_of(answer) == [("accept 40Gi of memory instead of 81559Mi in request gpu", 1)]
 
 
 def test_bound_moves_as_far_as_so_many_devices_need(ask, k8s):
     devices = [k8s.gpu(0, memory="24Gi"), k8s.gpu(1, memory="40Gi")]
     asked = k8s.selecting(MEMORY.format("81559Mi"), count=2)
     answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(devices))
-    assert told(answer) == [("accept 24Gi of memory instead of 81559Mi in request gpu", 1)]
+    assert texts_of(answer) == [("accept 24Gi of memory instead of 81559Mi in request gpu", 1)]
 
 
 def test_version_moves_too(ask, k8s):
     selector = 'device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("10.0.0")) >= 0'
     answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
-    assert told(answer) == [("accept cudaComputeCapability 9.0.0 instead of 10.0.0 in request gpu", 1)]
+    assert texts_of(answer) == [("accept cudaComputeCapability 9.0.0 instead of 10.0.0 in request gpu", 1)]
 
 
 def test_condition_is_left_out_of_the_selector(ask, k8s):
     selector = f'device.driver == "gpu.nvidia.com" && {PRODUCT}'
     answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
-    assert told(answer) == [(f"leave out {PRODUCT} in request gpu", 1)]
+    assert texts_of(answer) == [(f"leave out {PRODUCT} in request gpu", 1)]
 
 
 def test_selector_of_one_condition_is_left_out(ask, k8s):
     answer = ask(k8s.claim(k8s.selecting(PRODUCT)), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
-    assert told(answer) == [(f"leave out {PRODUCT} in request gpu", 1)]
+    assert texts_of(answer) == [(f"leave out {PRODUCT} in request gpu", 1)]
 
 
 def test_change_that_does_not_help_alone_is_not_suggested(ask, k8s):
     asked = k8s.selecting(MEMORY.format("81559Mi"), PRODUCT)
     answer = ask(k8s.claim(asked), k8s.node(), k8s.resource_slice(k8s.gpus(1, memory="40Gi")))
-    assert told(answer) == []
+    assert texts_of(answer) == []
 
 
 def test_device_toleration_is_suggested(ask, k8s):
     taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
-    assert told(answer) == [("tolerate the device taint gpu.nvidia.com/xid=79:NoSchedule in request gpu", 1)]
+    assert texts_of(answer) == [("tolerate the device taint gpu.nvidia.com/xid=79:NoSchedule in request gpu", 1)]
 
 
 def test_constraint_is_left_out(ask, k8s):
     devices = [k8s.gpu(number, root=f"pci0000:{number:02x}") for number in range(2)]
     asked = k8s.claim({"count": 2}, constraints=[{"matchAttribute": ROOT}])
     answer = ask(asked, k8s.node(), k8s.resource_slice(devices))
-    assert told(answer) == [(f"leave out the constraint on the same {ROOT}", 1)]
+    assert texts_of(answer) == [(f"leave out the constraint on the same {ROOT}", 1)]
 
 
 def test_node_toleration_is_suggested(ask, k8s):
@@ -77,25 +77,25 @@ def test_node_toleration_is_suggested(ask, k8s):
     nodes = [k8s.node(f"node-{number}", taints=[taint]) for number in range(3)]
     slices = [k8s.resource_slice(k8s.gpus(1), f"node-{number}") for number in range(2)]
     pod = k8s.pod(resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
-    assert told(ask(pod, *nodes, *slices, k8s.template())) == [
+    assert texts_of(ask(pod, *nodes, *slices, k8s.template())) == [
         ("add a toleration for the node taint team=b:NoSchedule to the pod", 2)
     ]
 
 
 @pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "node-role.kubernetes.io/control-plane"])
 def test_toleration_of_what_is_wrong_with_a_node_is_not_suggested(ask, k8s, key):
-    assert told(ask(k8s.pod(), k8s.node(taints=[{"key": key, "effect": "NoSchedule"}]))) == []
+    assert texts_of(ask(k8s.pod(), k8s.node(taints=[{"key": key, "effect": "NoSchedule"}]))) == []
 
 
 def test_fewer_extended_resources_are_suggested(ask, k8s):
     answer = ask(k8s.pod({"example.com/fpga": "8"}), k8s.node(allocatable={"example.com/fpga": "4"}))
-    assert told(answer) == [("request 4 example.com/fpga instead of 8", 1)]
+    assert texts_of(answer) == [("request 4 example.com/fpga instead of 8", 1)]
 
 
 def test_what_fits_gets_no_suggestions(ask, k8s):
     nodes = [k8s.node("node-1"), k8s.node("node-2")]
     slices = [k8s.resource_slice(k8s.gpus(8), "node-1"), k8s.resource_slice(k8s.gpus(4), "node-2")]
-    assert told(ask(k8s.claim({"count": 8}), *nodes, *slices)) == []
+    assert texts_of(ask(k8s.claim({"count": 8}), *nodes, *slices)) == []
 
 
 def test_change_that_helps_only_once_nothing_is_in_use_says_so(ask, k8s):
@@ -129,7 +129,7 @@ def shared(k8s):
 
 def test_less_capacity_is_suggested(ask, k8s, shared):
     answer = ask(k8s.claim(asking(memory="200Gi")), k8s.node(), shared)
-    assert told(answer) == [("request 81559Mi of memory instead of 200Gi in request gpu", 1)]
+    assert texts_of(answer) == [("request 81559Mi of memory instead of 200Gi in request gpu", 1)]
     assert answer.suggestions[0].change is Change.CAPACITY
 
 
@@ -138,14 +138,14 @@ def test_most_that_a_policy_hands_out_is_suggested(ask, k8s):
     policy = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "20Gi"}}
     device["capacity"]["memory"]["requestPolicy"] = policy
     answer = ask(k8s.claim(asking(memory="40Gi")), k8s.node(), k8s.resource_slice([device]))
-    assert told(answer) == [("request 20Gi of memory instead of 40Gi in request gpu", 1)]
+    assert texts_of(answer) == [("request 20Gi of memory instead of 40Gi in request gpu", 1)]
 
 
 @pytest.mark.parametrize("name", ["memry", "gpu.nvidia.com/memory"])
 def test_near_name_of_a_capacity_is_suggested(ask, k8s, shared, name):
     answer = ask(k8s.claim(asking(**{name: "10Gi"})), k8s.node(), shared)
-    assert told(answer) == [(f"request capacity memory instead of {name} in request gpu", 1)]
+    assert texts_of(answer) == [(f"request capacity memory instead of {name} in request gpu", 1)]
 
 
 def test_capacity_that_nothing_is_near_has_no_suggestion(ask, k8s, shared):
-    assert told(ask(k8s.claim(asking(bandwidth="1G")), k8s.node(), shared)) == []
+    assert texts_of(ask(k8s.claim(asking(bandwidth="1G")), k8s.node(), shared)) == []

@@ -52,7 +52,7 @@ def test_without_nodes_the_slices_tell(ask, k8s):
     assert answer.remarks == (NO_NODES,)
 
 
-def test_without_nodes_and_claims_nothing_can_be_told(ask, k8s):
+def test_without_nodes_and_claims_nothing_can_be_reported(ask, k8s):
     answer = ask(k8s.pod({"cpu": "1"}), k8s.resource_slice(k8s.gpus(1)))
     assert [each.sentence for each in answer.obstacles] == [
         "no Nodes are known, and the pod has no claim that would tell where it can run"
@@ -70,7 +70,7 @@ def test_without_pods_nodes_count_as_empty(ask, k8s):
     assert (answer.verdict, answer.remarks) == (Feasibility.FITS, (NO_PODS,))
 
 
-def test_pod_of_another_scheduler_is_told(ask, k8s):
+def test_pod_of_another_scheduler_is_reported(ask, k8s):
     answer = ask(k8s.pod(schedulerName="volcano"), k8s.node())
     assert answer.remarks == ("the pod is for scheduler volcano; this is what the default scheduler would do",)
 

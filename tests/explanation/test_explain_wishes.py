@@ -24,7 +24,7 @@ def preferring(**wish):
     return GPUAdmissionPolicy(placement=Placement(wishes=wishes))
 
 
-def told(answer):
+def texts_of(answer):
     return [(each.sentence, each.nodes) for each in answer.suggestions]
 
 
@@ -76,7 +76,7 @@ def ask_by(k8s):
     return ask
 
 
-def test_wish_that_no_node_meets_is_told_as_review_does(ask, pod, labelled):
+def test_wish_that_no_node_meets_is_reported_as_review_does(ask, pod, labelled):
     answer = ask(wishing(pod, product="H200*"), *labelled)
     assert answer.verdict is Feasibility.IMPOSSIBLE
     assert warned(answer) == [
@@ -87,7 +87,7 @@ def test_wish_that_no_node_meets_is_told_as_review_does(ask, pod, labelled):
     ]
 
 
-def test_device_that_no_slice_offers_is_told_as_review_does(ask, pod, devices):
+def test_device_that_no_slice_offers_is_reported_as_review_does(ask, pod, devices):
     assert warned(ask(wishing(pod, product="H200*"), *devices)) == [
         (
             "spec.containers[0].resources.limits[nvidia.com/gpu]: no device matches product H200*; the cluster has "
@@ -96,12 +96,12 @@ def test_device_that_no_slice_offers_is_told_as_review_does(ask, pod, devices):
     ]
 
 
-def test_resource_that_no_node_advertises_is_told_as_review_does(ask, k8s, labelled):
+def test_resource_that_no_node_advertises_is_reported_as_review_does(ask, k8s, labelled):
     answer = ask(k8s.pod({"nvidia.com/mig-1g.5gb": "1"}), *labelled)
     assert [finding.rule.id for finding in answer.warnings] == ["GA413"]
 
 
-def test_wish_without_effect_is_told_as_review_does(ask, k8s):
+def test_wish_without_effect_is_reported_as_review_does(ask, k8s):
     answer = ask(wishing(k8s.pod(), product="H100*"), k8s.node())
     assert answer.verdict is Feasibility.FITS
     assert warned(answer) == [
@@ -130,7 +130,7 @@ def test_what_has_nothing_to_do_with_placement_is_left_to_review(ask, k8s, label
     assert warned(ask(pod, *labelled)) == []
 
 
-def test_warning_of_a_pod_that_is_refused_is_told(ask, k8s, labelled):
+def test_warning_of_a_pod_that_is_refused_is_reported(ask, k8s, labelled):
     answer = ask(wishing(k8s.pod({"nvidia.com/gpu": "1"}), product="H10", min_memory="80GB"), *labelled)
     assert [obstacle.rule for obstacle in answer.obstacles] == ["GA401"]
     assert "GA404" in [finding.rule.id for finding in answer.warnings]
@@ -139,78 +139,78 @@ def test_warning_of_a_pod_that_is_refused_is_told(ask, k8s, labelled):
 def test_stored_pod_is_not_reviewed(ask, k8s, labelled):
     pod = wishing(k8s.pod({"nvidia.com/gpu": "9"}, stored=True), product="H200*")
     answer = ask(pod, *labelled)
-    assert (answer.warnings, told(answer)) == ((), [("request 4 nvidia.com/gpu instead of 9", 3)])
+    assert (answer.warnings, texts_of(answer)) == ((), [("request 4 nvidia.com/gpu instead of 9", 3)])
 
 
 def test_dropping_a_wish_is_suggested(ask, pod, labelled):
     answer = ask(wishing(pod, product="H200*"), *labelled)
-    assert told(answer) == [("drop the wish gpu-admission.io/product: H200*", 3)]
+    assert texts_of(answer) == [("drop the wish gpu-admission.io/product: H200*", 3)]
     assert answer.suggestions[0].change is Change.WISH
 
 
 def test_dropping_a_wish_is_suggested_in_the_place_of_its_cel(ask, pod, devices):
     answer = ask(wishing(pod, product="H200*"), *devices)
-    assert told(answer) == [("drop the wish gpu-admission.io/product: H200*", 2)]
+    assert texts_of(answer) == [("drop the wish gpu-admission.io/product: H200*", 2)]
 
 
 def test_bound_of_a_wish_moves_to_the_nearest_that_helps(ask, pod, labelled):
     answer = ask(wishing(pod, min_memory="100Gi"), *labelled)
-    assert told(answer) == [("write gpu-admission.io/min-memory: 81559Mi instead of 100Gi", 1)]
+    assert texts_of(answer) == [("write gpu-admission.io/min-memory: 81559Mi instead of 100Gi", 1)]
 
 
 def test_bound_of_a_wish_moves_in_the_place_of_its_cel(ask, pod, devices):
     answer = ask(wishing(pod, min_memory="100Gi"), *devices)
-    assert told(answer) == [("write gpu-admission.io/min-memory: 81559Mi instead of 100Gi", 1)]
+    assert texts_of(answer) == [("write gpu-admission.io/min-memory: 81559Mi instead of 100Gi", 1)]
 
 
 def test_upper_bound_moves_up(ask, pod, labelled):
     answer = ask(wishing(pod, max_memory="8Gi"), *labelled)
-    assert told(answer) == [("write gpu-admission.io/max-memory: 15360Mi instead of 8Gi", 2)]
+    assert texts_of(answer) == [("write gpu-admission.io/max-memory: 15360Mi instead of 8Gi", 2)]
 
 
 def test_label_that_is_no_amount_moves_no_bound(ask, k8s, pod):
     labels = {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.memory": "much"}
     answer = ask(wishing(pod, min_memory="100Gi"), k8s.node(labels=labels, allocatable={"nvidia.com/gpu": "1"}))
-    assert told(answer) == [("drop the wish gpu-admission.io/min-memory: 100Gi", 1)]
+    assert texts_of(answer) == [("drop the wish gpu-admission.io/min-memory: 100Gi", 1)]
 
 
 def test_each_word_that_helps_alone_is_suggested(ask, pod, labelled):
     answer = ask(wishing(pod, product="*H100*", max_memory="20Gi"), *labelled)
-    assert told(answer) == [
+    assert texts_of(answer) == [
         ("drop the wish gpu-admission.io/product: *H100*", 2),
         ("write gpu-admission.io/max-memory: 81559Mi instead of 20Gi", 1),
     ]
 
 
 def test_word_that_does_not_help_alone_is_not_suggested(ask, pod, labelled):
-    assert told(ask(wishing(pod, product="H200*", min_compute_capability="10.0"), *labelled)) == []
+    assert texts_of(ask(wishing(pod, product="H200*", min_compute_capability="10.0"), *labelled)) == []
 
 
 def test_wish_that_nothing_is_done_about_is_not_suggested(ask, k8s):
     claiming = k8s.pod(resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
     answer = ask(wishing(claiming, product="H200*"), k8s.template({"count": 9}), k8s.node(), k8s.resource_slice([]))
-    assert told(answer) == []
+    assert texts_of(answer) == []
 
 
 def test_default_that_stands_in_the_way_is_named_as_one(ask_by, pod, labelled):
     answer = ask_by(preferring(product="H200*"), pod, *labelled)
-    assert told(answer) == [(f"drop the wish gpu-admission.io/product: H200*{DEFAULT}", 3)]
+    assert texts_of(answer) == [(f"drop the wish gpu-admission.io/product: H200*{DEFAULT}", 3)]
 
 
 def test_default_that_conversion_keeps_is_named_as_one(ask_by, pod, devices):
     answer = ask_by(preferring(min_memory="100Gi"), pod, *devices)
-    assert told(answer) == [(f"write gpu-admission.io/min-memory: 81559Mi instead of 100Gi{DEFAULT}", 1)]
+    assert texts_of(answer) == [(f"write gpu-admission.io/min-memory: 81559Mi instead of 100Gi{DEFAULT}", 1)]
 
 
 def test_default_that_holds_instead_is_named(ask_by, pod, labelled):
     answer = ask_by(preferring(product="*T4"), wishing(pod, product="H200*"), *labelled)
-    assert told(answer) == [
+    assert texts_of(answer) == [
         (f"drop the wish gpu-admission.io/product: H200*, so that gpu-admission.io/product: *T4{DEFAULT} holds", 2)
     ]
 
 
 def test_default_that_does_not_help_either_leaves_nothing_to_suggest(ask_by, pod, labelled):
-    assert told(ask_by(preferring(product="B200*"), wishing(pod, product="H200*"), *labelled)) == []
+    assert texts_of(ask_by(preferring(product="B200*"), wishing(pod, product="H200*"), *labelled)) == []
 
 
 def test_wish_that_helps_only_once_nothing_is_in_use_says_so(ask, k8s, pod):

@@ -236,5 +236,5 @@ assert "policies.dra.cel" not in sys.modules
     ],
     ids=["nothing", "resources of Kubernetes", "limit", "request", "init container", "claim"],
 )
-def test_pod_that_asks_for_no_device_cannot_get_a_gpu(asking, expected):
+def test_pod_that_requests_no_device_cannot_get_a_gpu(asking, expected):
     assert may_request_gpu(asking.document) is expected

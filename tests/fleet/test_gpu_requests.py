@@ -231,7 +231,7 @@ def test_container_is_given_the_requests_that_it_refers_to(reference, expected):
     assert access(asking, template(*requests), *objects) == {"spec.containers[0]": expected}
 
 
-def test_containers_of_every_kind_are_told_apart():
+def test_containers_of_every_kind_are_reported_apart():
     gpu = {"nvidia.com/gpu": 1}
     asking = pod(
         container("main"),

@@ -75,12 +75,12 @@ def assert_keeps_its_meaning(hardware, spec, resource="nvidia.com/gpu"):
     if decision.templates:
         assert gets_gpu(hardware, decision) == bool(NodeIndex([hardware.node]).select(spec)), spec
         return
-    (told,) = (
+    (reported,) = (
         each for each in decision.findings if (each.rule.id, each.severity) in (("GA307", "deny"), ("GA306", "warn"))
     )
-    assert str(told.path).startswith(("spec.nodeSelector", "spec.affinity"))
-    assert len(told.message.split()) > 3
-    assert told.remedy
+    assert str(reported.path).startswith(("spec.nodeSelector", "spec.affinity"))
+    assert len(reported.message.split()) > 3
+    assert reported.remedy
 
 
 @pytest.mark.parametrize("key", LABELS)

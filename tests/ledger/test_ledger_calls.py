@@ -122,7 +122,7 @@ async def test_call_that_describes_another_object_changes_nothing(namespace, wri
     assert namespace.stored["status"] == before
 
 
-async def test_call_that_asks_for_less_shrinks_no_charge(namespace, writer, pod):
+async def test_call_that_requests_less_shrinks_no_charge(namespace, writer, pod):
     namespace.make()
     ledger = await writer()
     for gpus in (5, 1):

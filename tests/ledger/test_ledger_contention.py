@@ -23,7 +23,9 @@ STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status
     ],
     ids=["enforced", "warning", "not-enforced", "touches-no-limit"],
 )
-async def test_contention_without_end_is_told(namespace, sandbox, writer, hurried, pod, spec, enforced, gpus, allowed):
+async def test_contention_without_end_is_reported(
+    namespace, sandbox, writer, hurried, pod, spec, enforced, gpus, allowed
+):
     namespace.make(**spec)
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     answer = await (await writer(hurried)).charge("team-a", pod("a", gpus), enforced=enforced)
@@ -31,7 +33,7 @@ async def test_contention_without_end_is_told(namespace, sandbox, writer, hurrie
     assert namespace.uids == []
 
 
-async def test_dry_run_is_not_told_of_contention(namespace, sandbox, writer, hurried, pod):
+async def test_dry_run_is_not_reported_of_contention(namespace, sandbox, writer, hurried, pod):
     namespace.make()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     ledger = await writer(hurried)
@@ -42,7 +44,7 @@ async def test_dry_run_is_not_told_of_contention(namespace, sandbox, writer, hur
     assert (real.reason, dry.reason) == (Contended(), None)
 
 
-async def test_error_is_told_even_where_others_are_always_faster(namespace, sandbox, writer, hurried, pod):
+async def test_error_is_reported_even_where_others_are_always_faster(namespace, sandbox, writer, hurried, pod):
     namespace.make()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     ledger = await writer(hurried)
@@ -62,7 +64,7 @@ async def test_change_that_is_always_too_late_fails_as_conflict(namespace, sandb
     namespace.make()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     with pytest.raises(APIError) as failed:
-        await (await writer(hurried)).change("team-a", told)
+        await (await writer(hurried)).change("team-a", findings_of)
     assert failed.value.conflict
     assert str(failed.value) == "GPUQuota gpu of namespace team-a was changed by others before every write for 10 s"
 
@@ -87,7 +89,7 @@ async def test_change_gets_through_a_storm_of_other_replicas(namespace, writer, 
     await asyncio.gather(*storming)
 
 
-def told(ledger, _quota, _document):
+def findings_of(ledger, _quota, _document):
     return replace(ledger, conditions=({"type": "Ready", "status": "True"},))
 
 

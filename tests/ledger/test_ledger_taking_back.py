@@ -143,7 +143,7 @@ async def test_charge_that_lost_its_answer_and_is_refused_then_is_taken_back(nam
     assert namespace.uids == []
 
 
-async def test_charge_that_cannot_be_taken_back_is_told(namespace, sandbox, writer, pod, interrupted, caplog):
+async def test_charge_that_cannot_be_taken_back_is_reported(namespace, sandbox, writer, pod, interrupted, caplog):
     namespace.make()
     ledger = await writer()
     waiting = asyncio.create_task(ledger.charge("team-a", pod("a"), enforced=True))

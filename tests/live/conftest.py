@@ -180,8 +180,8 @@ def both(clock):
         live = Cluster(clock)
         for kind in {item["kind"].removesuffix("List") for item in (*whole, *empty)}:
             live.fill(kind, *(item for item in whole if item["kind"] == kind))
-        told = [item for item in objects if "serverVersion" in item]
-        manifests = ManifestsView([*whole, *empty, *told])
+        reported = [item for item in objects if "serverVersion" in item]
+        manifests = ManifestsView([*whole, *empty, *reported])
         live.view.set_server_version(manifests.server_version())
         return manifests, live.view
 

@@ -34,10 +34,10 @@ REMARK = "only pods that may get GPUs are known, so cpu and memory that other po
 )
 def test_pod_that_is_not_kept_is_not_said_to_be_missing(cluster, name, namespace, sentence, hint):
     cluster.fill("Pod", TRAIN, WEB)
-    with pytest.raises(NotFoundError) as told:
+    with pytest.raises(NotFoundError) as reported:
         look_up(cluster.view, find_kind("pod"), name, namespace)
-    assert str(told.value) == f"{sentence}: {ONLY_WITH_GPUS}{hint}"
-    assert not told.value.is_certain
+    assert str(reported.value) == f"{sentence}: {ONLY_WITH_GPUS}{hint}"
+    assert not reported.value.is_certain
 
 
 def test_pod_that_is_kept_is_found(cluster):
@@ -47,16 +47,16 @@ def test_pod_that_is_kept_is_found(cluster):
 
 @pytest.mark.parametrize(("word", "kinds"), [("job", "Jobs"), ("sts", "StatefulSets"), ("lws", "LeaderWorkerSets")])
 def test_workload_that_is_not_watched_is_not_said_to_be_missing(cluster, word, kinds):
-    with pytest.raises(NotFoundError) as told:
+    with pytest.raises(NotFoundError) as reported:
         look_up(cluster.view, find_kind(word), "train", "team-a")
-    assert (str(told.value), told.value.is_certain) == (f"{kinds} are unknown", False)
+    assert (str(reported.value), reported.value.is_certain) == (f"{kinds} are unknown", False)
 
 
 def test_deployment_beside_that_of_the_gpu_operator_is_not_said_to_be_missing(cluster):
     cluster.fill("Deployment")
-    with pytest.raises(NotFoundError) as told:
+    with pytest.raises(NotFoundError) as reported:
         look_up(cluster.view, find_kind("deploy"), "web", "gpu-operator")
-    assert (str(told.value), told.value.is_certain) == (
+    assert (str(reported.value), reported.value.is_certain) == (
         "Deployment web in namespace gpu-operator is unknown",
         False,
     )
@@ -64,9 +64,9 @@ def test_deployment_beside_that_of_the_gpu_operator_is_not_said_to_be_missing(cl
 
 def test_claim_that_does_not_exist_is_said_to_be_missing(cluster):
     cluster.fill("ResourceClaim")
-    with pytest.raises(NotFoundError) as told:
+    with pytest.raises(NotFoundError) as reported:
         look_up(cluster.view, find_kind("claim"), "gpu", "team-a")
-    assert (str(told.value), told.value.is_certain) == ("ResourceClaim gpu in namespace team-a not found", True)
+    assert (str(reported.value), reported.value.is_certain) == ("ResourceClaim gpu in namespace team-a not found", True)
 
 
 def explained(view, **requests):
@@ -90,13 +90,13 @@ class Uncounted:
         return UNKNOWN
 
 
-def test_pods_that_are_not_counted_are_told(cluster):
+def test_pods_that_are_not_counted_are_reported(cluster):
     cluster.fill("Node", NODE)
     cluster.fill("Pod", TRAIN, WEB)
     assert REMARK in explained(Uncounted(cluster.view)).remarks
 
 
-def test_pods_that_are_counted_are_not_told(cluster):
+def test_pods_that_are_counted_are_not_reported(cluster):
     cluster.fill("Node", NODE)
     cluster.fill("Pod", TRAIN, WEB)
     assert REMARK not in explained(cluster.view).remarks
@@ -108,7 +108,7 @@ def test_all_pods_are_counted_from_manifests():
     assert REMARK not in explained(view).remarks
 
 
-def test_unknown_pods_are_told_once(cluster):
+def test_unknown_pods_are_reported_once(cluster):
     cluster.fill("Node", NODE)
     assert [each for each in explained(cluster.view).remarks if "ods" in each] == [
         "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"

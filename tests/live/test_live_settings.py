@@ -127,7 +127,7 @@ def test_settings_are_kept_where_rbac_takes_them_away(cluster, settings):
     assert settings() is held
 
 
-def test_unknown_rule_is_told_and_the_rest_holds(cluster, settings, said):
+def test_unknown_rule_is_reported_and_the_rest_holds(cluster, settings, said):
     cluster.fill(KIND, stored(1, severity("GA999") | {"access": {"mode": "deny"}}))
     assert settings().access.mode == "deny"
     assert settings.notes() == [f"GPUAdmissionPolicy default: {UNKNOWN_RULE}"]

@@ -185,7 +185,7 @@ def through_another(view):
     return view.derive(taken_of_a)
 
 
-def test_digest_that_does_not_ask_for_other_pods_outlives_them(store, view, tell):
+def test_digest_that_does_not_request_other_pods_outlives_them(store, view, tell):
     view.derive(listed_pods)
     before = view.generation("Pod")
     tell("ADDED", pod(containers=WEB))
@@ -193,7 +193,7 @@ def test_digest_that_does_not_ask_for_other_pods_outlives_them(store, view, tell
 
 
 @pytest.mark.parametrize("function", [taken_of_a, through_another])
-def test_digest_that_asks_for_other_pods_is_made_anew(store, view, tell, take_list, function):
+def test_digest_that_requests_other_pods_is_made_anew(store, view, tell, take_list, function):
     tell("ADDED", pod(containers=WEB))
     first = view.derive(function)
     tell("MODIFIED", pod(version="3", labels={"of": "no interest"}, containers=WEB))
@@ -243,19 +243,19 @@ class Model:
     def __init__(self, store):
         self.store, self.pods, self.version = store, {}, 10
 
-    def step(self, what, told):
+    def step(self, what, reported):
         match what:
             case "list":
-                self.pods = {key(each): each for each in told}
+                self.pods = {key(each): each for each in reported}
                 self.version += 1
                 listing = Listing(self.store)
-                listing.add(told[:2])
-                listing.add(told[2:])
+                listing.add(reported[:2])
+                listing.add(reported[2:])
                 listing.finish(str(self.version))
             case _ if self.store.state in ("waiting", "forbidden"):
                 pass
             case "namespace deleted":
-                for each in [each for each in self.pods.values() if each["metadata"]["namespace"] == told]:
+                for each in [each for each in self.pods.values() if each["metadata"]["namespace"] == reported]:
                     self.step("DELETED", each)
             case "forbidden":
                 self.pods = {}
@@ -263,13 +263,13 @@ class Model:
             case "stale":
                 self.store.mark("stale", "why")
             case "late":
-                self.store.apply({"type": "MODIFIED", "object": with_version(told, 3)})
+                self.store.apply({"type": "MODIFIED", "object": with_version(reported, 3)})
             case _:
                 self.version += 1
-                self.pods.pop(key(told), None)
+                self.pods.pop(key(reported), None)
                 if what != "DELETED":
-                    self.pods[key(told)] = told
-                self.store.apply({"type": what, "object": with_version(told, self.version)})
+                    self.pods[key(reported)] = reported
+                self.store.apply({"type": what, "object": with_version(reported, self.version)})
 
 
 def with_version(item, version):

@@ -50,7 +50,7 @@ def folder(path):
     return [item for file in sorted(path.glob("*.yaml")) for item in documents(file)]
 
 
-def told(decision):
+def findings_of(decision):
     return decision.allowed, decision.findings, decision.warnings, decision.patch, decision.templates
 
 
@@ -77,7 +77,7 @@ def test_example_is_reviewed_as_with_whole_objects(both, file):
     manifests, live = both([*folder(CLUSTER), *folder(EXAMPLES / "cluster-in-use")])
     for item in documents(file):
         request = request_of(item)
-        assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+        assert findings_of(review(request, live, DEFAULTS)) == findings_of(review(request, manifests, DEFAULTS))
 
 
 @pytest.mark.parametrize("file", ASKED, ids=lambda file: f"{file.parent.name}-{file.stem}")
@@ -115,7 +115,7 @@ def test_case_of_conversion_is_decided_as_with_whole_objects(both, file):
         objects = [item for item in objects if item.get("kind") not in ("Node", "ResourceSlice")] + documents(named)
     manifests, live = both([*objects, *case.get("with", [])])
     request = Request(asked, namespace=case.get("namespace", "team-a"), entry=case.get("entry", ""))
-    assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+    assert findings_of(review(request, live, DEFAULTS)) == findings_of(review(request, manifests, DEFAULTS))
 
 
 def examples_of(rule):
@@ -132,7 +132,7 @@ def examples_of(rule):
 def test_example_of_rule_is_judged_as_with_whole_objects(both, rule):
     for request, cluster in examples_of(rule):
         manifests, live = both(cluster)
-        assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+        assert findings_of(review(request, live, DEFAULTS)) == findings_of(review(request, manifests, DEFAULTS))
 
 
 AMOUNTS = st.dictionaries(
@@ -177,4 +177,4 @@ def test_any_pod_is_reviewed_as_with_whole_objects(both, amounts, selector, wish
         },
     }
     request = Request(pod, namespace=namespace)
-    assert told(review(request, live, DEFAULTS)) == told(review(request, manifests, DEFAULTS))
+    assert findings_of(review(request, live, DEFAULTS)) == findings_of(review(request, manifests, DEFAULTS))

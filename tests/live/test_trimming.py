@@ -54,11 +54,11 @@ def test_every_kind_says_what_it_is_and_who_wrote_it_is_dropped(kind):
     found = trimmed(kind, document)
     assert (found["kind"], found["apiVersion"]) == (kind, RESOURCES[kind].api_version)
     # Their status names the generation that it is of, and that of a quota is written over the version that was read.
-    told = {"GPUAdmissionPolicy": {"generation"}, "GPUQuota": {"generation", "resourceVersion"}}.get(kind, set())
+    reported = {"GPUAdmissionPolicy": {"generation"}, "GPUQuota": {"generation", "resourceVersion"}}.get(kind, set())
     assert found["metadata"].keys() & {"name", "uid", "managedFields", "resourceVersion", "generation"} == {
         "name",
         "uid",
-        *told,
+        *reported,
     }
 
 
@@ -128,7 +128,7 @@ def test_pod_that_gets_no_gpu_is_not_kept(document):
     assert trimmed("Pod", document) is None
 
 
-def test_pod_keeps_what_it_asks_for():
+def test_pod_keeps_what_it_requests():
     found = trimmed("Pod", pod(**{"nvidia.com__gpu": "1"}))
     assert found["spec"] == {
         "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
@@ -139,13 +139,13 @@ def test_pod_keeps_what_it_asks_for():
 
 def test_pod_keeps_what_quotas_count_it_by():
     document = pod(**{"nvidia.com__gpu": "1"})
-    told = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu"}]}
-    told |= {"extendedResourceClaimStatus": {"resourceClaimName": "train-extended", "requestMappings": []}}
+    reported = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu"}]}
+    reported |= {"extendedResourceClaimStatus": {"resourceClaimName": "train-extended", "requestMappings": []}}
     document["spec"]["priorityClassName"] = "batch"
-    document["status"] |= told
+    document["status"] |= reported
     found = trimmed("Pod", document)
     assert found["spec"]["priorityClassName"] == "batch"
-    assert found["status"] == {"phase": "Running", **told}
+    assert found["status"] == {"phase": "Running", **reported}
 
 
 def test_claim_keeps_for_which_pod_it_was_made():

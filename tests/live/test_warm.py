@@ -76,6 +76,6 @@ def test_cluster_of_which_nothing_is_known_is_warmed_up(cluster):
     warm(cluster.view)
 
 
-def test_pods_that_have_ended_are_not_asked_for(cluster):
+def test_pods_that_have_ended_are_not_requested(cluster):
     (pods,) = [each for each in cluster.stores if each.kind == "Pod"]
     assert pods.query == {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}

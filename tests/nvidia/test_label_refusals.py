@@ -181,7 +181,7 @@ def test_condition_on_a_mig_device(subject, label, operator, value, reason):
         ),
     ],
 )
-def test_condition_that_selects_shared_gpus_is_told_apart(subject, label, operator, value, reason):
+def test_condition_that_selects_shared_gpus_is_reported_apart(subject, label, operator, value, reason):
     refused = refusal(label, operator, [value], subject)
     assert isinstance(refused, SharedGPUError)
     assert str(refused) == reason

@@ -211,7 +211,7 @@ def test_absence_of_what_every_device_has_is_refused(subject, label):
         translate(f"nvidia.com/{label}", "DoesNotExist", [], subject)
 
 
-def test_profile_label_excludes_shared_devices_without_a_word():
+def test_profile_label_excludes_shared_devices_silently():
     excluded = translate("nvidia.com/mig-1g.10gb.me.sharing-strategy", "NotIn", ["time-slicing", "mps"], MIXED)
     assert excluded == TRUE
     product = translate("nvidia.com/mig-1g.10gb.me.product", "NotIn", ["NVIDIA-L4-SHARED"], MIXED)

@@ -203,12 +203,12 @@ def test_every_label_of_gfd_is_known(node):
 
 @given(nodes())
 def test_labels_of_the_devices_own_node_select_it(cel, node):
-    told = 0
+    reported = 0
     for key, value in node.labels.items():
         try:
             predicate = translate(key, "In", [value], node.subject)
         except UntranslatableError:
             continue
-        told += 1
+        reported += 1
         assert predicate.matches(node.device)
-    assert told >= 15
+    assert reported >= 15

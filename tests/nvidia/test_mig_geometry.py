@@ -86,7 +86,7 @@ def test_compute_instance_stands_for_the_gpu_instance_that_it_is_made_in():
         (40, AMPERE, {"1c.3g.20gb": 7}, "3 of 2 possible 3g.20gb"),
     ],
 )
-def test_what_does_not_fit_is_told(memory, layout, wanted, lacking):
+def test_what_does_not_fit_is_reported(memory, layout, wanted, lacking):
     assert Geometry(memory, layout).excess(counts(**wanted)) == lacking
 
 

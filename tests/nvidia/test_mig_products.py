@@ -127,7 +127,7 @@ def test_other_name_does_not_fit_better():
         ({}, None),
     ],
 )
-def test_capability_is_told_by_label_or_name(labels, capable):
+def test_capability_is_reported_by_label_or_name(labels, capable):
     assert is_capable(labels) is capable
 
 

@@ -18,7 +18,7 @@ OPT_IN = 'label the namespace "team-a" gpu-admission.io/dra: enabled, so that it
 RULE = "ask for a resource that exists, or wait for a node that advertises this one"
 
 
-def told(pod, view):
+def findings_of(pod, view):
     return [finding.text.partition(": ")[2] for finding in node_findings(pod, "team-a", view, DEFAULTS)]
 
 
@@ -148,15 +148,15 @@ ON_MIXED = "nvidia.com/mig-1g.5gb on 1 node, nvidia.com/mig-2g.10gb on 1 node an
         ),
     ],
 )
-def test_what_no_node_advertises_is_told_with_what_there_is(pod, cluster, parts, resource, text):
+def test_what_no_node_advertises_is_reported_with_what_there_is(pod, cluster, parts, resource, text):
     view = cluster(*parts, NO_CLASSES)
-    assert told(pod({f"nvidia.com/{resource}": 1}), view) == [f"no node advertises it; {text}"]
+    assert findings_of(pod({f"nvidia.com/{resource}": 1}), view) == [f"no node advertises it; {text}"]
 
 
 def test_nodes_are_counted(pod, cluster, node):
     others = [node("f1", f"a100-whole-{number}") for number in range(2, 13)]
     view = cluster("f1", *others, node("f2", offers={"nvidia.com/mig-1g.5gb": None}), NO_CLASSES)
-    assert told(pod({"nvidia.com/mig-1g.5gb": 1}), view) == [
+    assert findings_of(pod({"nvidia.com/mig-1g.5gb": 1}), view) == [
         (
             "no node advertises it; there is nvidia.com/gpu on 12 nodes, nvidia.com/mig-2g.10gb on 1 node and "
             f"nvidia.com/mig-3g.20gb on 1 node; {RULE}"
@@ -166,7 +166,7 @@ def test_nodes_are_counted(pod, cluster, node):
 
 def test_whole_gpu_where_there_are_shares_under_their_own_name(pod, cluster, node):
     renamed = node("f4", offers={"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "32"})
-    assert told(pod({"nvidia.com/gpu": 1}), cluster(renamed, NO_CLASSES)) == [
+    assert findings_of(pod({"nvidia.com/gpu": 1}), cluster(renamed, NO_CLASSES)) == [
         (
             "no node advertises it; there is nvidia.com/gpu.shared on 1 node; "
             'write "nvidia.com/gpu.shared" if a share will do, or wait for a node with whole GPUs'
@@ -191,15 +191,15 @@ def test_whole_gpu_where_there_are_shares_under_their_own_name(pod, cluster, nod
         pytest.param(("f1",), f"{IMPLICIT}gpus.nvidia.com", id="classes unknown"),
     ],
 )
-def test_what_exists_or_cannot_be_judged_is_not_told(pod, cluster, parts, resource):
-    assert told(pod({resource: 1}), cluster(*parts)) == []
+def test_what_exists_or_cannot_be_judged_is_not_reported(pod, cluster, parts, resource):
+    assert findings_of(pod({resource: 1}), cluster(*parts)) == []
 
 
-def test_amount_of_nothing_is_not_told(pod, cluster):
-    assert told(pod({"nvidia.com/gpus": 0}), cluster("f1", NO_CLASSES)) == []
+def test_amount_of_nothing_is_not_reported(pod, cluster):
+    assert findings_of(pod({"nvidia.com/gpus": 0}), cluster("f1", NO_CLASSES)) == []
 
 
-def test_resource_is_told_once_for_a_pod(cluster):
+def test_resource_is_reported_once_for_a_pod(cluster):
     containers = [{"name": name, "resources": {"limits": {"nvidia.com/gpus": 1}}} for name in ("one", "two")]
     pod = Pod.read({"metadata": {"name": "a"}, "spec": {"containers": containers}})
     findings = list(node_findings(pod, "team-a", cluster("f1", NO_CLASSES), DEFAULTS))
@@ -207,7 +207,7 @@ def test_resource_is_told_once_for_a_pod(cluster):
 
 
 def test_unknown_classes_leave_a_doubt(pod, cluster):
-    assert told(pod({"nvidia.com/gpu": 1}), cluster(empty_node())) == [
+    assert findings_of(pod({"nvidia.com/gpu": 1}), cluster(empty_node())) == [
         (
             "no node advertises it; the only node has no GPU; whether a DeviceClass stands for it is not known here; "
             "ask for a resource that exists, or wait for a node that advertises this one"
@@ -229,8 +229,8 @@ def test_unknown_classes_leave_a_doubt(pod, cluster):
         ("mig1g.5g", "mig-1g.5gb"),
     ],
 )
-def test_name_that_is_surely_misspelt_is_told_without_nodes(pod, resource, meant):
-    assert told(pod({f"nvidia.com/{resource}": 1}), ManifestsView()) == [
+def test_name_that_is_surely_misspelt_is_reported_without_nodes(pod, resource, meant):
+    assert findings_of(pod({f"nvidia.com/{resource}": 1}), ManifestsView()) == [
         f'is no resource by which NVIDIA\'s device plugin hands out GPUs; write "nvidia.com/{meant}"'
     ]
 
@@ -247,20 +247,20 @@ def test_name_that_is_surely_misspelt_is_told_without_nodes(pod, resource, meant
         ("mig-1g.10gb", "mig-1g.10gb"),
     ],
 )
-def test_misspelt_vendor_is_told_without_nodes(pod, resource, meant):
-    assert told(pod({resource: 1}), ManifestsView()) == [
+def test_misspelt_vendor_is_reported_without_nodes(pod, resource, meant):
+    assert findings_of(pod({resource: 1}), ManifestsView()) == [
         f'is no resource by which NVIDIA\'s device plugin hands out GPUs; write "nvidia.com/{meant}"'
     ]
 
 
-def test_resource_without_a_vendor_is_told_by_the_review(pod):
+def test_resource_without_a_vendor_is_reported_by_the_review(pod):
     request = Request(pod({"gpu": 1}).document, namespace="team-a", entry="placement")
     (finding,) = review(request, ManifestsView(), DEFAULTS).findings
     assert finding.text.endswith('hands out GPUs; write "nvidia.com/gpu"')
 
 
-def test_misspelt_vendor_is_told_with_what_nodes_have(pod, cluster):
-    assert told(
+def test_misspelt_vendor_is_reported_with_what_nodes_have(pod, cluster):
+    assert findings_of(
         pod({"nvdia.com/gpu": 1}),
         cluster({**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}, NO_CLASSES),
     ) == ['no node advertises it; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu"']
@@ -269,7 +269,7 @@ def test_misspelt_vendor_is_told_with_what_nodes_have(pod, cluster):
 @pytest.mark.parametrize("resource", ["nvidia.com/pgpu", "nvidia.com/nvswitch"])
 def test_resource_of_passed_through_gpus_is_not_taken_for_a_misspelt_one(pod, resource, cluster):
     node = {**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
-    (text,) = told(pod({resource: 1}), cluster(node, NO_CLASSES))
+    (text,) = findings_of(pod({resource: 1}), cluster(node, NO_CLASSES))
     assert text == (
         "no node advertises it; there is nvidia.com/gpu on 1 node; wait for a node with nvidia.com/gpu.workload.config: "
         "vm-passthrough, where NVIDIA's Kata device plugin hands it out"
@@ -277,9 +277,9 @@ def test_resource_of_passed_through_gpus_is_not_taken_for_a_misspelt_one(pod, re
 
 
 @pytest.mark.parametrize("resource", ["amd.com/gpu", "media.com/gpu", "gpu.intel.com/i915", "nvdia.com/hostdev"])
-def test_resource_of_another_vendor_is_not_told(pod, resource, cluster):
+def test_resource_of_another_vendor_is_not_reported(pod, resource, cluster):
     assert (
-        told(
+        findings_of(
             pod({resource: 1}),
             cluster({**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}, NO_CLASSES),
         )
@@ -287,9 +287,9 @@ def test_resource_of_another_vendor_is_not_told(pod, resource, cluster):
     )
 
 
-def test_resource_with_a_name_like_nvidias_that_a_node_advertises_is_not_told(pod, cluster):
+def test_resource_with_a_name_like_nvidias_that_a_node_advertises_is_not_reported(pod, cluster):
     assert (
-        told(
+        findings_of(
             pod({"nvidia/gpu": 1}),
             cluster({**empty_node(), "status": {"allocatable": {"nvidia/gpu": "8"}}}, NO_CLASSES),
         )
@@ -298,8 +298,8 @@ def test_resource_with_a_name_like_nvidias_that_a_node_advertises_is_not_told(po
 
 
 @pytest.mark.parametrize("resource", ["pgpu", "vgpu", "gpucores", "hostdev", "GH100_H100_SXM5_80GB", "mig-all", ""])
-def test_name_that_may_be_meant_is_not_told_without_nodes(pod, resource):
-    assert told(pod({f"nvidia.com/{resource}": 1}), ManifestsView()) == []
+def test_name_that_may_be_meant_is_not_reported_without_nodes(pod, resource):
+    assert findings_of(pod({f"nvidia.com/{resource}": 1}), ManifestsView()) == []
 
 
 @pytest.mark.parametrize(
@@ -322,35 +322,35 @@ def test_name_that_may_be_meant_is_not_told_without_nodes(pod, resource):
         ),
     ],
 )
-def test_cluster_with_dra_only_is_told_how_to_get_there(pod, cluster, resource, text):
-    assert told(pod({resource: 1}), cluster("gpucluster")) == [text]
+def test_cluster_with_dra_only_is_reported_how_to_get_there(pod, cluster, resource, text):
+    assert findings_of(pod({resource: 1}), cluster("gpucluster")) == [text]
 
 
 def test_namespace_that_converts_has_other_reasons(pod, cluster):
     labels = {"gpu-admission.io/dra": "enabled"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
-    assert told(pod({"nvidia.com/gpu": 1}), cluster("gpucluster", namespace)) == [
+    assert findings_of(pod({"nvidia.com/gpu": 1}), cluster("gpucluster", namespace)) == [
         f"{DRA}; let the pod be converted to DRA; gpu-admission review tells what keeps it from that"
     ]
 
 
-def test_pod_that_opts_out_is_told_so(pod, cluster):
+def test_pod_that_opts_out_is_reported(pod, cluster):
     out = pod({"nvidia.com/gpu": 1})
     out.labels["gpu-admission.io/dra"] = "disabled"
-    assert told(out, cluster("gpucluster")) == [f"{DRA}; remove the pod's label gpu-admission.io/dra: disabled"]
+    assert findings_of(out, cluster("gpucluster")) == [f"{DRA}; remove the pod's label gpu-admission.io/dra: disabled"]
 
 
 def test_class_that_stands_for_the_resource_is_enough(pod, cluster):
     named = device_class("named", "nvidia.com/gpu")
-    assert told(pod({"nvidia.com/gpu": 1}), cluster("gpucluster", named)) == []
+    assert findings_of(pod({"nvidia.com/gpu": 1}), cluster("gpucluster", named)) == []
 
 
 def test_mig_devices_of_dra_count_beside_a_device_plugin(pod, cluster):
     view = cluster("f1", mig_slice("1g.18gb", 7), NO_CLASSES)
-    assert told(pod({"nvidia.com/mig-1g.18gb": 1}), view) == [
+    assert findings_of(pod({"nvidia.com/mig-1g.18gb": 1}), view) == [
         f"no node advertises it; DRA hands out 7 NVIDIA-H200 MIG 1g.18gb here; {OPT_IN}"
     ]
-    assert told(pod({"nvidia.com/mig-2g.35gb": 1}), view) == [
+    assert findings_of(pod({"nvidia.com/mig-2g.35gb": 1}), view) == [
         (
             'no node advertises it; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu" for a whole GPU, or wait for a '
             "node with such MIG devices"

@@ -12,17 +12,17 @@ COMPARE = "compare with the label nvidia.com/gpu.product of your nodes"
 
 
 @pytest.fixture
-def told(pod, cluster):
+def findings_of(pod, cluster):
     """The texts of the findings on a wish for products in a cluster of these parts."""
 
-    def told(text, *parts):
+    def findings_of(text, *parts):
         asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
         view = cluster(*parts)
         found = list(product_misspellings(view, read_wishes(asking, "team-a", view, DEFAULTS)))
         assert {(finding.rule.id, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
         return [finding.text for finding in found]
 
-    return told
+    return findings_of
 
 
 @pytest.mark.parametrize(
@@ -41,51 +41,51 @@ def told(pod, cluster):
         ("A100-80GB", "A100*80GB*"),
     ],
 )
-def test_near_product_is_suggested(told, text, suggestion):
+def test_near_product_is_suggested(findings_of, text, suggestion):
     pattern = text.removeprefix("NVIDIA-")
-    assert told(text, "f1") == [
+    assert findings_of(text, "f1") == [
         f'{WISH}: "{pattern}" names no GPU in the cluster, and none that is known; write "{suggestion}"'
     ]
 
 
-def test_product_of_the_cluster_is_suggested_before_one_that_is_only_known(told, node):
+def test_product_of_the_cluster_is_suggested_before_one_that_is_only_known(findings_of, node):
     sold = [node("f1", f"a{n}", {"nvidia.com/gpu.product": f"NVIDIA-A100-SXM4-{n}0GB"}) for n in (4, 8)]
     for text, suggestion in (
         ("A100-80GB", "A100-SXM4-80GB"),
         ("A100-SXM4", "A100-SXM4*"),
         ("*A100-40GB", "*A100*40GB"),
     ):
-        assert told(text, *sold)[0].endswith(f'; write "{suggestion}"')
+        assert findings_of(text, *sold)[0].endswith(f'; write "{suggestion}"')
 
 
-def test_product_far_from_all_is_told_without_a_suggestion(told):
-    assert told("Voodoo*", "f1") == [
+def test_product_far_from_all_is_reported_without_a_suggestion(findings_of):
+    assert findings_of("Voodoo*", "f1") == [
         f'{WISH}: "Voodoo*" names no GPU in the cluster, and none that is known; {COMPARE}'
     ]
 
 
-def test_product_far_from_all_may_exist_while_nodes_are_unknown(told):
-    assert told("Voodoo*") == []
+def test_product_far_from_all_may_exist_while_nodes_are_unknown(findings_of):
+    assert findings_of("Voodoo*") == []
 
 
-def test_near_product_is_suggested_while_nodes_are_unknown(told):
-    assert told("H10O*") == [f'{WISH}: "H10O*" names no GPU that is known; write "H100*"']
+def test_near_product_is_suggested_while_nodes_are_unknown(findings_of):
+    assert findings_of("H10O*") == [f'{WISH}: "H10O*" names no GPU that is known; write "H100*"']
 
 
 @pytest.mark.parametrize(
     "text",
     ["H100*", "tesla t4", "*", "!*MIG*", "A100*MIG-1g*", "!*-MIG-1g.5gb", "A100-SXM4-40GB-MIG-3g.20gb", "*PCIe"],
 )
-def test_product_that_is_known_is_right(told, text):
-    assert told(text, "f1") == []
+def test_product_that_is_known_is_right(findings_of, text):
+    assert findings_of(text, "f1") == []
 
 
-def test_product_that_the_cluster_has_is_right(told, node):
-    assert told("Voodoo*", node("f1", labels={"nvidia.com/gpu.product": "NVIDIA-Voodoo5"})) == []
-    assert told("*3g.20gb", "f2") == []
+def test_product_that_the_cluster_has_is_right(findings_of, node):
+    assert findings_of("Voodoo*", node("f1", labels={"nvidia.com/gpu.product": "NVIDIA-Voodoo5"})) == []
+    assert findings_of("*3g.20gb", "f2") == []
 
 
-def test_product_of_the_resource_slices_is_right(told):
+def test_product_of_the_resource_slices_is_right(findings_of):
     slices = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
@@ -99,26 +99,26 @@ def test_product_of_the_resource_slices_is_right(told):
             ],
         },
     }
-    assert told("Voodoo-5", "f1", slices) == []
+    assert findings_of("Voodoo-5", "f1", slices) == []
 
 
-def test_excluded_product_that_does_not_exist_excludes_nothing(told):
-    assert told("A100*,!H10O*", "f1") == [
+def test_excluded_product_that_does_not_exist_excludes_nothing(findings_of):
+    assert findings_of("A100*,!H10O*", "f1") == [
         f'{WISH}: "H10O*" names no GPU in the cluster, and none that is known; write "H100*"'
     ]
 
 
-def test_each_pattern_is_told(told):
-    assert [text.split('"')[1] for text in told("H10O*,A100*,T5,!Voodoo*", "f1")] == ["H10O*", "T5", "Voodoo*"]
+def test_each_pattern_is_reported(findings_of):
+    assert [text.split('"')[1] for text in findings_of("H10O*,A100*,T5,!Voodoo*", "f1")] == ["H10O*", "T5", "Voodoo*"]
 
 
-def test_five_patterns_are_told_and_the_others_counted(told):
-    texts = told(",".join(f"Voodoo{number}*" for number in range(7)), "f1")
+def test_five_patterns_are_reported_and_the_others_counted(findings_of):
+    texts = findings_of(",".join(f"Voodoo{number}*" for number in range(7)), "f1")
     assert [text.split('"')[1] for text in texts[:-1]] == [f"Voodoo{number}*" for number in range(5)]
     assert texts[-1] == f"{WISH}: 2 more patterns name no GPU in the cluster, and none that is known; {COMPARE}"
 
 
-def test_sixth_pattern_is_counted(told):
-    texts = told("H10O*,A10O*,l4O*,Testla-T4,GB-200*,!H100-80GB")
+def test_sixth_pattern_is_counted(findings_of):
+    texts = findings_of("H10O*,A10O*,l4O*,Testla-T4,GB-200*,!H100-80GB")
     assert len(texts) == 6
     assert texts[-1] == f"{WISH}: one more pattern names no GPU that is known; {COMPARE}"

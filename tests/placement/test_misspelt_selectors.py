@@ -18,7 +18,7 @@ def selecting(pod, **labels):
     return pod({"nvidia.com/gpu": 1}, nodeSelector={f"nvidia.com/{key}": value for key, value in labels.items()})
 
 
-def told(pod, view):
+def findings_of(pod, view):
     return [finding.text for finding in selector_misspellings(pod, view)]
 
 
@@ -39,36 +39,36 @@ def by_affinity(pod, key, operator, *values):
         ("gpu.present", "True", '"True" {}; write "true"'),
     ],
 )
-def test_value_that_no_node_has_is_told_with_a_similar_one(pod, cluster, key, value, text):
-    told_text = text.format(f"is the nvidia.com/{key} of no node")
-    assert told(selecting(pod, **{key: value}), cluster("f1", "f4")) == [
-        f"spec.nodeSelector[nvidia.com/{key}]: {told_text}"
+def test_value_that_no_node_has_is_reported_with_a_similar_one(pod, cluster, key, value, text):
+    reported_text = text.format(f"is the nvidia.com/{key} of no node")
+    assert findings_of(selecting(pod, **{key: value}), cluster("f1", "f4")) == [
+        f"spec.nodeSelector[nvidia.com/{key}]: {reported_text}"
     ]
 
 
-def test_product_without_a_word_of_its_name_is_not_taken_for_another_gpu(pod, cluster, node):
+def test_product_silently_of_its_name_is_not_taken_for_another_gpu(pod, cluster, node):
     other = node("f1", "other", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
-    (text,) = told(selecting(pod, **{"gpu.product": "A100-80GB"}), cluster("f4", other))
+    (text,) = findings_of(selecting(pod, **{"gpu.product": "A100-80GB"}), cluster("f4", other))
     assert text.endswith('; write "NVIDIA-A100-SXM4-80GB"')
 
 
 def test_several_products_are_named(pod, cluster, node):
     other = node("f1", "other", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
-    (text,) = told(selecting(pod, **{"gpu.product": "A100"}), cluster("f1", other))
+    (text,) = findings_of(selecting(pod, **{"gpu.product": "A100"}), cluster("f1", other))
     assert text == (
         'spec.nodeSelector[nvidia.com/gpu.product]: "A100" is the nvidia.com/gpu.product of no node; '
         'write one of "NVIDIA-A100-SXM4-40GB" and "NVIDIA-A100-SXM4-80GB"'
     )
 
 
-def test_label_that_no_node_has_is_told_with_a_similar_one(pod, cluster):
-    assert told(selecting(pod, **{"gpu.produt": "NVIDIA-A100-SXM4-40GB"}), cluster("f1")) == [
+def test_label_that_no_node_has_is_reported_with_a_similar_one(pod, cluster):
+    assert findings_of(selecting(pod, **{"gpu.produt": "NVIDIA-A100-SXM4-40GB"}), cluster("f1")) == [
         "spec.nodeSelector[nvidia.com/gpu.produt]: no node has the label nvidia.com/gpu.produt; write nvidia.com/gpu.product"
     ]
 
 
-def test_value_of_an_affinity_is_told_at_its_place(pod, cluster):
-    assert told(by_affinity(pod, "nvidia.com/gpu.family", "In", "amper"), cluster("f1")) == [
+def test_value_of_an_affinity_is_reported_at_its_place(pod, cluster):
+    assert findings_of(by_affinity(pod, "nvidia.com/gpu.family", "In", "amper"), cluster("f1")) == [
         f'spec.{AFFINITY}.values[0]: "amper" is the nvidia.com/gpu.family of no node; write "ampere"'
     ]
 
@@ -89,28 +89,28 @@ def test_value_of_an_affinity_is_told_at_its_place(pod, cluster):
         ("gpu.clique", "a.1"),
     ],
 )
-def test_value_that_may_come_later_is_not_told(pod, cluster, key, value):
-    assert told(selecting(pod, **{key: value}), cluster("f1")) == []
+def test_value_that_may_come_later_is_not_reported(pod, cluster, key, value):
+    assert findings_of(selecting(pod, **{key: value}), cluster("f1")) == []
 
 
 @pytest.mark.parametrize(
     ("operator", "values"), [("NotIn", ["amper"]), ("In", ["amper", "ampere"]), ("Exists", []), ("Gt", ["1"])]
 )
-def test_condition_that_nodes_meet_is_not_told(pod, cluster, operator, values):
-    assert told(by_affinity(pod, "nvidia.com/gpu.family", operator, *values), cluster("f1")) == []
+def test_condition_that_nodes_meet_is_not_reported(pod, cluster, operator, values):
+    assert findings_of(by_affinity(pod, "nvidia.com/gpu.family", operator, *values), cluster("f1")) == []
 
 
 def test_label_of_others_is_not_judged(pod, cluster):
-    assert told(pod(nodeSelector={"example.com/gpu.family": "amper"}), cluster("f1")) == []
+    assert findings_of(pod(nodeSelector={"example.com/gpu.family": "amper"}), cluster("f1")) == []
 
 
-def test_nothing_is_told_while_nodes_are_unknown(pod):
-    assert told(selecting(pod, **{"gpu.family": "amper"}), ManifestsView()) == []
+def test_nothing_is_reported_while_nodes_are_unknown(pod):
+    assert findings_of(selecting(pod, **{"gpu.family": "amper"}), ManifestsView()) == []
 
 
 def test_what_is_proposed_is_no_finding(pod, cluster):
     labels = {"gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "gpu.memory": "81559", "gpu.family": "hopper"}
-    assert told(selecting(pod, **labels), cluster("f4")) == []
+    assert findings_of(selecting(pod, **labels), cluster("f4")) == []
 
 
 def reviewed(pod, view):
@@ -118,7 +118,7 @@ def reviewed(pod, view):
     return [str(finding) for finding in review(request, view, DEFAULTS).findings]
 
 
-def test_converted_pod_is_told_once_that_no_device_matches(pod, cluster):
+def test_converted_pod_is_reported_once_that_no_device_matches(pod, cluster):
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -132,7 +132,7 @@ def test_converted_pod_is_told_once_that_no_device_matches(pod, cluster):
     assert finding.endswith('; write "NVIDIA-A100-SXM4-40GB" [GA313]')
 
 
-def test_pod_that_is_not_converted_is_told(pod, cluster):
+def test_pod_that_is_not_converted_is_reported(pod, cluster):
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
     view = cluster("f1", namespace, {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClassList", "items": []})
     assert reviewed(selecting(pod, **{"gpu.family": "amper"}), view) == [

@@ -11,7 +11,7 @@ GPU = "nvidia.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
-def told(pod, view):
+def findings_of(pod, view):
     found = node_findings(pod, "team-a", view, DEFAULTS)
     # The containers refer to no claim, which is another finding.
     return [str(finding) for finding in found if finding.rule.id != "GA415"]
@@ -53,75 +53,75 @@ def nodes(node):
 
 
 def test_largest_node_is_named(pod, cluster, nodes):
-    assert told(pod({GPU: 100}), cluster(*nodes)) == [finding(100, 8, "b")]
+    assert findings_of(pod({GPU: 100}), cluster(*nodes)) == [finding(100, 8, "b")]
 
 
 def test_first_of_equal_nodes_is_named(pod, cluster, node):
     equal = [node("f1", name, offers={GPU: "8"}) for name in ("b", "a")]
-    assert told(pod({GPU: 9}), cluster(*equal)) == [finding(9, 8, "a")]
+    assert findings_of(pod({GPU: 9}), cluster(*equal)) == [finding(9, 8, "a")]
 
 
 def test_as_many_as_the_largest_node_has_are_fine(pod, cluster, nodes):
-    assert told(pod({GPU: 8}), cluster(*nodes)) == []
+    assert findings_of(pod({GPU: 8}), cluster(*nodes)) == []
 
 
 def test_containers_count_together(cluster, nodes):
     containers = [{"name": name, "resources": {"limits": {GPU: 6}}} for name in ("one", "another")]
     document = {"metadata": {"name": "a"}, "spec": {"containers": containers}}
-    assert told(Pod.read(document), cluster(*nodes)) == [finding(12, 8, "b")]
+    assert findings_of(Pod.read(document), cluster(*nodes)) == [finding(12, 8, "b")]
 
 
 def test_init_containers_hand_their_gpus_on(cluster, nodes):
     container = {"name": "main", "resources": {"limits": {GPU: 6}}}
     spec = {"containers": [container], "initContainers": [{**container, "name": "init"}]}
-    assert told(Pod.read({"metadata": {"name": "a"}, "spec": spec}), cluster(*nodes)) == []
+    assert findings_of(Pod.read({"metadata": {"name": "a"}, "spec": spec}), cluster(*nodes)) == []
 
 
 def test_mig_devices_count_by_their_name(pod, cluster, node):
     mig = node("f2", "mig", offers={"nvidia.com/mig-1g.5gb": "3"})
     resource = "nvidia.com/mig-1g.5gb"
-    assert told(pod({resource: 4}), cluster(mig)) == [finding(4, 3, "mig", resource)]
+    assert findings_of(pod({resource: 4}), cluster(mig)) == [finding(4, 3, "mig", resource)]
 
 
 def test_shares_count_as_they_are_offered(pod, cluster, node):
     shared = node("f4", "shared", offers={GPU: "32"})
-    assert told(pod({GPU: 33}), cluster(shared)) == [finding(33, 32, "shared")]
+    assert findings_of(pod({GPU: 33}), cluster(shared)) == [finding(33, 32, "shared")]
 
 
-def test_pod_that_gets_one_share_at_most_is_told_that_alone(pod, cluster):
-    (text,) = told(pod({GPU: 100}), cluster("f5"))
+def test_pod_that_gets_one_share_at_most_is_reported_that_alone(pod, cluster):
+    (text,) = findings_of(pod({GPU: 100}), cluster("f5"))
     assert text.endswith("[GA412]")
 
 
-def test_resource_that_nobody_offers_is_told_as_such(pod, cluster, nodes):
-    (text,) = told(pod({"nvidia.com/mig-1g.5gb": 100}), cluster(*nodes))
+def test_resource_that_nobody_offers_is_reported_as_such(pod, cluster, nodes):
+    (text,) = findings_of(pod({"nvidia.com/mig-1g.5gb": 100}), cluster(*nodes))
     assert text.endswith("[GA413]")
 
 
 @pytest.mark.parametrize("resource", [GPU, f"{IMPLICIT}gpu.nvidia.com"])
 def test_unknown_nodes_are_no_reason(pod, cluster, resource):
-    assert told(pod({resource: 100}), cluster(device_class(), resource_slice(8))) == []
+    assert findings_of(pod({resource: 100}), cluster(device_class(), resource_slice(8))) == []
 
 
 def test_devices_of_a_class_count_as_well(pod, cluster, nodes):
     view = cluster(*nodes, device_class(), resource_slice(16))
-    assert told(pod({GPU: 16}), view) == []
-    assert told(pod({GPU: 17}), view) == [finding(17, 16, "big")]
+    assert findings_of(pod({GPU: 16}), view) == []
+    assert findings_of(pod({GPU: 17}), view) == [finding(17, 16, "big")]
 
 
 def test_devices_of_a_class_by_its_own_name(pod, cluster, nodes):
     resource = f"{IMPLICIT}gpu.nvidia.com"
     view = cluster(*nodes, device_class(), resource_slice(6))
-    assert told(pod({resource: 7}), view) == [finding(7, 6, "big", resource)]
+    assert findings_of(pod({resource: 7}), view) == [finding(7, 6, "big", resource)]
 
 
 def test_devices_that_pods_share_have_no_number(pod, cluster, nodes):
     view = cluster(*nodes, device_class(), resource_slice(1, allowMultipleAllocations=True))
-    assert told(pod({GPU: 17}), view) == []
+    assert findings_of(pod({GPU: 17}), view) == []
 
 
 def test_class_of_which_no_devices_are_known_has_no_number(pod, cluster, nodes):
-    assert told(pod({GPU: 17}), cluster(*nodes, device_class())) == []
+    assert findings_of(pod({GPU: 17}), cluster(*nodes, device_class())) == []
 
 
 def template(name, count, **fields):
@@ -157,14 +157,14 @@ TOGETHER = (
 )
 def test_claims_of_a_pod_count_together(pod, cluster, templates, expected):
     view = cluster(device_class(resource=None), resource_slice(8), *templates)
-    assert told(pod(resourceClaims=claiming("a", "a")), view) == expected
+    assert findings_of(pod(resourceClaims=claiming("a", "a")), view) == expected
 
 
 def test_claim_with_two_names_counts_once(pod, cluster):
     claim = {**template("a", 5), "kind": "ResourceClaim", "spec": template("a", 5)["spec"]["spec"]}
     twice = [{"name": name, "resourceClaimName": "a"} for name in ("one", "another")]
     view = cluster(device_class(resource=None), resource_slice(8), claim)
-    assert told(pod(resourceClaims=twice), view) == []
+    assert findings_of(pod(resourceClaims=twice), view) == []
 
 
 def test_explanation_does_not_repeat_it(pod, cluster, nodes):

@@ -87,11 +87,11 @@ def test_default_gives_way_where_it_meets_a_wish_of_the_pod_and_a_selector(settl
     assert settled(settings, GPU, words={"min-memory": "50Gi"}, **spec) == ({"min-memory": "50Gi"}, [])
 
 
-def test_pods_own_wish_that_contradicts_its_selector_is_told_without_defaults(settled):
+def test_pods_own_wish_that_contradicts_its_selector_is_reported_without_defaults(settled):
     selector = {"nvidia.com/gpu.memory": "40960"}
-    words, told = settled(defaults(max_memory="80Gi"), GPU, words={"min-memory": "50Gi"}, nodeSelector=selector)
+    words, reported = settled(defaults(max_memory="80Gi"), GPU, words={"min-memory": "50Gi"}, nodeSelector=selector)
     assert words == {"min-memory": "50Gi"}
-    assert told == [
+    assert reported == [
         (
             "spec.nodeSelector[nvidia.com/gpu.memory]: selects nodes by nvidia.com/gpu.memory: 40960, and "
             "gpu-admission.io/min-memory: 50Gi needs nvidia.com/gpu.memory Gt 51199; change the wish, or the pod's own "
@@ -101,9 +101,9 @@ def test_pods_own_wish_that_contradicts_its_selector_is_told_without_defaults(se
 
 
 def test_defaults_that_contradict_each_other_do_not_give_way(settled):
-    words, told = settled(defaults(min_memory="80Gi", max_memory="40Gi"), GPU)
+    words, reported = settled(defaults(min_memory="80Gi", max_memory="40Gi"), GPU)
     assert words == {"min-memory": "80Gi", "max-memory": "40Gi"}
-    assert told == [
+    assert reported == [
         (
             "metadata.annotations[gpu-admission.io/min-memory]: min-memory is 81920Mi and max-memory only 40960Mi (a default "
             "of the GPUAdmissionPolicy, which an annotation replaces); change one of the two"
@@ -113,9 +113,9 @@ def test_defaults_that_contradict_each_other_do_not_give_way(settled):
 
 def test_affinity_too_large_to_compare_overrules_nothing(settled):
     selector = {"nvidia.com/gpu.product": "Tesla-T4", **{f"zone-{number}": "a" for number in range(1000)}}
-    words, told = settled(defaults(product="*GB200"), GPU, nodeSelector=selector)
+    words, reported = settled(defaults(product="*GB200"), GPU, nodeSelector=selector)
     assert words == {"product": "*GB200"}
-    assert [text.partition(",")[0] for text in told] == ["spec.nodeSelector: has 1001 labels"]
+    assert [text.partition(",")[0] for text in reported] == ["spec.nodeSelector: has 1001 labels"]
 
 
 def test_pod_that_places_again_keeps_its_defaults(settled):

@@ -169,7 +169,7 @@ def test_wish_of_what_nothing_tells_has_no_effect(placed):
     )
 
 
-def test_pod_without_a_gpu_is_told_that_its_wish_has_no_effect(placed):
+def test_pod_without_a_gpu_is_reported_that_its_wish_has_no_effect(placed):
     assert placed({"product": "H100*"}, {}, *ALL) == (
         {},
         [
@@ -208,7 +208,7 @@ def test_wish_that_a_selector_cannot_say_is_to_be_removed(placed):
     ]
 
 
-def test_several_words_without_effect_are_told_together(placed):
+def test_several_words_without_effect_are_reported_together(placed):
     ((_, text),) = placed({"family": "hopper", "product": "H100*", "sharing": "any"}, {})[1]
     assert text == (
         "metadata.annotations: gpu-admission.io/product, gpu-admission.io/family and gpu-admission.io/sharing have no "
@@ -217,7 +217,7 @@ def test_several_words_without_effect_are_told_together(placed):
 
 
 @pytest.mark.parametrize("claims", [{}, {"resourceClaims": CLAIM}], ids=["no GPU", "own claim"])
-def test_default_without_effect_is_not_told(placed, claims):
+def test_default_without_effect_is_not_reported(placed, claims):
     settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "H100*"}),)))
     assert placed({}, {}, settings=settings, **claims)[1] == []
 
@@ -259,7 +259,7 @@ def test_malformed_wish_without_effect_refuses_nothing(pod, cluster, claims):
     assert [(finding.rule.id, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
 
-def test_malformed_wish_is_told_and_the_rest_kept(placed):
+def test_malformed_wish_is_reported_and_the_rest_kept(placed):
     spec, found = placed({"product": "*GB200", "min-cuda": "new"}, GPU)
     assert spec == {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-GB200"}}
     assert [rule for rule, _ in found] == ["GA401"]
@@ -287,7 +287,7 @@ def test_wish_that_would_make_the_affinity_too_large_is_refused(placed, severiti
     assert severities == [Severity.DENY]
 
 
-def test_all_words_that_cannot_be_kept_are_told(placed):
+def test_all_words_that_cannot_be_kept_are_reported(placed):
     selector = {f"zone-{number}": "a" for number in range(1001)}
     ((_, text),) = placed({"family": "hopper", "product": "H100*"}, GPU, nodeSelector=selector)[1]
     assert text == (

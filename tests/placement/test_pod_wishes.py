@@ -43,7 +43,7 @@ def test_every_word_is_read(read):
 
 
 @pytest.mark.parametrize(
-    ("word", "text", "told"),
+    ("word", "text", "reported"),
     [
         (
             "min-memory",
@@ -58,9 +58,11 @@ def test_every_word_is_read(read):
     ],
     ids=["quantity", "family"],
 )
-def test_word_that_cannot_be_read_is_refused_with_its_remedy(read, word, text, told):
+def test_word_that_cannot_be_read_is_refused_with_its_remedy(read, word, text, reported):
     found = read({f"gpu-admission.io/{word}": text}).findings
-    assert [(finding.rule.id, finding.severity, finding.text) for finding in found] == [("GA401", Severity.DENY, told)]
+    assert [(finding.rule.id, finding.severity, finding.text) for finding in found] == [
+        ("GA401", Severity.DENY, reported)
+    ]
 
 
 def test_malformed_wish_of_a_daemon_set_refuses_nothing(pod, cluster):
@@ -118,7 +120,7 @@ def test_word_says_where_it_is_written(read):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("memory", "is an unknown annotation; write gpu-admission.io/min-memory"),
         ("min_driver", "is an unknown annotation; write gpu-admission.io/min-driver"),
@@ -133,10 +135,10 @@ def test_word_says_where_it_is_written(read):
     ],
     ids=["near a word", "underscore", "near nothing", "dra", "dra-strategy", "quota", "managed"],
 )
-def test_annotation_that_nobody_reads_is_told(read, name, told):
+def test_annotation_that_nobody_reads_is_reported(read, name, reported):
     (finding,) = read(annotated() | {f"gpu-admission.io/{name}": "x"}).findings
     assert (finding.rule.id, finding.severity) == ("GA406", Severity.WARN)
-    assert finding.text == f"metadata.annotations[gpu-admission.io/{name}]: {told}"
+    assert finding.text == f"metadata.annotations[gpu-admission.io/{name}]: {reported}"
 
 
 def test_record_of_a_conversion_and_annotations_of_others_are_no_wishes(read):

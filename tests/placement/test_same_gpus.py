@@ -53,7 +53,7 @@ def labels(gpu, kind):
     """What GPU Feature Discovery writes on a node of such devices."""
     branch, minor, patch = gpu.driver
     product = "-".join(gpu.product.split())
-    told = {
+    reported = {
         **({"gpu.product": product} if product else {}),
         "gpu.family": gpu.architecture.lower().replace(" ", "-"),
         "gpu.compute.major": str(gpu.capability[0]),
@@ -69,11 +69,11 @@ def labels(gpu, kind):
     if gpu.profile:
         prefix = "gpu" if kind == "mig-single" else f"mig-{gpu.profile.label}"
         if product:
-            told[f"{prefix}.product"] = f"{product}-MIG-{gpu.profile.label}"
-        told[f"{prefix}.slices.gi"] = str(gpu.profile.gpu_slices)
+            reported[f"{prefix}.product"] = f"{product}-MIG-{gpu.profile.label}"
+        reported[f"{prefix}.slices.gi"] = str(gpu.profile.gpu_slices)
     if gpu.memory >= MEBI:
-        told[f"{prefix}.memory"] = str(gpu.memory // MEBI)
-    return {f"nvidia.com/{name}": value for name, value in told.items()}
+        reported[f"{prefix}.memory"] = str(gpu.memory // MEBI)
+    return {f"nvidia.com/{name}": value for name, value in reported.items()}
 
 
 products = st.sampled_from(

@@ -12,7 +12,7 @@ ANY = {"name": "sharing", "default": "any"}
 RELAXED = "version: v1\nsharing: {mps: {failRequestsGreaterThanOne: false, resources: []}}"
 
 
-def told(pod, view, settings=DEFAULTS):
+def findings_of(pod, view, settings=DEFAULTS):
     return [str(finding) for finding in shared_requests(pod, view, settings)]
 
 
@@ -41,8 +41,8 @@ def finding(ways, found=2, remedy="ask for 1", resource="gpu", things="GPUs", co
     )
 
 
-def test_two_shares_of_mps_are_told(pod, cluster):
-    assert told(pod(TWO), cluster("f5")) == [finding("by MPS on 1 node")]
+def test_two_shares_of_mps_are_reported(pod, cluster):
+    assert findings_of(pod(TWO), cluster("f5")) == [finding("by MPS on 1 node")]
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ def test_two_shares_of_mps_are_told(pod, cluster):
         pytest.param(("f5",), {"nvidia.com/gpu": "two"}, id="no amount"),
     ],
 )
-def test_pod_that_may_be_served_is_not_told(pod, cluster, parts, limits):
-    assert told(pod(limits), cluster(*parts)) == []
+def test_pod_that_may_be_served_is_not_reported(pod, cluster, parts, limits):
+    assert findings_of(pod(limits), cluster(*parts)) == []
 
 
 def test_only_nodes_count_that_the_pod_may_run_on(pod, cluster, node):
     chosen = pod({"nvidia.com/gpu": 3}, nodeSelector={"nvidia.com/gpu.family": "turing"})
     remedy = "ask for 1, or let the pod run on 1 node that does not share them"
-    assert told(chosen, cluster("f1", "f4", "f5")) == [finding("by MPS on 1 node", found=3, remedy=remedy)]
+    assert findings_of(chosen, cluster("f1", "f4", "f5")) == [finding("by MPS on 1 node", found=3, remedy=remedy)]
     remedy = "ask for 1, or let the pod run on one of the 2 nodes that do not share them"
     wider = cluster("f1", "f6", "f5", node("f5", "t4-mps-2"))
-    assert told(chosen, wider) == [finding("by MPS on 2 nodes", found=3, remedy=remedy)]
+    assert findings_of(chosen, wider) == [finding("by MPS on 2 nodes", found=3, remedy=remedy)]
 
 
 def test_each_container_counts_for_itself(cluster):
@@ -77,23 +77,23 @@ def test_each_container_counts_for_itself(cluster):
         for name, amount in (("one", 1), ("another", 1), ("third", "2"))
     ]
     document = {"metadata": {"name": "a"}, "spec": {"containers": containers, "initContainers": []}}
-    assert told(Pod.read(document), cluster("f5")) == [finding("by MPS on 1 node", container="containers[2]")]
+    assert findings_of(Pod.read(document), cluster("f5")) == [finding("by MPS on 1 node", container="containers[2]")]
 
 
-def test_shares_under_their_own_name_are_told(pod, cluster, node):
+def test_shares_under_their_own_name_are_reported(pod, cluster, node):
     renamed = node("f5", offers={"nvidia.com/gpu": None, "nvidia.com/gpu.shared": "4"})
-    assert told(pod({"nvidia.com/gpu.shared": 4}), cluster(renamed)) == [
+    assert findings_of(pod({"nvidia.com/gpu.shared": 4}), cluster(renamed)) == [
         finding("by MPS on 1 node", found=4, resource="gpu.shared")
     ]
 
 
-def test_shares_of_mig_devices_are_told(pod, cluster, node):
+def test_shares_of_mig_devices_are_reported(pod, cluster, node):
     shared = node(
         "f2",
         labels={"nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing", "nvidia.com/device-plugin.config": "mig"},
     )
     view = cluster(shared, cluster_policy({"name": "sharing"}), config_map(mig=REFUSING))
-    assert told(pod({"nvidia.com/mig-1g.5gb": 2}), view) == [
+    assert findings_of(pod({"nvidia.com/mig-1g.5gb": 2}), view) == [
         finding("by time-slicing on 1 node", resource="mig-1g.5gb", things="MIG devices")
     ]
 
@@ -122,21 +122,21 @@ def test_shares_of_mig_devices_are_told(pod, cluster, node):
         ),
     ],
 )
-def test_time_slicing_is_told_where_its_configuration_says_so(pod, cluster, config, maps, is_told):
+def test_time_slicing_is_reported_where_its_configuration_says_so(pod, cluster, config, maps, is_told):
     expected = [finding("by time-slicing on 1 node")] if is_told else []
-    assert told(pod(TWO), cluster("f4", cluster_policy(config), *maps)) == expected
+    assert findings_of(pod(TWO), cluster("f4", cluster_policy(config), *maps)) == expected
 
 
 def test_default_configuration_is_that_of_nodes_without_the_label(pod, cluster, node):
     unlabelled = node("f4", labels={"nvidia.com/device-plugin.config": None})
     policy = cluster_policy(ANY)
-    assert told(pod(TWO), cluster(unlabelled, policy, config_map(any=REFUSING)))
+    assert findings_of(pod(TWO), cluster(unlabelled, policy, config_map(any=REFUSING)))
 
 
-def test_mps_is_not_told_where_its_configuration_allows_more(pod, cluster):
+def test_mps_is_not_reported_where_its_configuration_allows_more(pod, cluster):
     policy = cluster_policy(ANY)
-    assert told(pod(TWO), cluster("f5", policy, config_map(any=RELAXED))) == []
-    assert told(pod(TWO), cluster("f5", policy, config_map(any="version: v1")))
+    assert findings_of(pod(TWO), cluster("f5", policy, config_map(any=RELAXED))) == []
+    assert findings_of(pod(TWO), cluster("f5", policy, config_map(any="version: v1")))
 
 
 def test_oldest_cluster_policy_counts(pod, cluster):
@@ -145,12 +145,12 @@ def test_oldest_cluster_policy_counts(pod, cluster):
         for name, created in (("unstored", None), ("new", "2026-02-01T00:00:00Z"), ("old", "2025-01-01T00:00:00Z"))
     ]
     maps = [config_map("old", any=RELAXED), config_map("new", any="version: v1")]
-    assert told(pod(TWO), cluster("f5", *policies, *maps)) == []
+    assert findings_of(pod(TWO), cluster("f5", *policies, *maps)) == []
 
 
 def test_config_map_is_read_in_the_operators_namespace(pod, cluster):
     policy = cluster_policy(ANY)
     view = cluster("f5", policy, config_map(namespace="nvidia", any=RELAXED))
     settings = GPUAdmissionPolicy(configuration=Configuration(operator_namespaces=("nvidia",)))
-    assert told(pod(TWO), view, settings) == []
-    assert told(pod(TWO), view)
+    assert findings_of(pod(TWO), view, settings) == []
+    assert findings_of(pod(TWO), view)

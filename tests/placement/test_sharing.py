@@ -39,7 +39,7 @@ def affinity(key, operator, *values, preferred=False):
     ],
 )
 @pytest.mark.parametrize("parts", [("f1", "f2", "f4", "f5"), ("f6",), ()], ids=["some shared", "none", "unknown"])
-def test_pod_is_kept_off_nodes_that_share_what_it_asks_for(pod, cluster, limits, requirements, parts):
+def test_pod_is_kept_off_nodes_that_share_what_it_requests(pod, cluster, limits, requirements, parts):
     assert unshared_nodes(pod(limits), Wish(), cluster(*parts), AVOID) == ((requirements,), ())
 
 
@@ -98,7 +98,7 @@ def test_pod_that_speaks_of_something_else_is_kept_off(pod, cluster, spec):
         ),
     ],
 )
-def test_pod_that_finds_shares_only_is_told(pod, cluster, parts, spec, ways):
+def test_pod_that_finds_shares_only_is_reported(pod, cluster, parts, spec, ways):
     alternatives, findings = unshared_nodes(pod(GPU, **spec), Wish(), cluster(*parts), AVOID)
     assert alternatives == ALWAYS
     (finding,) = findings
@@ -119,7 +119,7 @@ def test_node_that_is_not_as_wished_is_no_node_with_a_whole_gpu(pod, cluster):
     )
 
 
-def test_shares_of_mig_devices_are_told_apart_from_whole_gpus(pod, cluster, node):
+def test_shares_of_mig_devices_are_reported_apart_from_whole_gpus(pod, cluster, node):
     shared = node("f2", labels={"nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing"})
     limits = {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}
     alternatives, (finding,) = unshared_nodes(pod(limits), Wish(), cluster("f1", shared), AVOID)

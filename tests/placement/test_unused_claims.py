@@ -29,7 +29,7 @@ def found(template="gpu", *, container=(), init_container=()):
     return [finding.text for finding in unused_claims(Pod.read({"spec": spec}), "team-a", VIEW)]
 
 
-def test_claim_that_no_container_refers_to_is_told_with_what_to_write():
+def test_claim_that_no_container_refers_to_is_reported_with_what_to_write():
     (text,) = found()
     assert text == (
         'spec.resourceClaims[0].resourceClaimTemplateName: no container refers to claim "device": the pod holds its devices, '
@@ -47,5 +47,5 @@ def test_claim_for_a_device_of_another_driver_needs_no_container():
     assert found("nic") == []
 
 
-def test_claim_of_which_nothing_is_known_is_not_told():
+def test_claim_of_which_nothing_is_known_is_not_reported():
     assert found("missing") == []

@@ -41,7 +41,7 @@ def affinity(*expressions):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (
             {"min-memory": "80Gi", "max-memory": "40Gi"},
@@ -54,8 +54,8 @@ def affinity(*expressions):
     ],
     ids=["memory", "product"],
 )
-def test_wish_that_contradicts_itself_is_refused(refusals, words, told):
-    assert refusals(words, GPU) == [("GA402", told)]
+def test_wish_that_contradicts_itself_is_refused(refusals, words, reported):
+    assert refusals(words, GPU) == [("GA402", reported)]
 
 
 def test_exclusive_share_is_refused(refusals):
@@ -89,7 +89,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
 
 
 @pytest.mark.parametrize(
-    ("words", "selector", "told"),
+    ("words", "selector", "reported"),
     [
         (
             {"product": "*GB200"},
@@ -143,9 +143,9 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) and "zone" not in value else "",
 )
-def test_wish_that_contradicts_the_node_selector_is_refused_and_both_are_shown(refusals, words, selector, told):
+def test_wish_that_contradicts_the_node_selector_is_refused_and_both_are_shown(refusals, words, selector, reported):
     assert refusals(words, GPU, nodeSelector=selector) == [
-        ("GA403", f"{told}; change the wish, or the pod's own condition on nodes")
+        ("GA403", f"{reported}; change the wish, or the pod's own condition on nodes")
     ]
 
 

@@ -107,7 +107,7 @@ def test_resource_of_any_name_gets_devices_of_its_class(conditions, gpucluster):
     ]
 
 
-def test_mig_devices_are_told_from_whole_gpus(conditions, gpucluster):
+def test_mig_devices_are_reported_from_whole_gpus(conditions, gpucluster):
     def divide(parts):
         for device in devices(parts, "a100-dra-1"):
             device["attributes"] |= {"type": {"string": "mig"}, "profile": {"string": "1g.5gb"}}
@@ -184,7 +184,7 @@ def test_nothing_is_named_while_slices_or_nodes_are_unknown(conditions, gpuclust
     assert conditions({"product": "H100*"}, rest) == []
 
 
-def test_resources_are_those_that_bring_a_gpu_and_are_asked_for(pod, cluster):
+def test_resources_are_those_that_bring_a_gpu_and_are_requested(pod, cluster):
     asking = pod({"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1, "cpu": 1, BY_CLASS: "0", "example.com/gpu": 1})
     assert [gpu.name for gpu in requested_gpus(asking, cluster())] == ["nvidia.com/mig-1g.5gb"]
 

@@ -34,11 +34,11 @@ def said(found):
     """The word and the message of the only finding; None where there is none."""
 
     def said(*args, **options):
-        told = [
+        reported = [
             (finding.path[-1].removeprefix("gpu-admission.io/"), finding.message) for finding in found(*args, **options)
         ]
-        assert len(told) < 2
-        return told[0] if told else None
+        assert len(reported) < 2
+        return reported[0] if reported else None
 
     return said
 
@@ -108,7 +108,7 @@ def said(found):
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
-def test_word_that_nothing_meets_is_told_with_what_there_is(said, words, word, message):
+def test_word_that_nothing_meets_is_reported_with_what_there_is(said, words, word, message):
     assert said(words, GPU, *ALL) == (word, message)
 
 
@@ -117,7 +117,7 @@ def test_word_that_nothing_meets_is_told_with_what_there_is(said, words, word, m
     [{}, {"product": "H100*"}, {"product": "A100*,!*MIG*", "min-memory": "40Gi"}, {"sharing": "any"}],
     ids=",".join,
 )
-def test_wish_that_something_meets_is_not_told(said, words):
+def test_wish_that_something_meets_is_not_reported(said, words):
     assert said(words, GPU, *ALL) is None
 
 
@@ -130,11 +130,11 @@ def test_wish_that_something_meets_is_not_told(said, words):
         ("*T4*,!Tesla*,!*SXM*", "none has *T4* without Tesla* or *SXM*"),
     ],
 )
-def test_wished_products_are_told_as_they_are_written(said, patterns, wanted):
+def test_wished_products_are_reported_as_they_are_written(said, patterns, wanted):
     assert said({"product": patterns}, GPU, "f5") == ("product", f"1 node has Tesla-T4; {wanted}")
 
 
-def test_nodes_are_counted_and_the_most_frequent_products_told_first(said, node):
+def test_nodes_are_counted_and_the_most_frequent_products_reported_first(said, node):
     nodes = [node("f5", f"t4-{number}") for number in range(4)] + [node("f1", f"a100-{number}") for number in range(12)]
     assert said({"product": "H100*"}, GPU, *nodes) == (
         "product",
@@ -142,7 +142,7 @@ def test_nodes_are_counted_and_the_most_frequent_products_told_first(said, node)
     )
 
 
-def test_at_most_five_products_are_told(said, node):
+def test_at_most_five_products_are_reported(said, node):
     nodes = [node("f1", f"n-{name}", {"nvidia.com/gpu.product": f"NVIDIA-{name}"}) for name in "ABCDEFG"]
     assert said({"product": "H100*"}, GPU, *nodes) == (
         "product",
@@ -156,7 +156,7 @@ def test_at_most_five_products_are_told(said, node):
     )
 
 
-def test_values_that_differ_between_nodes_are_told_as_a_range(said, node):
+def test_values_that_differ_between_nodes_are_reported_as_a_range(said, node):
     memory = "nvidia.com/gpu.memory"
     nodes = [node("f1", f"a100-{text}", {memory: text}) for text in ("40960", "40536", "40537")]
     assert said({"min-memory": "80Gi"}, GPU, *nodes) == (
@@ -165,7 +165,7 @@ def test_values_that_differ_between_nodes_are_told_as_a_range(said, node):
     )
 
 
-def test_ways_of_sharing_that_differ_between_nodes_are_told(said, node):
+def test_ways_of_sharing_that_differ_between_nodes_are_reported(said, node):
     strategy = "nvidia.com/gpu.sharing-strategy"
     nodes = [node("f5", "mps"), node("f5", "time-slicing", {strategy: "time-slicing"})]
     assert said({"sharing": "exclusive"}, GPU, *nodes) == (
@@ -174,14 +174,14 @@ def test_ways_of_sharing_that_differ_between_nodes_are_told(said, node):
     )
 
 
-def test_label_that_is_missing_is_told(said, node):
+def test_label_that_is_missing_is_reported(said, node):
     assert said({"max-memory": "80Gi"}, GPU, node("f1", labels={"nvidia.com/gpu.memory": None})) == (
         "max-memory",
         "NVIDIA-A100-SXM4-40GB on 1 node has no label that tells; at most 80Gi is wished",
     )
 
 
-def test_gpu_without_a_product_is_told(said, node):
+def test_gpu_without_a_product_is_reported(said, node):
     assert said({"product": "H100*"}, GPU, node("f1", labels={"nvidia.com/gpu.product": None})) == (
         "product",
         "1 node has a GPU without a name; none has H100*",
@@ -199,7 +199,7 @@ def test_mig_devices_are_those_of_the_profile(said):
     )
 
 
-def test_each_resource_of_a_pod_is_told(found):
+def test_each_resource_of_a_pod_is_reported(found):
     messages = [finding.message for finding in found({"min-memory": "1Ti"}, GPU | MIG, "f1", "f2")]
     assert messages == [
         "NVIDIA-A100-SXM4-40GB on 1 node has 40960Mi of memory; at least 1Ti is wished",
@@ -207,7 +207,7 @@ def test_each_resource_of_a_pod_is_told(found):
     ]
 
 
-def test_resource_slices_are_told_where_nodes_have_no_labels(said):
+def test_resource_slices_are_reported_where_nodes_have_no_labels(said):
     assert said({"product": "H200*"}, BY_CLASS, "gpucluster") == (
         "product",
         "1 node has NVIDIA-A100-SXM4-40GB, 1 has NVIDIA-H100-80GB-HBM3; none has H200*",
@@ -233,11 +233,11 @@ def test_resource_slices_are_told_where_nodes_have_no_labels(said):
     assert said({"product": "H100*"}, BY_CLASS, "gpucluster") is None
 
 
-def test_cluster_without_gpus_is_told(said):
+def test_cluster_without_gpus_is_reported(said):
     assert said({"min-memory": "1Gi"}, GPU, EMPTY) == ("min-memory", "no node of the cluster has a GPU")
 
 
-def test_resource_that_no_node_offers_is_told_by_another_rule(said):
+def test_resource_that_no_node_offers_is_reported_by_another_rule(said):
     assert said({"product": "H100*"}, GPU, "f2") is None
     assert said({"product": "H100*"}, GPU, "gpucluster") is None
 
@@ -290,7 +290,7 @@ def test_gigabytes_are_suggested_where_resource_slices_tell(remedy):
     assert remedy({"product": "A100*", "min-memory": "80Gi"}, BY_CLASS, "gpucluster") == UNNOTICED
 
 
-def test_pod_that_is_tied_to_the_devices_that_exist_is_told(remedy):
+def test_pod_that_is_tied_to_the_devices_that_exist_is_reported(remedy):
     assert remedy({"product": "H200*"}, BY_CLASS, "gpucluster") == UNNOTICED
     assert remedy({"product": "H200*"}, BY_CLASS, "gpucluster", "f1") == UNNOTICED
 
@@ -304,7 +304,7 @@ def test_cluster_without_gpus_has_nothing_to_compare_with(remedy):
     assert remedy({"min-memory": "80Gi"}, GPU, EMPTY) == ADD
 
 
-def test_nothing_is_told_while_nodes_are_unknown(said):
+def test_nothing_is_reported_while_nodes_are_unknown(said):
     assert said({"product": "H100*"}, GPU) is None
 
 
@@ -322,7 +322,7 @@ def test_setting_makes_it_a_refusal(found):
     assert [finding.severity for finding in found({"product": "H100*"}, GPU, "f1", settings=deny)] == [Severity.DENY]
 
 
-def test_default_of_the_settings_is_told_as_such(found):
+def test_default_of_the_settings_is_reported_as_such(found):
     settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "H100*"}),)))
     (finding,) = found({}, GPU, "f5", settings=settings)
     assert finding.text == (

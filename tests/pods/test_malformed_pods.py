@@ -203,7 +203,7 @@ def test_container_name_is_used_once():
     ]
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     pod = {"metadata": {"labels": 1}, "spec": {"nodeName": 1, "containers": {"name": "train"}}}
     with pytest.raises(MalformedPodError) as refusal:
         Pod.read(pod)

@@ -47,14 +47,14 @@ def test_named_claim_costs_the_pod_nothing(pod, claim, request_for, example):
 
 
 @pytest.mark.parametrize("seen", ["exists", "can be seen"])
-def test_template_that_is_missing_is_told_and_not_charged(pod, template, request_for, example, seen):
+def test_template_that_is_missing_is_reported_and_not_charged(pod, template, request_for, example, seen):
     claims = [{"name": "a", "resourceClaimName": "x"}, {"name": "b", "resourceClaimTemplateName": "gone"}]
     others = [template(request_for())] if seen == "exists" else []
     result = asked(pod(resourceClaims=claims), example(*others))
-    (told,) = result.problems
+    (reported,) = result.problems
     assert not result.pieces
-    assert str(told.path) == "spec.resourceClaims[1].resourceClaimTemplateName"
-    assert (told.message, told.remedy) == (
+    assert str(reported.path) == "spec.resourceClaims[1].resourceClaimTemplateName"
+    assert (reported.message, reported.remedy) == (
         f'no ResourceClaimTemplate "gone" {seen} in team-a, so nothing is charged for it now',
         "create the template first; its claim is charged when it is made",
     )
@@ -66,21 +66,21 @@ def test_template_of_another_namespace_is_missing(pod, template, request_for, ex
     assert asked(pod(resourceClaims=[entry]), view, "team-b").problems
 
 
-def test_class_that_a_template_names_and_that_is_missing_is_told_at_the_pod(pod, template, request_for, example):
+def test_class_that_a_template_names_and_that_is_missing_is_reported_at_the_pod(pod, template, request_for, example):
     entry = {"name": "a", "resourceClaimTemplateName": "gpus"}
     result = asked(pod(resourceClaims=[entry]), example(template(request_for("tpu.example.com"))))
-    (told,) = result.problems
+    (reported,) = result.problems
     assert result.pieces["a"][0].is_open
-    assert told.message == (
+    assert reported.message == (
         'there is no DeviceClass "tpu.example.com", so nobody knows which GPUs it has; the most that they can be is '
         'charged (ResourceClaimTemplate "gpus", spec.spec.devices.requests[0].exactly.deviceClassName)'
     )
 
 
-def test_implicit_name_of_a_missing_class_is_told_where_it_stands(pod, example):
-    (told,) = asked(pod({"deviceclass.resource.kubernetes.io/h100": 1}), example()).problems
+def test_implicit_name_of_a_missing_class_is_reported_where_it_stands(pod, example):
+    (reported,) = asked(pod({"deviceclass.resource.kubernetes.io/h100": 1}), example()).problems
     path = "spec.containers[0].resources.limits[deviceclass.resource.kubernetes.io/h100]"
-    assert (str(told.path), told.message, told.remedy) == (
+    assert (str(reported.path), reported.message, reported.remedy) == (
         path,
         'there is no DeviceClass "h100", so nobody knows which devices it has; whole GPUs are charged',
         "write the name of a DeviceClass that exists, or create it first",
@@ -96,7 +96,7 @@ def test_asks_have_the_priority_class_of_the_pod(pod, template, request_for, exa
     assert {each.priority_class for asks in pieces.values() for ask in asks for each in ask.choices} == {name}
 
 
-def test_pod_without_a_node_holds_what_it_asks_for(pod, example):
+def test_pod_without_a_node_holds_what_it_requests(pod, example):
     asking = pod({GPU: 1})
     assert got_by_pod(asking, example(), SETTINGS) == asked(asking, example()).pieces[OWN]
 

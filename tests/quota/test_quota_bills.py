@@ -92,7 +92,7 @@ def test_open_ask_counts_for_every_product_and_as_the_largest_that_is_known():
     assert amounts(ask(2, T4, is_open=True)) == {"h100": 2, "memory": 30 * GI, "devices": 2}
 
 
-def test_open_ask_for_slices_counts_among_slices():
+def test_open_request_slices_counts_among_slices():
     asked = ask(7, is_open=True, unseen=frozenset({UNSEEN_SLICE}))
     assert amounts(asked) == {"h100": 1, "memory": 70 * GI, "mig": 7, "devices": 7}
 
@@ -114,7 +114,7 @@ def test_what_nothing_can_grant_comes_to_nothing():
     assert amounts(ask(8)) == {}
 
 
-def test_most_is_told_whatever_limits_select():
+def test_most_is_reported_whatever_limits_select():
     assert bill([ask(2, SLICE), ask(1, H100)], only(BATCH)) == Bill(
         {}, {"gpus": Fraction(9, 7), "memory": 100 * GI, "devices": 3}
     )

@@ -113,7 +113,7 @@ def test_object_without_uid_is_charged_by_that_of_the_question(pod, example):
     assert (found.uid, found.name) == ("review", "train-")
 
 
-def test_missing_template_is_told_and_to_be_looked_for(pod, example):
+def test_missing_template_is_reported_and_to_be_looked_for(pod, example):
     claims = [{"name": "a", "resourceClaimTemplateName": "gpus"}]
     decision = decided(
         pod(resourceClaims=claims).document,
@@ -213,7 +213,7 @@ def test_claim_for_extended_resources_keeps_its_counts(claim, example, request_f
     assert amounts(found, quota()) == {OWN: {"all": 3}}
 
 
-def test_claim_whose_pod_asks_for_other_devices_is_charged_in_full(claim, example, request_for, pod):
+def test_claim_whose_pod_requests_other_devices_is_charged_in_full(claim, example, request_for, pod):
     found = asked(owned(claim(request_for()), OF_EXTENDED), example(pod({"cpu": 1}).document), SCHEDULER)
     assert amounts(found, quota()) == {OWN: {"all": 1}}
 

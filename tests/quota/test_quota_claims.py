@@ -156,13 +156,13 @@ def test_first_version_of_the_api_has_requests_without_exactly(claim, example):
     assert (only(wanted, example()).count, only(wanted, example()).kinds) == (2, SLICES)
 
 
-def test_class_that_does_not_exist_is_told_and_charged_at_the_most(claim, request_for, example):
-    asks, (told,) = asks_of_claim(claim(request_for("gpus.nvidia.com", count=2)), example(), SETTINGS)
+def test_class_that_does_not_exist_is_reported_and_charged_at_the_most(claim, request_for, example):
+    asks, (reported,) = asks_of_claim(claim(request_for("gpus.nvidia.com", count=2)), example(), SETTINGS)
     (ask,) = asks
     assert (ask.count, ask.kinds, ask.is_open) == (2, {A100, H100, *SLICES}, True)
     assert DeviceKind("") in ask.unseen
-    assert str(told.path) == "spec.devices.requests[0].exactly.deviceClassName"
-    assert (told.message, told.remedy) == (
+    assert str(reported.path) == "spec.devices.requests[0].exactly.deviceClassName"
+    assert (reported.message, reported.remedy) == (
         'there is no DeviceClass "gpus.nvidia.com", so nobody knows which GPUs it has; the most that they can be is charged',
         'write "gpu.nvidia.com"',
     )
@@ -178,20 +178,20 @@ class Blind(ManifestsView):
         return UNKNOWN
 
 
-def test_where_nothing_can_be_seen_the_most_is_charged_without_a_word(claim, request_for):
+def test_where_nothing_can_be_seen_the_most_is_charged_silently(claim, request_for):
     asks, problems = asks_of_claim(claim(request_for(count=2)), Blind([]), SETTINGS)
     assert [(ask.count, ask.kinds, ask.is_open) for ask in asks] == [(2, frozenset(), True)]
     assert problems == ()
 
 
-def test_template_asks_for_what_its_claims_do(claim, template, request_for, example):
+def test_template_requests_what_its_claims_do(claim, template, request_for, example):
     assert asks_of_template(template(request_for(MIG)), example(), SETTINGS, None) == asks_of_claim(
         claim(request_for(MIG)), example(), SETTINGS
     )
 
 
 @pytest.mark.parametrize("devices", [None, {}, {"requests": "all"}, {"requests": [7, {}, {"exactly": []}]}])
-def test_spec_without_requests_asks_for_nothing(claim, example, devices):
+def test_spec_without_requests_requests_nothing(claim, example, devices):
     empty = claim() | {"spec": {"devices": devices}}
     assert asks_of_claim(empty, example(), SETTINGS) == ((), ())
 
@@ -218,7 +218,7 @@ def test_allocated_claim_holds_its_devices(claim, request_for, example):
     )
 
 
-def test_claim_without_allocation_holds_what_it_asks_for(claim, request_for, example):
+def test_claim_without_allocation_holds_what_it_requests(claim, request_for, example):
     wanted = claim(request_for(count=2), status={"reservedFor": []})
     assert got_by_claim(wanted, example(), SETTINGS) == asks_of_claim(wanted, example(), SETTINGS).asks
 

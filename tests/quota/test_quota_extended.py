@@ -152,7 +152,7 @@ def test_weight_of_the_administrator_counts(cluster, pod):
     assert kind.gpus == Fraction(1, 2)
 
 
-def test_renamed_replicas_are_asked_for_by_their_own_name(node, cluster, pod):
+def test_renamed_replicas_are_requested_by_their_own_name(node, cluster, pod):
     shared = node("f4", labels={PRODUCT: H100}, offers={GPU: "0", "nvidia.com/gpu.shared": "32"})
     assert only(pod({"nvidia.com/gpu.shared": 1}), cluster("f1", shared)).kinds == {SHARE}
     assert only(pod({GPU: 1}), cluster("f1", shared)).kinds == {WHOLE}

@@ -131,7 +131,7 @@ def test_charge_that_a_second_call_is_answered_on_is_taken_back_by_neither():
     assert shared.take_back("p", "one").take_back("p", "two") is shared
 
 
-def test_call_that_finds_its_own_charge_keeps_it_and_may_ask_for_more():
+def test_call_that_finds_its_own_charge_keeps_it_and_may_request_more():
     ledger = primed().charge(pod("p", 2), QUOTA, call="one").charge(pod("p", 3), QUOTA, call="one")
     assert (reserved(ledger), ledger.reservations.get("p").call) == (3, "one")
 
@@ -154,7 +154,7 @@ def test_second_call_that_describes_something_else_is_not_charged(other, call):
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_second_call_that_asks_for_less_shrinks_no_charge(count):
+def test_second_call_that_requests_less_shrinks_no_charge(count):
     ledger = charged(pod("p", 2)).charge(pod("p", count), QUOTA, call="two")
     assert reserved(ledger) == 2
 
@@ -179,7 +179,7 @@ def test_charge_that_no_api_server_would_store_is_none(forged):
     assert isinstance(primed().charge(forged, QUOTA), Unstorable)
 
 
-def test_what_asks_for_nothing_is_not_written():
+def test_what_requests_nothing_is_not_written():
     ledger = primed()
     assert ledger.charge(pod("p", 0), QUOTA) is ledger
 

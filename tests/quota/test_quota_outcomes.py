@@ -58,7 +58,7 @@ def let_in(verdict):
     return ChargeVerdict(True, verdict, Ledger())
 
 
-def test_what_fits_is_answered_without_a_word():
+def test_what_fits_is_answered_silently():
     fits = answered(let_in(None), enforced=True)
     assert (fits.findings, fits.object, fits.retry_after) == ((), DOCUMENT, None)
 
@@ -89,7 +89,7 @@ def test_over_quota_that_only_warns_says_that_it_is_admitted():
 @pytest.mark.parametrize(
     ("outcome", "first"), [(refused, "wait until a pod or claim that holds some ends"), (let_in, "request fewer GPUs")]
 )
-def test_only_what_is_refused_is_told_to_wait(outcome, first):
+def test_only_what_is_refused_is_reported_to_wait(outcome, first):
     nothing_left = Over("h100", "gpus", Fraction(2), Fraction(8), Fraction(0), Fraction(8))
     assert said(outcome(Exceeded((nothing_left,), Ledger()))).endswith(
         f"; {first}, or ask your administrator to raise GPUQuota gpu [GA502]"
@@ -104,7 +104,7 @@ def test_what_cannot_be_counted_says_what_to_write():
     )
 
 
-def test_unknown_memory_is_told_by_the_same_rule():
+def test_unknown_memory_is_reported_by_the_same_rule():
     assert said(Uncountable(UNKNOWN_MEMORY, "Enforce")).startswith(
         'quota gpu cannot count the request: limit "memory" counts memory, and no node or ResourceSlice says how much '
     )
@@ -150,7 +150,7 @@ def test_full_ledger_is_no_hindrance_where_quotas_are_not_enforced():
     )
 
 
-def test_call_that_describes_another_object_is_told_what_is_charged():
+def test_call_that_describes_another_object_is_reported_what_is_charged():
     assert said(refused(CHARGED_OTHERWISE), enforced=True) == (
         "quota gpu of namespace team-a: uid u is already charged for Pod pretrain-0, and this call asks for more than that "
         "or describes another object; try again in 1 s, and if that does not help, see whether two webhook configurations "
@@ -165,7 +165,7 @@ def test_call_that_describes_another_object_is_no_hindrance_where_quotas_are_not
     )
 
 
-def test_object_that_no_api_server_stores_is_told_which_field_is_wrong():
+def test_object_that_no_api_server_stores_is_reported_which_field_is_wrong():
     assert said(refused(UNSTORABLE), enforced=True) == (
         "quota gpu of namespace team-a cannot be charged: metadata.uid must be at most 128 printable ASCII characters "
         "without blanks; request what the API server can store [GA504]"
@@ -241,25 +241,25 @@ def test_unavailable_quota_is_no_hindrance_where_quotas_are_not_enforced():
     ],
 )
 def test_refusal_that_will_not_last_says_when_to_come_again(outcome, seconds):
-    told = answered(outcome, enforced=True)
-    assert (told.allowed, told.retry_after) == (False, seconds)
+    reported = answered(outcome, enforced=True)
+    assert (reported.allowed, reported.retry_after) == (False, seconds)
 
 
 @pytest.mark.parametrize("outcome", [UNREADABLE, UNAVAILABLE], ids=["unreadable", "unavailable"])
-def test_what_asks_for_nothing_need_not_wait_until_it_can_be_charged(outcome):
-    told = answered(outcome, enforced=True, pieces=False)
-    assert (told.allowed, told.retry_after) == (True, None)
+def test_what_requests_nothing_need_not_wait_until_it_can_be_charged(outcome):
+    reported = answered(outcome, enforced=True, pieces=False)
+    assert (reported.allowed, reported.retry_after) == (True, None)
 
 
 def test_what_is_missing_is_a_warning_beside_everything_else():
     path = FieldPath(["spec", "resourceClaims", 0, "resourceClaimTemplateName"])
     missing = CHARGED_LATER.finding(path, "no ResourceClaimTemplate gpus exists in team-a", "create it first")
-    told = answered(refused(EXCEEDED), problems=(missing,))
-    assert [(finding.rule.id, finding.severity) for finding in told.findings] == [
+    reported = answered(refused(EXCEEDED), problems=(missing,))
+    assert [(finding.rule.id, finding.severity) for finding in reported.findings] == [
         ("GA502", Severity.DENY),
         ("GA505", Severity.WARN),
     ]
-    assert str(told.findings[1]) == (
+    assert str(reported.findings[1]) == (
         "spec.resourceClaims[0].resourceClaimTemplateName: no ResourceClaimTemplate gpus exists in team-a; create it "
         "first [GA505]"
     )

@@ -76,7 +76,7 @@ def test_count_is_not_judged_by_pods_alone():
 @pytest.mark.parametrize(
     ("pieces", "made"), [(("",), ""), (("gpu",), "; whether its controller makes claims")], ids=["pod", "claim"]
 )
-def test_reservation_that_waits_for_long_is_told(pieces, made):
+def test_reservation_that_waits_for_long_is_reported(pieces, made):
     charges = (
         charge("next", time=before(minutes=12), pieces=pieces),
         charge("other", time=before(minutes=6)),
@@ -90,7 +90,7 @@ def test_reservation_that_waits_for_long_is_told(pieces, made):
     )
 
 
-def test_ledger_without_room_is_told():
+def test_ledger_without_room_is_reported():
     charges = (charge(f"pod-{number}", amount="0") for number in range(MOST_CHARGES))
     report = reported(counted(quota(), *charges, all="0"), namespace())
     assert report.remarks == (

@@ -143,7 +143,7 @@ def test_webhook_that_refuses_is_named(pod, example, dra):
     assert refusal.webhook == "quota-enforced.gpu-admission.io"
 
 
-def test_pods_of_workloads_are_told_before_they_are_made(pod, example):
+def test_pods_of_workloads_are_reported_before_they_are_made(pod, example):
     template = {"metadata": {}, "spec": pod({"nvidia.com/gpu": 2}).document["spec"]}
     job = {
         "apiVersion": "batch/v1",
@@ -164,7 +164,7 @@ def test_quota_of_which_files_say_nothing_is_not_spoken_of(pod, example):
 @pytest.mark.parametrize(
     ("labels", "severity"), [({}, Severity.WARN), ({"quota": "enforced"}, Severity.DENY)], ids=["plain", "enforced"]
 )
-def test_quota_that_cannot_be_read_is_told(pod, example, labels, severity):
+def test_quota_that_cannot_be_read_is_reported(pod, example, labels, severity):
     view = example(namespace(**labels), limited("x"))
     decision = review(creating(pod({"nvidia.com/gpu": 1}).document), view, DEFAULTS)
     assert of_quota(decision) == [("GA504", severity)]

@@ -51,14 +51,14 @@ def h100():
 
 
 @pytest.mark.parametrize("entry", ["", "configuration"])
-def test_every_problem_is_told_at_its_field(entry):
+def test_every_problem_is_reported_at_its_field(entry):
     decision = decided(quota(INVALID), entry=entry)
     assert not decision.allowed
     assert [str(finding) for finding in decision.findings] == SAID
 
 
 @pytest.mark.parametrize("entry", ["", "configuration"])
-def test_valid_quota_passes_without_a_word(entry):
+def test_valid_quota_passes_silently(entry):
     decision = decided(quota(VALID), entry=entry)
     assert (decision.allowed, decision.findings) == (True, ())
 
@@ -84,7 +84,7 @@ def test_finalizer_of_an_invalid_quota_can_be_taken_away():
     assert decided(deleted, {**deleted, "spec": VALID}).allowed
 
 
-def test_invalid_quota_can_be_labelled_and_is_told():
+def test_invalid_quota_can_be_labelled_and_is_reported():
     decision = decided(quota(INVALID, labels={"team": "a"}), quota(INVALID))
     assert decision.allowed
     assert {(finding.rule.id, finding.severity) for finding in decision.findings} == {("GA501", Severity.WARN)}
@@ -115,7 +115,7 @@ def limited_to(*products):
     return quota({"limits": [{"name": "h100", "selector": {"products": list(products)}, "gpus": 8}]})
 
 
-def test_limit_of_a_product_that_no_gpu_has_is_told_with_a_pattern_that_matches(h100):
+def test_limit_of_a_product_that_no_gpu_has_is_reported_with_a_pattern_that_matches(h100):
     decision = decided(limited_to("H100"), view=h100)
     assert decision.allowed
     (finding,) = decision.findings

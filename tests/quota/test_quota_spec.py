@@ -264,7 +264,7 @@ def test_document_is_a_mapping():
     assert problems_of([]) == ["a GPUQuota is a mapping with apiVersion, kind, metadata and spec"]
 
 
-def test_every_problem_is_told_at_once():
+def test_every_problem_is_reported_at_once():
     spec = {"limits": [{"name": "A", "gpus": -1}, {"name": "b", "selector": {"products": [""]}}], "mode": "x"}
     with pytest.raises(QuotaError) as refusal:
         parse_quota(document(spec, kind="Quota"))

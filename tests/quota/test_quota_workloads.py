@@ -49,7 +49,7 @@ def ringed(replicas, gpus):
     return made
 
 
-def told(workload, *objects, old=None):
+def findings_of(workload, *objects, old=None):
     """What quotas have to say, by rule and path."""
     view = ManifestsView([namespace(), quota(), *objects])
     operation = "CREATE" if old is None else "UPDATE"
@@ -59,53 +59,53 @@ def told(workload, *objects, old=None):
     return [(each.rule.id, str(each.path)) for each in decision.findings if each.rule.id.startswith("GA5")]
 
 
-def test_deployment_that_fits_is_told_nothing():
-    assert told(deployment(4, 2)) == []
+def test_deployment_that_fits_is_reported_nothing():
+    assert findings_of(deployment(4, 2)) == []
 
 
-def test_deployment_whose_pods_do_not_fit_together_is_told_at_its_replicas():
-    assert told(deployment(4, 2), running("other", 1)) == [("GA506", "spec.replicas")]
+def test_deployment_whose_pods_do_not_fit_together_is_reported_at_its_replicas():
+    assert findings_of(deployment(4, 2), running("other", 1)) == [("GA506", "spec.replicas")]
 
 
-def test_deployment_whose_pods_do_not_fit_alone_is_told_of_the_refusal():
-    assert told(deployment(2, 4), running("other", 6)) == [("GA502", "spec.template")]
+def test_deployment_whose_pods_do_not_fit_alone_is_reported_of_the_refusal():
+    assert findings_of(deployment(2, 4), running("other", 6)) == [("GA502", "spec.template")]
 
 
-def test_deployment_that_scales_beyond_the_quota_is_told():
-    assert told(deployment(5, 2), old=deployment(4, 2)) == [("GA506", "spec.replicas")]
+def test_deployment_that_scales_beyond_the_quota_is_reported():
+    assert findings_of(deployment(5, 2), old=deployment(4, 2)) == [("GA506", "spec.replicas")]
 
 
-def test_new_image_of_a_deployment_that_fills_its_quota_is_told_nothing():
+def test_new_image_of_a_deployment_that_fills_its_quota_is_reported_nothing():
     new = deployment(4, 2)
     new["spec"]["template"]["spec"] = copy.deepcopy(new["spec"]["template"]["spec"])
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "train:2"
-    assert told(new, *(running(f"train-{number}", 2) for number in range(4)), old=deployment(4, 2)) == []
+    assert findings_of(new, *(running(f"train-{number}", 2) for number in range(4)), old=deployment(4, 2)) == []
 
 
 def test_labels_of_a_deployment_beyond_its_quota_are_no_reason_to_tell_again():
-    assert told(deployment(9, 2, labels={"a": "b"}), old=deployment(9, 2)) == []
+    assert findings_of(deployment(9, 2, labels={"a": "b"}), old=deployment(9, 2)) == []
 
 
 def test_converted_pods_are_charged_as_they_are_converted():
     classes = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}}
     label = {"gpu-admission.io/dra": "enabled"}
-    assert told(deployment(5, 2), namespace(**label), {**classes, "spec": {}}) == [("GA506", "spec.replicas")]
+    assert findings_of(deployment(5, 2), namespace(**label), {**classes, "spec": {}}) == [("GA506", "spec.replicas")]
 
 
 @pytest.mark.parametrize("spec", [{"limits": []}, {"limits": [{"name": "all", "gpus": 0.5}]}], ids=["empty", "float"])
-def test_quota_that_cannot_be_read_is_told_of_each_pod_only(spec):
-    assert told(deployment(9, 2), quota(**spec)) == [("GA504", "spec.template")]
+def test_quota_that_cannot_be_read_is_reported_of_each_pod_only(spec):
+    assert findings_of(deployment(9, 2), quota(**spec)) == [("GA504", "spec.template")]
 
 
-def test_workload_without_gpus_is_told_nothing():
-    assert told(deployment(100, 0)) == []
+def test_workload_without_gpus_is_reported_nothing():
+    assert findings_of(deployment(100, 0)) == []
 
 
 @pytest.mark.parametrize("is_made", [False, True], ids=["claim-to-be-made", "claim-made"])
 def test_claim_of_a_pod_group_counts_once_for_all_pods_of_a_workload(template, claim, request_for, is_made):
     objects = [template(request_for(count=4)), group(claim="ring-gpus-x" if is_made else "")]
     objects += [group_claim(claim(request_for(count=4)))] if is_made else []
-    assert told(ringed(4, 1), *objects) == []
-    assert told(ringed(5, 1), *objects) == [("GA506", "spec.replicas")]
-    assert told(ringed(4, 1), *objects, old=ringed(3, 1)) == []
-    assert told(ringed(5, 1), *objects, old=ringed(4, 1)) == [("GA506", "spec.replicas")]
+    assert findings_of(ringed(4, 1), *objects) == []
+    assert findings_of(ringed(5, 1), *objects) == [("GA506", "spec.replicas")]
+    assert findings_of(ringed(4, 1), *objects, old=ringed(3, 1)) == []
+    assert findings_of(ringed(5, 1), *objects, old=ringed(4, 1)) == [("GA506", "spec.replicas")]

@@ -40,17 +40,17 @@ def ledger(used=0):
     return recount(Ledger(), QUOTA, Snapshot({"u": held}, {}, "5", "5"))
 
 
-def told(*made, used=0, is_new=True, counted=None):
+def findings_of(*made, used=0, is_new=True, counted=None):
     found = find_shortage(made, QUOTA, counted or ledger(used), is_new=is_new)
     return [f"{finding.path}: {finding.message}" for finding in found]
 
 
 def test_pods_that_fit_together_are_not_spoken_of():
-    assert told(pods(4, 2)) == []
+    assert findings_of(pods(4, 2)) == []
 
 
-def test_more_than_the_limit_ever_has_is_told_with_how_many_fit():
-    assert told(pods(10, 1)) == [
+def test_more_than_the_limit_ever_has_is_reported_with_how_many_fit():
+    assert findings_of(pods(10, 1)) == [
         (
             'spec.replicas: 10 pods at once request 10 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs, so 8 '
             "are created, and the others are refused until some end"
@@ -58,8 +58,8 @@ def test_more_than_the_limit_ever_has_is_told_with_how_many_fit():
     ]
 
 
-def test_more_than_is_left_is_told_with_what_is_left():
-    assert told(pods(4, 2), used=5) == [
+def test_more_than_is_left_is_reported_with_what_is_left():
+    assert findings_of(pods(4, 2), used=5) == [
         (
             'spec.replicas: 4 pods at once request 8 GPUs, but limit "h100" of GPUQuota gpu has 3 of 8 GPUs left, so 1 '
             "is created, and the others are refused until some end"
@@ -67,7 +67,7 @@ def test_more_than_is_left_is_told_with_what_is_left():
     ]
 
 
-def test_memory_is_told_as_memory():
+def test_memory_is_reported_as_memory():
     quota = Quota(QUOTA.limits[1:])
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
     (finding,) = find_shortage([pods(2, "41/2")], quota, counted, is_new=True)
@@ -77,7 +77,7 @@ def test_memory_is_told_as_memory():
     )
 
 
-def test_only_the_limit_with_least_room_is_told():
+def test_only_the_limit_with_least_room_is_reported():
     quota = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(64 * GI))))
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
     (finding,) = find_shortage([pods(10, 1)], quota, counted, is_new=True)
@@ -96,8 +96,8 @@ def test_quota_that_only_warns_keeps_no_pod_from_being_created():
 
 
 def test_pods_that_do_not_even_fit_alone_are_not_counted_among_the_others():
-    assert told(pods(2, 9), pods(4, 2)) == []
-    assert len(told(pods(2, 9), pods(5, 2))) == 1
+    assert findings_of(pods(2, 9), pods(4, 2)) == []
+    assert len(findings_of(pods(2, 9), pods(5, 2))) == 1
 
 
 def test_limit_that_all_fit_into_is_not_spoken_of_where_another_keeps_each_out():
@@ -107,17 +107,17 @@ def test_limit_that_all_fit_into_is_not_spoken_of_where_another_keeps_each_out()
 
 
 def test_pods_none_of_which_fits_are_left_to_the_refusal_of_each():
-    assert told(pods(2, 4), used=6) == []
+    assert findings_of(pods(2, 4), used=6) == []
 
 
 def test_workload_that_exists_is_compared_with_all_that_the_quota_has():
-    assert told(pods(4, 2), used=8, is_new=False) == []
-    assert len(told(pods(5, 2), used=8, is_new=False)) == 1
+    assert findings_of(pods(4, 2), used=8, is_new=False) == []
+    assert len(findings_of(pods(5, 2), used=8, is_new=False)) == 1
 
 
-def test_templates_are_added_up_and_told_where_most_is_asked():
+def test_templates_are_added_up_and_reported_where_most_is_asked():
     workers = FieldPath(["spec", "workers"])
-    assert told(pods(1, 2), pods(4, 2, workers)) == [
+    assert findings_of(pods(1, 2), pods(4, 2, workers)) == [
         (
             'spec.workers: 5 pods at once request 10 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs, so not all '
             "of them are created until some end"
@@ -126,21 +126,21 @@ def test_templates_are_added_up_and_told_where_most_is_asked():
 
 
 def test_claims_of_a_pod_count_with_what_it_asks_itself():
-    assert len(told(pods(3, 1, train=2))) == 1
-    assert told(pods(2, 1, train=2)) == []
+    assert len(findings_of(pods(3, 1, train=2))) == 1
+    assert findings_of(pods(2, 1, train=2)) == []
 
 
 @pytest.mark.parametrize("made", [pods(0, 4), pods(100, 0)], ids=["no pods", "no GPUs"])
 def test_what_takes_nothing_is_not_spoken_of(made):
-    assert told(made, used=8) == []
+    assert findings_of(made, used=8) == []
 
 
 def test_limit_that_is_not_primed_is_not_spoken_of():
-    assert told(pods(10, 1), counted=Ledger()) == []
+    assert findings_of(pods(10, 1), counted=Ledger()) == []
 
 
-def test_pods_of_a_workload_that_exists_are_told_even_where_none_would_fit():
-    assert told(pods(1, 9), used=8, is_new=False) == [
+def test_pods_of_a_workload_that_exists_are_reported_even_where_none_would_fit():
+    assert findings_of(pods(1, 9), used=8, is_new=False) == [
         (
             'spec.replicas: 1 pod requests 9 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs, so none is created'
         )
@@ -148,8 +148,8 @@ def test_pods_of_a_workload_that_exists_are_told_even_where_none_would_fit():
 
 
 def test_claim_that_all_pods_share_counts_once():
-    assert told(pods(4, 1, group=ring(4))) == []
-    assert told(pods(5, 1, group=ring(4))) == [
+    assert findings_of(pods(4, 1, group=ring(4))) == []
+    assert findings_of(pods(5, 1, group=ring(4))) == [
         (
             'spec.replicas: 5 pods at once request 9 GPUs (4 GPUs in claims that they share), but limit "h100" of GPUQuota gpu '
             "allows at most 8 GPUs, so 4 are created, and the others are refused until some end"
@@ -157,31 +157,31 @@ def test_claim_that_all_pods_share_counts_once():
     ]
 
 
-def test_pods_that_share_all_that_they_ask_for_fit_however_many_they_are():
-    assert told(pods(1000, 0, group=ring(8))) == []
+def test_pods_that_share_all_that_they_request_fit_however_many_they_are():
+    assert findings_of(pods(1000, 0, group=ring(8))) == []
 
 
 def test_claim_counts_once_for_templates_of_one_group():
     workers = FieldPath(["spec", "workers"])
-    assert told(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4))) == []
-    (line,) = told(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4, "other")))
+    assert findings_of(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4))) == []
+    (line,) = findings_of(pods(1, 1, group=ring(4)), pods(3, 1, workers, group=ring(4, "other")))
     assert line.startswith("spec.workers: 4 pods at once request 12 GPUs (8 GPUs in claims that they share), but ")
 
 
-def test_claim_of_a_group_that_is_charged_already_is_not_asked_for_again():
+def test_claim_of_a_group_that_is_charged_already_is_not_requested_again():
     charge = Charge("", "Pod", "team-a", "", {}, shared=ring(4))
     counted = ledger().charge(charge, QUOTA)
-    assert told(pods(4, 1, group=ring(4)), counted=counted) == []
-    assert len(told(pods(5, 1, group=ring(4)), counted=counted)) == 1
+    assert findings_of(pods(4, 1, group=ring(4)), counted=counted) == []
+    assert len(findings_of(pods(5, 1, group=ring(4)), counted=counted)) == 1
 
 
 def test_pods_whose_shared_claim_does_not_fit_are_left_to_the_refusal_of_each():
-    assert told(pods(2, 1, group=ring(8))) == []
+    assert findings_of(pods(2, 1, group=ring(8))) == []
 
 
 def test_pods_of_a_workload_that_exists_count_with_the_claim_that_they_share():
-    assert told(pods(4, 1, group=ring(4)), used=8, is_new=False) == []
-    assert told(pods(1, 1, group=ring(8)), used=8, is_new=False) == [
+    assert findings_of(pods(4, 1, group=ring(4)), used=8, is_new=False) == []
+    assert findings_of(pods(1, 1, group=ring(8)), used=8, is_new=False) == [
         (
             'spec.replicas: 1 pod requests 9 GPUs (8 GPUs in claims that they share), but limit "h100" of GPUQuota gpu allows '
             "at most 8 GPUs, so none is created"

@@ -113,7 +113,7 @@ async def start(make):
     async def start(**config):
         replica = await make(**config)
         running = Running(replica, await replica.start())
-        await until(running.readiness, lambda told: told["ready"])
+        await until(running.readiness, lambda reported: reported["ready"])
         return running
 
     return start

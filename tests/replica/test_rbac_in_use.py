@@ -248,7 +248,7 @@ class Story:
 
 
 @pytest.fixture
-async def told(authorizer, sandbox, make, client_of, gpu_pod, until, installation):
+async def findings_of(authorizer, sandbox, make, client_of, gpu_pod, until, installation):
     """The whole story under these rules; gives who watched over them."""
     story = Story(sandbox, authorizer, until, await client_of("admin"), await client_of("alice"))
     await story.choose_settings()
@@ -269,10 +269,10 @@ async def told(authorizer, sandbox, make, client_of, gpu_pod, until, installatio
     return authorizer
 
 
-async def test_nothing_is_refused_but_what_is_not_needed(told):
-    refused = {(request.verb, request.resource, request.namespace) for request in told.refused}
+async def test_nothing_is_refused_but_what_is_not_needed(reported):
+    refused = {(request.verb, request.resource, request.namespace) for request in reported.refused}
     assert refused == REFUSED.keys()
 
 
-async def test_nothing_is_granted_that_is_not_used(told):
-    assert [str(grant) for grant in told.unused()] == []
+async def test_nothing_is_granted_that_is_not_used(reported):
+    assert [str(grant) for grant in reported.unused()] == []

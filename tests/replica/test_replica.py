@@ -81,14 +81,16 @@ async def test_replica_is_not_ready_while_the_cluster_cannot_be_read(make, sandb
     broken = sandbox.faults.add(failing(), path="/api/v1/nodes")
     replica = await make()
     starting = asyncio.create_task(replica.start())
-    reasons = await until(replica._listeners._readiness.reasons, lambda told: any("nodes" in reason for reason in told))
+    reasons = await until(
+        replica._listeners._readiness.reasons, lambda reported: any("nodes" in reason for reason in reported)
+    )
     assert reasons[0] == "the server is starting"
     assert not starting.done()
     sandbox.faults.remove(broken)
     await starting
 
 
-async def test_api_servers_are_told_where_to_call_once_calls_are_answered(make, sandbox):
+async def test_api_servers_are_reported_where_to_call_once_calls_are_answered(make, sandbox):
     phases = []
 
     async def note(request, handler):
@@ -181,7 +183,7 @@ async def test_replica_with_files_is_ready_when_their_authority_is_published(mak
     replica = await make(url="", certificate=files[0])
     await replica.start()
     readiness = replica._listeners._readiness
-    (reason,) = await until(readiness.reasons, lambda told: any("does not verify" in reason for reason in told))
+    (reason,) = await until(readiness.reasons, lambda reported: any("does not verify" in reason for reason in reported))
     assert reason.startswith("the caBundle of webhook conversion.gpu-admission.io in MutatingWebhookConfiguration gpu-")
     assert sandbox.objects("Secret", "gpu-admission") == []
     for kind in CONFIGURATIONS:
@@ -193,6 +195,6 @@ async def test_replica_with_files_is_ready_when_their_authority_is_published(mak
     assert readiness.reasons() == []
 
 
-async def test_files_that_hold_nothing_are_told_at_once(make, tmp_path):
+async def test_files_that_hold_nothing_are_reported_at_once(make, tmp_path):
     with pytest.raises(CannotServe):
         await make(certificate=KeyPairFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))

@@ -66,7 +66,7 @@ def claims():
             yield {"apiVersion": f"resource.k8s.io/{version}", "kind": kind, "metadata": metadata, "spec": held}
 
 
-def test_no_request_for_admin_access_is_admitted_without_a_word():
+def test_no_request_for_admin_access_is_admitted_silently():
     for known in ([namespace("true", {})], []):
         view = ManifestsView(known)
         for claim in claims():

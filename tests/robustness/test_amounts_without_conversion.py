@@ -64,7 +64,7 @@ def test_amount_of_another_vendor_is_not_judged():
     assert findings(pod({"example.com/gpu": "0.5"})) == []
 
 
-def test_previewed_pod_is_told_once():
+def test_previewed_pod_is_reported_once():
     assert [rule for rule, *_ in findings(pod({"nvidia.com/gpu": 0.5}), "preview")] == ["GA302"]
 
 

@@ -77,7 +77,7 @@ def test_misspelt_product_that_settings_refuse_is_refused():
     assert [(each.rule.id, each.severity) for each in found] == [("GA405", Severity.DENY), ("GA404", Severity.WARN)]
 
 
-def test_misspelt_product_alone_is_told_by_its_own_rule():
+def test_misspelt_product_alone_is_reported_by_its_own_rule():
     (found,) = findings(
         pod(**{PRODUCT: "H10O*"}), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
     )

@@ -59,13 +59,13 @@ def test_forgotten_fields_are_one_refusal():
     ]
 
 
-def test_one_forgotten_field_is_told_at_its_place():
+def test_one_forgotten_field_is_reported_at_its_place():
     (found,) = (each for each in findings(**{name: {} for name in REQUIRED}) if each.rule.id == "GA101")
     assert str(found.path) == "spec.nodeStatusExporter"
 
 
 @pytest.mark.parametrize("operation", ["replace", "add", "remove"])
-def test_json_patch_is_told_as_one(tmp_path, operation):
+def test_json_patch_is_reported_as_one(tmp_path, operation):
     file = tmp_path / "patch.yaml"
     file.write_text(yaml.safe_dump([{"op": operation, "path": "/spec/driver/version", "value": "580.95.05"}]))
     done = CliRunner().invoke(main, ["review", str(file)])

@@ -30,7 +30,7 @@ def findings(document, entry=""):
     return review(request, ManifestsView((), [document]), DEFAULTS).findings
 
 
-def told(document, entry=""):
+def findings_of(document, entry=""):
     return [(each.rule.id, each.severity.value, str(each.path)) for each in findings(document, entry)]
 
 
@@ -57,7 +57,7 @@ def told(document, entry=""):
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_misspelt_names_are_found_in_the_namespace_of_the_operator(data, expected, entry):
-    assert expected in told(config_map(data), entry)
+    assert expected in findings_of(config_map(data), entry)
 
 
 @both
@@ -117,7 +117,7 @@ OTHERS = {
 @both
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
 def test_config_maps_of_others_are_left_alone_beside_the_operator(data, entry):
-    assert told(config_map(data), entry) == []
+    assert findings_of(config_map(data), entry) == []
 
 
 @both
@@ -133,7 +133,7 @@ def test_config_maps_of_others_are_left_alone_beside_the_operator(data, entry):
     ],
 )
 def test_config_maps_of_other_namespaces_are_left_alone(data, entry):
-    found = told(config_map(data, "time-slicing-config", "team-a"), entry)
+    found = findings_of(config_map(data, "time-slicing-config", "team-a"), entry)
     assert [each for each in found if each[0] != "GA705"] == []
 
 
@@ -142,7 +142,7 @@ def test_config_map_of_the_helm_chart_of_the_device_plugin_is_judged_offline(nam
     """github.com/NVIDIA/k8s-device-plugin/issues/1433: renameByDefault among the flags does nothing."""
     text = SHARING.replace("sharing", "flags:\n  migStrategy: none\n  renameByDefault: true\nsharing")
     document = config_map({"any": text}, "time-slicing-config", namespace)
-    assert ("GA135", "warn", "data.any.flags.renameByDefault") in told(document)
+    assert ("GA135", "warn", "data.any.flags.renameByDefault") in findings_of(document)
 
 
 @pytest.fixture

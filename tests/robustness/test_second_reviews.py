@@ -31,7 +31,7 @@ def answered(pod, cluster, chosen=DEFAULTS, **fields):
     return review(Request(pod, namespace="team-a", **fields), ManifestsView(cluster), chosen)
 
 
-def told(decision):
+def findings_of(decision):
     return sorted((finding.rule.id, finding.severity) for finding in decision.findings)
 
 
@@ -52,7 +52,7 @@ def test_second_review_says_the_same_and_changes_nothing(pod, cluster, chosen):
     assert (second.allowed, second.patch, second.templates) == (True, (), first.templates)
     if RECORD not in first.object["metadata"]["annotations"]:
         # What there is to say of a conversion is said when it happens.
-        assert told(second) == told(first)
+        assert findings_of(second) == findings_of(first)
 
 
 def node(name, product, sharing="none"):
@@ -124,7 +124,7 @@ def test_preview_does_not_speak_of_conditions_that_placement_wrote():
     assert (second.findings, second.remarks, second.patch) == (first.findings, first.remarks, ())
 
 
-def test_pod_is_told_of_the_nodes_that_its_wish_leaves():
+def test_pod_is_reported_of_the_nodes_that_its_wish_leaves():
     """A container gets one share by MPS, and the only node that would give it two GPUs has not the wished ones."""
     cluster = [namespace("disabled"), node("node-0", T4, "mps"), node("node-1", H100), *LISTS]
     first = answered(training("2", family="turing"), cluster)

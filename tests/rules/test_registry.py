@@ -24,7 +24,7 @@ def test_id_is_ga_and_three_digits():
         assert re.fullmatch(r"GA[1-7][0-9]{2}", checked.id), checked.id
 
 
-def test_rule_is_told_in_full():
+def test_rule_is_reported_in_full():
     for checked in RULES:
         for text in ("title", "why", "remedy", "source"):
             value = getattr(checked, text)

@@ -117,7 +117,7 @@ async def test_schema_is_checked(api, definition, spec, cause):
     assert (answer.code, answer.message) == (422, f'GPUQuota.example.com "gpu" is invalid: {cause}')
 
 
-async def test_required_field_is_asked_for(api, definition):
+async def test_required_field_is_requested(api, definition):
     await api.post(CRDS, definition)
     answer = await api.post(QUOTAS, {**quota(), "spec": {}})
     assert answer.message == 'GPUQuota.example.com "gpu" is invalid: spec.model: Required value'

@@ -50,7 +50,7 @@ async def served():
         yield served
 
 
-async def names_told(api, path):
+async def reported_names(api, path):
     """The claims that an object is told of, once it is."""
     while True:
         found = (await api.get(path)).body["status"].get("resourceClaimStatuses")
@@ -71,7 +71,7 @@ async def test_groups_without_the_gate_of_claims_have_none(served):
     stored = await api.post(GROUPS, GROUP)
     assert (stored.code, "resourceClaims" in stored.body["spec"]) == (201, False)
     assert (await api.post(PODS, member("first"))).body["spec"]["schedulingGroup"] == {"podGroupName": "ring"}
-    assert (await names_told(api, f"{PODS}/first")).keys() == {"gpu"}
+    assert (await reported_names(api, f"{PODS}/first")).keys() == {"gpu"}
 
 
 async def test_group_has_one_claim_for_all_its_pods(served):
@@ -79,9 +79,9 @@ async def test_group_has_one_claim_for_all_its_pods(served):
     assert (await api.post(GROUPS, GROUP)).code == 201
     for name in ("first", "second"):
         assert (await api.post(PODS, member(name))).code == 201
-    told = [await names_told(api, path) for path in (f"{GROUPS}/ring", f"{PODS}/first", f"{PODS}/second")]
+    reported = [await reported_names(api, path) for path in (f"{GROUPS}/ring", f"{PODS}/first", f"{PODS}/second")]
     (claim,) = (await api.get(CLAIMS)).body["items"]
-    assert told == [{"gpu": claim["metadata"]["name"]}] * 3
+    assert reported == [{"gpu": claim["metadata"]["name"]}] * 3
     (owner,) = claim["metadata"]["ownerReferences"]
     assert (owner["apiVersion"], owner["kind"], owner["name"]) == ("scheduling.k8s.io/v1alpha2", "PodGroup", "ring")
 
@@ -90,23 +90,23 @@ async def test_pod_waits_for_its_group(served):
     api = await served(*GATES)
     await api.post(PODS, member("first"))
     await api.post(PODS, {**member("other"), "spec": {**member("other")["spec"], "schedulingGroup": None}})
-    await names_told(api, f"{PODS}/other")
+    await reported_names(api, f"{PODS}/other")
     assert "resourceClaimStatuses" not in (await api.get(f"{PODS}/first")).body["status"]
     await api.post(GROUPS, GROUP)
-    assert await names_told(api, f"{PODS}/first") == await names_told(api, f"{GROUPS}/ring")
+    assert await reported_names(api, f"{PODS}/first") == await reported_names(api, f"{GROUPS}/ring")
 
 
-async def test_pod_that_is_looked_at_before_its_group_has_a_claim_is_told_of_it_later(served):
+async def test_pod_that_is_looked_at_before_its_group_has_a_claim_is_reported_of_it_later(served):
     api = await served(*GATES, objects=[member("first"), GROUP])
-    assert await names_told(api, f"{PODS}/first") == await names_told(api, f"{GROUPS}/ring")
+    assert await reported_names(api, f"{PODS}/first") == await reported_names(api, f"{GROUPS}/ring")
 
 
 async def test_claim_that_is_not_the_groups_is_the_pods_own(served):
     api = await served(*GATES)
     await api.post(GROUPS, GROUP)
     await api.post(PODS, member("first", {**ENTRY, "name": "own"}))
-    own = await names_told(api, f"{PODS}/first")
-    assert own["own"] not in (await names_told(api, f"{GROUPS}/ring")).values()
+    own = await reported_names(api, f"{PODS}/first")
+    assert own["own"] not in (await reported_names(api, f"{GROUPS}/ring")).values()
 
 
 async def test_claims_of_a_group_do_not_change(served):

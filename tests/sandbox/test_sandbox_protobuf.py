@@ -131,7 +131,7 @@ def test_small_kinds_are_read(body, expected):
         (b"k8s\0\x0d", "it has a field of wire type 5"),
     ],
 )
-def test_what_is_not_read_is_told(body, why):
+def test_what_is_not_read_is_reported(body, why):
     with pytest.raises(UnreadableProtobuf) as caught:
         read_protobuf(body)
     assert str(caught.value) == why

@@ -16,7 +16,7 @@ from webhook.sandbox.server import Sandbox
 SUBJECT_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-async def test_version_is_told(api):
+async def test_version_is_reported(api):
     assert (await api.get("/version")).body == {
         "major": "1",
         "minor": "36",
@@ -26,7 +26,7 @@ async def test_version_is_told(api):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-async def test_health_is_told(api, path):
+async def test_health_is_reported(api, path):
     async with api.session.get(path) as response:
         assert (response.status, await response.text()) == (200, "ok")
 
@@ -140,7 +140,7 @@ async def test_list_of_one_object_is_recorded_with_its_name(api, sandbox, select
     assert (request.verb, request.name) == ("list", "dcgm")
 
 
-async def test_access_is_answered_as_told():
+async def test_access_is_answered_as_reported():
     sandbox = Sandbox(allows=lambda spec: spec["user"] == "alice")
     url = await sandbox.start()
     try:

@@ -21,14 +21,14 @@ def watch(sandbox, api):
     return run
 
 
-def told(events):
+def texts_of(events):
     return [(event["type"], event["object"]["metadata"].get("name")) for event in events]
 
 
 async def test_watch_without_version_begins_with_what_exists(watch, sandbox, config_map):
     sandbox.create(config_map("b"))
     sandbox.create(config_map("a"))
-    assert told(await watch()) == [("ADDED", "a"), ("ADDED", "b")]
+    assert texts_of(await watch()) == [("ADDED", "a"), ("ADDED", "b")]
 
 
 async def test_watch_from_a_version_tells_what_came_after(watch, sandbox, config_map):
@@ -36,12 +36,12 @@ async def test_watch_from_a_version_tells_what_came_after(watch, sandbox, config
     version = sandbox.create(config_map("b"))["metadata"]["resourceVersion"]
     sandbox.replace(config_map("a", data={"x": "1"}))
     sandbox.remove("ConfigMap", "b", "default")
-    assert told(await watch(resourceVersion=version)) == [("MODIFIED", "a"), ("DELETED", "b")]
+    assert texts_of(await watch(resourceVersion=version)) == [("MODIFIED", "a"), ("DELETED", "b")]
 
 
 async def test_watch_tells_what_happens_while_it_runs(watch, sandbox, config_map):
     events = await watch(meanwhile=lambda: sandbox.create(config_map("a")), resourceVersion="4")
-    assert told(events) == [("ADDED", "a")]
+    assert texts_of(events) == [("ADDED", "a")]
     assert events[0]["object"] == sandbox.get("ConfigMap", "a", "default")
 
 
@@ -62,7 +62,7 @@ async def test_what_comes_into_the_selection_is_added_and_what_leaves_it_deleted
     for labels in ({"app": "x"}, {"app": "x", "more": "1"}, {}):
         sandbox.replace(config_map("a", labels=labels))
     events = await watch(resourceVersion="5", labelSelector="app=x")
-    assert told(events) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert texts_of(events) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
     # It is shown as it was while it was selected, under the version in which it left: Kubernetes 1.36.2.
     left = events[-1]["object"]["metadata"]
     assert (left["labels"], left["resourceVersion"]) == ({"app": "x", "more": "1"}, "8")
@@ -86,11 +86,11 @@ async def test_bookmarks_come_in_between(watch):
     assert [event["type"] for event in events] == ["BOOKMARK", "BOOKMARK"]
 
 
-async def test_without_being_asked_for_there_are_no_bookmarks(watch):
+async def test_without_being_requested_there_are_no_bookmarks(watch):
     assert await watch(resourceVersion="4", timeoutSeconds=118) == []
 
 
-async def test_watch_from_a_forgotten_version_is_told_410_by_an_event(watch, sandbox, config_map):
+async def test_watch_from_a_forgotten_version_is_reported_410_by_an_event(watch, sandbox, config_map):
     sandbox.create(config_map())
     sandbox.forget()
     (event,) = await watch(resourceVersion="4")
@@ -128,7 +128,7 @@ async def test_many_changes_arrive_in_order(watch, sandbox, config_map):
             sandbox.create(config_map(f"c-{number:03}"))
 
     events = await watch(meanwhile=write, resourceVersion="4")
-    assert told(events) == [("ADDED", f"c-{number:03}") for number in range(500)]
+    assert texts_of(events) == [("ADDED", f"c-{number:03}") for number in range(500)]
 
 
 async def test_watcher_that_goes_leaves_nothing_behind(api, sandbox, config_map):

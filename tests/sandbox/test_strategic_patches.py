@@ -130,7 +130,7 @@ def test_strategic_patch_applies(document, patch, expected):
         pytest.param({"$retainKeys": "spec"}, "$retainKeys must be a list of strings", id="retained-keys"),
     ],
 )
-def test_patch_that_is_none_is_told(patch, message):
+def test_patch_that_is_none_is_reported(patch, message):
     with pytest.raises(BadPatch) as caught:
         apply_strategic_patch(containers(A), patch)
     assert str(caught.value) == message
@@ -164,7 +164,7 @@ JSON = st.recursive(
 
 
 @given(document=JSON, patch=st.dictionaries(FIELDS, JSON))
-def test_patch_of_any_shape_is_applied_or_told(document, patch):
+def test_patch_of_any_shape_is_applied_or_reported(document, patch):
     before = copy.deepcopy((document, patch))
     try:
         applied = apply_strategic_patch(document, patch)

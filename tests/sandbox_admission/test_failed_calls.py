@@ -11,7 +11,7 @@ def failed(why):
 
 
 @pytest.fixture
-def told(validating, validate, attempt, pod, refusal):
+def findings_of(validating, validate, attempt, pod, refusal):
     """The message of the refusal that a failed call leads to."""
 
     async def ask(**webhook):
@@ -30,9 +30,9 @@ def url(server, path="/a", host="localhost", timeout=10):
     return f'Post "https://{host}:{server.port}{path}?timeout={timeout}s"'
 
 
-async def test_a_failed_call_refuses_by_default(told, server):
+async def test_a_failed_call_refuses_by_default(findings_of, server):
     server.on("/a", lambda _: web.Response(status=500, text="boom"))
-    assert await told() == failed(
+    assert await findings_of() == failed(
         'failed to call webhook: an error on the server ("boom") has prevented the request from succeeding'
     )
 
@@ -84,70 +84,70 @@ async def test_a_mutating_call_that_fails_is_ignored_where_it_may_be(admission, 
         ),
     ],
 )
-async def test_an_answer_that_is_none_is_told_as_client_go_tells_it(told, server, answer, why):
+async def test_an_answer_that_is_none_is_reported_as_client_go_tells_it(findings_of, server, answer, why):
     server.on("/a", lambda _: web.Response(**answer))
-    assert await told() == failed(f"failed to call webhook: {why}")
+    assert await findings_of() == failed(f"failed to call webhook: {why}")
 
 
-async def test_a_webhook_that_does_not_answer_in_time_is_given_up(told, server):
+async def test_a_webhook_that_does_not_answer_in_time_is_given_up(findings_of, server):
     never = asyncio.Event()
     server.on("/a", lambda _: never.wait())
-    assert await told(timeoutSeconds=1) == failed(
+    assert await findings_of(timeoutSeconds=1) == failed(
         f"failed to call webhook: {url(server, timeout=1)}: context deadline exceeded"
     )
     never.set()
 
 
-async def test_a_webhook_that_is_not_there_is_told_with_its_address(told, unused_tcp_port):
+async def test_a_webhook_that_is_not_there_is_reported_with_its_address(findings_of, unused_tcp_port):
     where = {"clientConfig": {"url": f"https://127.0.0.1:{unused_tcp_port}/a"}}
-    assert await told(**where) == failed(
+    assert await findings_of(**where) == failed(
         f'failed to call webhook: Post "https://127.0.0.1:{unused_tcp_port}/a?timeout=10s": '
         f"dial tcp 127.0.0.1:{unused_tcp_port}: connect: connection refused"
     )
 
 
-async def test_a_certificate_of_another_authority_is_refused(told, server, start_hooks, stranger):
+async def test_a_certificate_of_another_authority_is_refused(findings_of, server, start_hooks, stranger):
     other = await start_hooks(issuer=stranger)
     other.authority = server.authority
-    assert await told(to=other) == failed(
+    assert await findings_of(to=other) == failed(
         f"failed to call webhook: {url(other)}: tls: failed to verify certificate: "
         "x509: certificate signed by unknown authority"
     )
 
 
-async def test_a_certificate_for_another_name_is_refused(told, start_hooks):
+async def test_a_certificate_for_another_name_is_refused(findings_of, start_hooks):
     other = await start_hooks(names=["example.org"])
-    assert await told(to=other) == failed(
+    assert await findings_of(to=other) == failed(
         f"failed to call webhook: {url(other)}: tls: failed to verify certificate: "
         "x509: certificate is not valid for any names, but wanted to match localhost"
     )
 
 
-async def test_a_server_without_tls_is_refused(told, start_hooks):
+async def test_a_server_without_tls_is_refused(findings_of, start_hooks):
     plain = await start_hooks(tls=False)
-    assert await told(to=plain) == failed(
+    assert await findings_of(to=plain) == failed(
         f"failed to call webhook: {url(plain)}: http: server gave HTTP response to HTTPS client"
     )
 
 
 @pytest.mark.parametrize("bundle", ["Cg==", "eA==", "%%%"])
-async def test_a_bundle_without_certificates_fails_the_call(told, server, bundle):
-    message = await told(clientConfig={"url": f"https://localhost:{server.port}/a", "caBundle": bundle})
+async def test_a_bundle_without_certificates_fails_the_call(findings_of, server, bundle):
+    message = await findings_of(clientConfig={"url": f"https://localhost:{server.port}/a", "caBundle": bundle})
     assert message == failed(
         "could not get REST client: unable to load root certificates: unable to parse bytes as PEM block"
     )
     assert server.calls == []
 
 
-async def test_a_webhook_that_knows_no_version_of_reviews_is_not_called(told, server):
-    assert await told(admissionReviewVersions=["v2"]) == failed(
+async def test_a_webhook_that_knows_no_version_of_reviews_is_not_called(findings_of, server):
+    assert await findings_of(admissionReviewVersions=["v2"]) == failed(
         "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
     )
 
 
-async def test_a_connection_that_is_cut_is_told(told, server):
+async def test_a_connection_that_is_cut_is_reported(findings_of, server):
     server.on("/a", "cut")
-    assert await told() == failed(f"failed to call webhook: {url(server)}: EOF")
+    assert await findings_of() == failed(f"failed to call webhook: {url(server)}: EOF")
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -189,7 +189,9 @@ async def test_the_certificate_of_a_service_is_for_its_name(
     )
 
 
-async def test_a_service_that_does_not_exist_is_told(admission, validating, validate, attempt, pod, server, refusal):
+async def test_a_service_that_does_not_exist_is_reported(
+    admission, validating, validate, attempt, pod, server, refusal
+):
     validating("a")
     _by_service(admission, server, "nobody")
     assert (await refusal(validate(attempt(pod()))))["message"] == failed(

@@ -66,7 +66,7 @@ def labelled(kind, labels, **more):
         ),
     ],
 )
-async def test_pods_with_gpus_are_told_by_their_requests(is_asked, attempt, pod, spec, asked):
+async def test_pods_with_gpus_are_reported_by_their_requests(is_asked, attempt, pod, spec, asked):
     assert await is_asked(attempt(pod(**spec)), FIN) is asked
 
 
@@ -156,7 +156,7 @@ async def test_an_error_refuses_without_a_call(validating, validate, attempt, po
     assert server.calls == []
 
 
-async def test_errors_are_told_together(mutating, mutate, attempt, pod, refusal):
+async def test_errors_are_reported_together(mutating, mutate, attempt, pod, refusal):
     mutating("a", matchConditions=condition("object.a == 1", "object.b == 1"))
     assert (await refusal(mutate(attempt(pod()))))["message"] == (
         "pods \"p\" is forbidden: [expression 'object.a == 1' resulted in error: no such key: a, "

@@ -61,7 +61,7 @@ async def test_an_update_has_both_objects(question, attempt, pod):
     assert (call.request["object"], call.request["oldObject"]) == (pod(labels={"a": "b"}), pod())
 
 
-async def test_the_time_out_is_told_in_the_query(question, attempt, pod):
+async def test_the_time_out_is_reported_in_the_query(question, attempt, pod):
     call = await question(attempt(pod()), timeoutSeconds=7)
     assert call.query == {"timeout": "7s"}
 

@@ -99,7 +99,7 @@ def test_a_namespace_carries_its_true_name():
 
 
 @pytest.mark.parametrize("request_", [{}, {"count": 0}, {"allocationMode": "ExactCount"}], ids=["none", "zero", "mode"])
-def test_a_claim_asks_for_one_device_at_least(request_):
+def test_a_claim_requests_one_device_at_least(request_):
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", **request_}}]}}
     claim = filled({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {}, "spec": spec})
     (asked,) = claim["spec"]["devices"]["requests"]

@@ -45,8 +45,13 @@ async def test_a_denial_is_passed_on_with_the_name_before_it(
 ):
     validating("a")
     server.on("/a", {"allowed": False, "status": status})
-    told = await refusal(validate(attempt(pod())))
-    assert (told["message"], told["code"], told.get("reason"), told["status"]) == (message, code, reason, "Failure")
+    reported = await refusal(validate(attempt(pod())))
+    assert (reported["message"], reported["code"], reported.get("reason"), reported["status"]) == (
+        message,
+        code,
+        reason,
+        "Failure",
+    )
 
 
 async def test_a_denial_is_one_whatever_the_failure_policy_is(validating, validate, attempt, pod, server, refusal):

@@ -139,7 +139,7 @@ async def test_validating_webhooks_are_asked_at_once(validating, validate, attem
     assert sorted(server.paths()) == ["/a", "/b"]
 
 
-async def test_of_several_validating_refusals_the_first_in_list_order_is_told(
+async def test_of_several_validating_refusals_the_first_in_list_order_is_reported(
     validating, validate, attempt, pod, server, refusal
 ):
     for name in ("b", "a"):

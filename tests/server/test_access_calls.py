@@ -22,11 +22,11 @@ async def test_pod_that_takes_gpus_passes_with_a_warning(ask, pod, review_of):
     assert response["auditAnnotations"] == {"findings": "GA601=warn"}
 
 
-async def test_pod_that_asks_passes_without_a_word(ask, pod, review_of):
+async def test_pod_that_asks_passes_silently(ask, pod, review_of):
     assert (await ask("access", review_of(pod()))).keys() == {"uid", "allowed"}
 
 
-async def test_container_that_debugs_is_told_of(ask, pod, review_of):
+async def test_container_that_debugs_is_reported_of(ask, pod, review_of):
     before = pod(0)
     request = {"operation": "UPDATE", "subResource": "ephemeralcontainers", "oldObject": before}
     response = await ask("access", review_of(debugged(before), **request))
@@ -36,7 +36,7 @@ async def test_container_that_debugs_is_told_of(ask, pod, review_of):
     )
 
 
-async def test_other_updates_pass_without_a_word(ask, pod, review_of):
+async def test_other_updates_pass_silently(ask, pod, review_of):
     before = pod(0)
     request = {"operation": "UPDATE", "oldObject": before}
     assert (await ask("access", review_of(debugged(before), **request))).keys() == {"uid", "allowed"}

@@ -34,7 +34,7 @@ async def test_readme_and_example_show_the_causes_word_for_word(refusal):
         assert "\n".join(printed) in document.read_text()
 
 
-async def test_configuration_that_works_passes_without_a_word(start_webhook, review_of):
+async def test_configuration_that_works_passes_silently(start_webhook, review_of):
     webhook = await start_webhook(view=ManifestsView())
     text = CONFIG_MAP["data"]["any"].replace("replicas: 1", "replicas: 4")
     document = {**CONFIG_MAP, "data": {"any": text}}

@@ -86,10 +86,10 @@ async def test_labels_take_only_our_own_values(webhook, pod, review_of):
     await webhook.client.ask("conversion", review_of(pod("0.5", namespace="x", name="y"), userInfo={"username": "z"}))
     rules = {rule.id for rule in all_rules()}
     for _, *labels in samples(webhook):
-        for label, told in labels:
+        for label, reported in labels:
             assert label in {"webhook", "verdict", "rule", "severity", "outcome", "le", "version", "port", "reason"}
-            assert label != "webhook" or told in ENTRIES
-            assert label != "rule" or told in rules
+            assert label != "webhook" or reported in ENTRIES
+            assert label != "rule" or reported in rules
 
 
 async def test_calls_under_way_are_shown(webhook, pod, review_of, wire, until):
@@ -110,7 +110,7 @@ async def test_build_is_shown(webhook):
     assert value(webhook, "build_info", version=version("gpu-admission")) == 1
 
 
-async def test_certificate_expiry_is_asked_for_at_every_scrape(webhook):
+async def test_certificate_expiry_is_requested_at_every_scrape(webhook):
     moments = iter([100.0, 200.0])
     webhook.metrics.watch_certificate(lambda: next(moments))
     assert value(webhook, "certificate_expiry_timestamp_seconds") == 100

@@ -50,7 +50,7 @@ async def test_ready_with_a_note_of_the_residual_risk(probe, readiness):
     assert (status, json.loads(text)) == (200, {"ready": True, "reasons": [], "notes": [RISK]})
 
 
-async def test_every_reason_is_told(probe, readiness, problems):
+async def test_every_reason_is_reported(probe, readiness, problems):
     readiness.phase = "stopping"
     problems["certificate"] = "the certificate is gone"
     problems["view"] = "the nodes are unknown"

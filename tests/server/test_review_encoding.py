@@ -42,19 +42,19 @@ def test_nothing_to_say_is_said_shortly():
 
 def test_patch_and_its_type_come_together():
     patch = ({"op": "add", "path": "/metadata/labels", "value": {"ü": "1"}},)
-    told = response(Decision(patch=patch))
-    assert told["patchType"] == "JSONPatch"
-    assert orjson.loads(base64.b64decode(told["patch"], validate=True)) == list(patch)
+    reported = response(Decision(patch=patch))
+    assert reported["patchType"] == "JSONPatch"
+    assert orjson.loads(base64.b64decode(reported["patch"], validate=True)) == list(patch)
 
 
 def test_validating_entry_tells_no_patch():
-    told = response(Decision(patch=({"op": "remove", "path": "/spec"},)), VALIDATING)
-    assert told == {"uid": "u-1", "allowed": True}
+    reported = response(Decision(patch=({"op": "remove", "path": "/spec"},)), VALIDATING)
+    assert reported == {"uid": "u-1", "allowed": True}
 
 
 def test_refusal_tells_no_patch():
-    told = response(Decision(findings=(finding(),), patch=({"op": "remove", "path": "/spec"},)))
-    assert told.keys() == {"uid", "allowed", "status", "auditAnnotations"}
+    reported = response(Decision(findings=(finding(),), patch=({"op": "remove", "path": "/spec"},)))
+    assert reported.keys() == {"uid", "allowed", "status", "auditAnnotations"}
 
 
 def test_policy_is_forbidden():
@@ -117,17 +117,17 @@ def test_object_without_name_is_called_as_it_begins():
 
 
 def test_long_refusals_are_cut_and_counted():
-    told = status(*(finding(message="x" * 5000, path=("spec", f"f{number}")) for number in range(20)))
-    lines = told["message"].split("\n")
+    reported = status(*(finding(message="x" * 5000, path=("spec", f"f{number}")) for number in range(20)))
+    lines = reported["message"].split("\n")
     assert lines[-1] == "and 13 more; gpu-admission review shows them all"
     assert all(len(line) == 1008 and line.endswith("… [GA307]") for line in lines[:-1])
     assert len(lines) == 8
 
 
 def test_long_refusals_of_configuration_have_as_many_causes_as_lines():
-    told = status(*(finding("GA110", message="x" * 5000) for _ in range(20)))
-    assert len(told["details"]["causes"]) == 8
-    assert told["details"]["causes"][-1] == {
+    reported = status(*(finding("GA110", message="x" * 5000) for _ in range(20)))
+    assert len(reported["details"]["causes"]) == 8
+    assert reported["details"]["causes"][-1] == {
         "reason": "FieldValueInvalid",
         "field": "(not shown)",
         "message": "and 13 more; gpu-admission review shows them all",
@@ -139,11 +139,11 @@ def test_values_bring_no_control_characters():
     assert message == 'spec.x: "a Error from server [31m " is wrong; make it right [GA307]'
 
 
-def test_warnings_are_told_with_a_refusal():
+def test_warnings_are_reported_with_a_refusal():
     assert response(Decision(findings=(finding(),), remarks=("a", "b")))["warnings"] == ["a", "b"]
 
 
-def test_annotations_are_told():
+def test_annotations_are_reported():
     assert response(Decision(annotations={"findings": "GA302=deny"}))["auditAnnotations"] == {"findings": "GA302=deny"}
 
 
@@ -152,13 +152,13 @@ QUALIFIED_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 @given(st.dictionaries(st.text(), st.text()))
 def test_annotation_keys_are_qualified_names(annotations):
-    told = response(Decision(annotations=annotations)).get("auditAnnotations", {})
-    assert all(QUALIFIED_NAME.fullmatch(key) for key in told)
+    reported = response(Decision(annotations=annotations)).get("auditAnnotations", {})
+    assert all(QUALIFIED_NAME.fullmatch(key) for key in reported)
 
 
 def test_failure_of_a_fail_entry_refuses():
-    told = encode_failure(VALIDATING, REQUEST, "ran out of time", "1a2b3c4d")["response"]
-    assert told == {
+    reported = encode_failure(VALIDATING, REQUEST, "ran out of time", "1a2b3c4d")["response"]
+    assert reported == {
         "uid": "u-1",
         "allowed": False,
         "status": {
@@ -175,8 +175,8 @@ def test_failure_of_a_fail_entry_refuses():
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES.values() if entry.failure_policy == "Ignore"])
 @pytest.mark.parametrize("what", ["failed", "ran out of time"])
 def test_failure_of_an_ignore_entry_passes_with_a_warning(entry, what):
-    told = encode_failure(entry, REQUEST, what, "1a2b3c4d")["response"]
-    assert told == {
+    reported = encode_failure(entry, REQUEST, what, "1a2b3c4d")["response"]
+    assert reported == {
         "uid": "u-1",
         "allowed": True,
         "warnings": [f"{entry.webhook} has not reviewed this: it {what}; the id in its log is 1a2b3c4d"],
@@ -186,5 +186,5 @@ def test_failure_of_an_ignore_entry_passes_with_a_warning(entry, what):
 
 def test_warning_of_a_failure_fits_for_longer_names():
     entry = Entry("x" * 60, mutating=False, failure_policy="Ignore")
-    told = encode_failure(entry, REQUEST, "ran out of time", "1a2b3c4d")["response"]
-    assert all(len(warning) <= 120 for warning in told["warnings"])
+    reported = encode_failure(entry, REQUEST, "ran out of time", "1a2b3c4d")["response"]
+    assert all(len(warning) <= 120 for warning in reported["warnings"])

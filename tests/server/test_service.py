@@ -127,8 +127,8 @@ async def test_expired_certificate_is_not_ready(start, put, files, client_of):
     probes = await client_of(ready.probe_port, scheme="http")
     assert (await readiness(probes))[0] == 200
     Clock.now += timedelta(days=100)
-    status, told = await readiness(probes)
-    assert (status, told["reasons"]) == (503, ["the serving certificate expired at 2027-01-02T03:04:05Z"])
+    status, reported = await readiness(probes)
+    assert (status, reported["reasons"]) == (503, ["the serving certificate expired at 2027-01-02T03:04:05Z"])
 
 
 async def test_idle_connections_are_kept_longer_than_the_api_server_keeps_them(start, client_of, client_context):
@@ -159,13 +159,13 @@ async def cannot(start, *arguments, **config):
     return str(caught.value)
 
 
-async def test_missing_certificate_is_told(start, files):
+async def test_missing_certificate_is_reported(start, files):
     assert await cannot(start, files) == (
         f"The certificate file {files.certificate} does not exist; mount its Secret there, or correct the path."
     )
 
 
-async def test_mismatched_pair_is_told(start, put, files):
+async def test_mismatched_pair_is_reported(start, put, files):
     put()
     first = files.key.read_bytes()
     put()
@@ -176,45 +176,45 @@ async def test_mismatched_pair_is_told(start, put, files):
     )
 
 
-async def test_missing_client_ca_is_told(start, tmp_path):
+async def test_missing_client_ca_is_reported(start, tmp_path):
     clients = ClientCertificates(tmp_path / "none", frozenset({"x"}))
     assert await cannot(start, clients=clients) == (
         f"The client CAs in {tmp_path / 'none'} cannot be read: No such file or directory."
     )
 
 
-async def test_broken_client_ca_is_told(start, tmp_path):
+async def test_broken_client_ca_is_reported(start, tmp_path):
     file = tmp_path / "client-ca.crt"
     file.write_bytes(b"nothing")
-    told = await cannot(start, clients=ClientCertificates(file, frozenset({"x"})))
-    assert told.startswith("The bundle of client CAs cannot be used: ")
+    reported = await cannot(start, clients=ClientCertificates(file, frozenset({"x"})))
+    assert reported.startswith("The bundle of client CAs cannot be used: ")
 
 
-async def test_ca_that_cannot_be_written_is_told(start, tmp_path):
+async def test_ca_that_cannot_be_written_is_reported(start, tmp_path):
     file = tmp_path / "none" / "ca.crt"
-    told = await cannot(start, SelfSigned(ca_file=file))
-    assert told == f"The CA certificate cannot be written to {file}: No such file or directory."
+    reported = await cannot(start, SelfSigned(ca_file=file))
+    assert reported == f"The CA certificate cannot be written to {file}: No such file or directory."
 
 
 @pytest.mark.parametrize("which", ["port", "probe_port"])
-async def test_taken_port_is_told_and_nothing_left_open(start, which):
+async def test_taken_port_is_reported_and_nothing_left_open(start, which):
     _, taken = await start()
     other = "probe_port" if which == "port" else "port"
-    told = await cannot(start, **{which: taken.port, other: 0})
-    assert told == (
+    reported = await cannot(start, **{which: taken.port, other: 0})
+    assert reported == (
         f"The server cannot listen on port {taken.port} of 127.0.0.1: Address already in use; choose another one."
     )
 
 
-async def test_address_of_another_machine_is_told(start):
-    told = await cannot(start, host="192.0.2.1")
-    assert told.startswith("The server cannot listen on port 0 of 192.0.2.1: ")
+async def test_address_of_another_machine_is_reported(start):
+    reported = await cannot(start, host="192.0.2.1")
+    assert reported.startswith("The server cannot listen on port 0 of 192.0.2.1: ")
 
 
-async def test_address_that_is_no_name_is_told(start):
-    told = await cannot(start, host="x" * 64)
-    assert told.startswith(f"The server cannot listen on port 0 of {'x' * 64}: ")
-    assert told.endswith("; choose another one.")
+async def test_address_that_is_no_name_is_reported(start):
+    reported = await cannot(start, host="x" * 64)
+    assert reported.startswith(f"The server cannot listen on port 0 of {'x' * 64}: ")
+    assert reported.endswith("; choose another one.")
 
 
 def test_client_ca_without_names_is_refused(tmp_path):
@@ -270,15 +270,15 @@ async def process():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_signal_ends_the_process_with_zero(process, client_of, client_context, pod, review_of, number):
-    server, told = await process(0)
-    client = await client_of(told["port"], client_context(ca=told["ca"].encode()))
+    server, reported = await process(0)
+    client = await client_of(reported["port"], client_context(ca=reported["ca"].encode()))
     assert (await client.ask("placement", review_of(pod())))["allowed"] is True
     server.send_signal(number)
     _, log = await server.communicate()
     assert server.returncode == 0
     lines = [json.loads(line) for line in log.splitlines()]
     assert [line["message"] for line in lines] == [
-        f"serving on port {told['port']}, probes and metrics on port {told['probe_port']}",
+        f"serving on port {reported['port']}, probes and metrics on port {reported['probe_port']}",
         "reviewed",
         "stopping: serving on for 0 seconds",
         "stopped",
@@ -288,9 +288,9 @@ async def test_signal_ends_the_process_with_zero(process, client_of, client_cont
 async def test_process_serves_on_after_the_first_signal_and_stops_after_the_second(
     process, client_of, client_context, pod, review_of
 ):
-    server, told = await process(3600)
-    client = await client_of(told["port"], client_context(ca=told["ca"].encode()))
-    probes = await client_of(told["probe_port"], scheme="http")
+    server, reported = await process(3600)
+    client = await client_of(reported["port"], client_context(ca=reported["ca"].encode()))
+    probes = await client_of(reported["probe_port"], scheme="http")
     server.send_signal(signal.SIGTERM)
     while (await readiness(probes))[0] != 503:
         pass

@@ -21,7 +21,7 @@ def plain(answer, status):
 
 
 @pytest.mark.parametrize("path", ["/", "/convert", "/conversion/", "/conversion/x", "/metrics", "/%0a", "//conversion"])
-async def test_unknown_path_is_told_the_paths(webhook, path):
+async def test_unknown_path_is_reported_the_paths(webhook, path):
     assert plain(await webhook.client.post(path, b"{}"), 404) == NO_PATH
 
 
@@ -30,14 +30,14 @@ def test_sentence_names_every_entry():
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_other_methods_are_told_the_method(webhook, method):
+async def test_other_methods_are_reported_the_method(webhook, method):
     answer = await webhook.client.request(method, "/conversion")
     assert plain(answer, 405) == "This path answers POST only; what is posted is an AdmissionReview.\n"
     assert answer.headers["Allow"] == "POST"
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/yaml", "application/x-www-form-urlencoded"])
-async def test_other_content_types_are_told_theirs(webhook, content_type):
+async def test_other_content_types_are_reported_theirs(webhook, content_type):
     answer = await webhook.client.post("/conversion", b"{}", content_type)
     assert plain(answer, 415) == f'The content type is "{content_type}"; send an AdmissionReview as application/json.\n'
 
@@ -113,7 +113,7 @@ async def test_wrongly_framed_body_is_refused_without_a_traceback(webhook, wire)
     assert "Traceback" not in connection.body
 
 
-async def test_bad_review_is_told_what_is_wrong(webhook, review_of, pod):
+async def test_bad_review_is_reported_what_is_wrong(webhook, review_of, pod):
     review = review_of(pod())
     del review["request"]["uid"]
     answer = await webhook.client.post("/conversion", json.dumps(review).encode())

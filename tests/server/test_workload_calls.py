@@ -40,20 +40,20 @@ async def test_deployment_whose_pods_would_be_refused_passes_with_a_warning(ask,
     assert response.keys() == {"uid", "allowed", "warnings", "auditAnnotations"}
 
 
-async def test_deployment_whose_pods_would_be_converted_passes_without_a_word(ask, deployment, workload_review):
+async def test_deployment_whose_pods_would_be_converted_passes_silently(ask, deployment, workload_review):
     response = await ask("workloads", workload_review(deployment()))
     assert response.keys() == {"uid", "allowed"}
     assert response["allowed"] is True
 
 
-async def test_deployment_of_a_preview_namespace_is_told_what_would_be(ask, deployment, workload_review):
+async def test_deployment_of_a_preview_namespace_is_reported_what_would_be(ask, deployment, workload_review):
     response = await ask("workloads", workload_review(deployment(namespace="team-preview")))
     assert [line.split(" gpu-")[0] for line in response["warnings"]] == [
         "would be converted to ResourceClaimTemplate",
     ]
 
 
-async def test_custom_workload_is_told_at_its_template(ask, deployment, workload_review):
+async def test_custom_workload_is_reported_at_its_template(ask, deployment, workload_review):
     template = deployment("0.5")["spec"]["template"]
     job = {
         "apiVersion": "kubeflow.org/v1",
@@ -66,24 +66,24 @@ async def test_custom_workload_is_told_at_its_template(ask, deployment, workload
     assert response["warnings"][0].startswith("GA302 spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].")
 
 
-async def test_update_that_changes_no_template_passes_without_a_word(ask, deployment, workload_review):
+async def test_update_that_changes_no_template_passes_silently(ask, deployment, workload_review):
     scaled = deployment("0.5")
     scaled["spec"]["replicas"] = 5
     response = await ask("workloads", workload_review(scaled, operation="UPDATE", oldObject=deployment("0.5")))
     assert response.keys() == {"uid", "allowed"}
 
 
-async def test_update_that_changes_the_template_is_told_of(ask, deployment, workload_review):
+async def test_update_that_changes_the_template_is_reported_of(ask, deployment, workload_review):
     review = workload_review(deployment("0.5"), operation="UPDATE", oldObject=deployment(1))
     assert (await ask("workloads", review))["warnings"][0].startswith("GA302 ")
 
 
-async def test_deletion_passes_without_a_word(ask, deployment, workload_review):
+async def test_deletion_passes_silently(ask, deployment, workload_review):
     review = workload_review(deployment("0.5"), operation="DELETE", object=None, oldObject=deployment("0.5"))
     assert (await ask("workloads", review)).keys() == {"uid", "allowed"}
 
 
-async def test_object_that_is_no_workload_passes_without_a_word(ask, deployment, workload_review):
+async def test_object_that_is_no_workload_passes_silently(ask, deployment, workload_review):
     other = {**deployment("0.5"), "apiVersion": "example.com/v1", "kind": "Job"}
     assert (await ask("workloads", workload_review(other))).keys() == {"uid", "allowed"}
 

@@ -274,7 +274,7 @@ def test_override_names_a_rule(rule):
     ]
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     policy = {
         "apiVersion": "v1",
         "kind": "GPUAdmissionPolicy",
@@ -319,9 +319,9 @@ def test_any_spec_is_read_or_refused_with_places_and_sentences(spec):
     try:
         policy = parse_settings(document(spec))
     except SettingsError as refusal:
-        told = [(str(path), said) for path, said in refusal.problems]
+        reported = [(str(path), said) for path, said in refusal.problems]
     else:
-        told = [("spec", "read")]
+        reported = [("spec", "read")]
         assert isinstance(policy, GPUAdmissionPolicy)
-    assert all(path.startswith("spec") and sentence for path, sentence in told)
-    assert not any("tuple" in sentence or "nput" in sentence or "instance" in sentence for _, sentence in told)
+    assert all(path.startswith("spec") and sentence for path, sentence in reported)
+    assert not any("tuple" in sentence or "nput" in sentence or "instance" in sentence for _, sentence in reported)

@@ -46,7 +46,7 @@ def test_setting_of_placement_is_checked(problems_of, placement, problem):
     ("word", "text"),
     [("product", "H100|A100"), ("product", ""), ("min-memory", "80GB"), ("family", "hoper"), ("memory", "8Gi")],
 )
-def test_wish_is_told_as_for_annotations(problems_of, word, text):
+def test_wish_is_reported_as_for_annotations(problems_of, word, text):
     with pytest.raises(WishError) as refusal:
         Wish.check(word, text)
     step = f"[{word}]" if "-" in word else f".{word}"
@@ -55,7 +55,7 @@ def test_wish_is_told_as_for_annotations(problems_of, word, text):
     ]
 
 
-def test_closest_word_is_told(problems_of):
+def test_closest_word_is_reported(problems_of):
     ((_, sentence),) = problems_of({"placement": {"wishes": [{"wish": {"min-memroy": "8Gi"}}]}})
     assert sentence.endswith('; write "min-memory"')
 
@@ -91,8 +91,8 @@ def test_wish_that_contradicts_itself_is_refused(problems_of, wish):
 
 def test_every_word_of_a_wish_is_checked(problems_of):
     wish = {"min-driver": "yes", "min-memory": "80Gi", "max-memory": "8Gi", "sharing": "alone"}
-    told = [path for path, _ in problems_of({"placement": {"wishes": [{"wish": wish}]}})]
-    assert told == [f"spec.placement.wishes[0].wish{step}" for step in ("[min-driver]", ".sharing", "")]
+    reported = [path for path, _ in problems_of({"placement": {"wishes": [{"wish": wish}]}})]
+    assert reported == [f"spec.placement.wishes[0].wish{step}" for step in ("[min-driver]", ".sharing", "")]
 
 
 LEAST, MOST = {"min-memory": "80Gi"}, {"max-memory": "40Gi"}
@@ -113,7 +113,7 @@ LEAST, MOST = {"min-memory": "80Gi"}, {"max-memory": "40Gi"}
         ),
     ],
 )
-def test_defaults_that_contradict_each_other_are_told_once(problems_of, defaults, place, others):
+def test_defaults_that_contradict_each_other_are_reported_once(problems_of, defaults, place, others):
     wishes = [{"wish": wish, "namespaces": namespaces} for wish, namespaces in defaults]
     assert problems_of({"placement": {"wishes": wishes}}) == [
         (
@@ -123,11 +123,11 @@ def test_defaults_that_contradict_each_other_are_told_once(problems_of, defaults
     ]
 
 
-def test_every_two_defaults_that_contradict_each_other_are_told(problems_of):
+def test_every_two_defaults_that_contradict_each_other_are_reported(problems_of):
     pairs = [(LEAST, ["a"]), (MOST, ["a"]), (LEAST, ["b"]), (MOST, ["b"])]
     wishes = [{"wish": wish, "namespaces": namespaces} for wish, namespaces in pairs]
-    told = problems_of({"placement": {"wishes": wishes}})
-    assert [path for path, _ in told] == ["spec.placement.wishes[0].wish", "spec.placement.wishes[2].wish"]
+    reported = problems_of({"placement": {"wishes": wishes}})
+    assert [path for path, _ in reported] == ["spec.placement.wishes[0].wish", "spec.placement.wishes[2].wish"]
 
 
 @pytest.mark.parametrize(

@@ -85,5 +85,5 @@ def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
         ({"replicas": 4}, "replicas", "is no setting; see docs/settings.md for those there are"),
     ],
 )
-def test_mistake_in_settings_of_quotas_is_told(problems_of, quota, path, sentence):
+def test_mistake_in_settings_of_quotas_is_reported(problems_of, quota, path, sentence):
     assert problems_of({"quota": quota}) == [(f"spec.quota.{path}", sentence)]

@@ -76,18 +76,18 @@ def test_kind_of_the_settings_has_its_names_too(word):
         ("xyz", ALL),
     ],
 )
-def test_other_words_are_told_what_there_is(word, hint):
-    with pytest.raises(KindUnknownError) as told:
+def test_other_words_are_reported_what_there_is(word, hint):
+    with pytest.raises(KindUnknownError) as reported:
         find_kind(word)
-    assert str(told.value) == f"unknown kind {word}; {hint}"
+    assert str(reported.value) == f"unknown kind {word}; {hint}"
 
 
 def test_kinds_of_the_settings_are_among_those_there_are():
     added = AddedKind("example.com", "TrainingRun", ("spec.template",))
     for word, hint in (("traningrun", "did you mean trainingrun?"), ("xyz", f"{ALL}, trainingrun")):
-        with pytest.raises(KindUnknownError) as told:
+        with pytest.raises(KindUnknownError) as reported:
             find_kind(word, [added])
-        assert str(told.value) == f"unknown kind {word}; {hint}"
+        assert str(reported.value) == f"unknown kind {word}; {hint}"
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
     ],
     ids=["misspelt", "elsewhere", "in several namespaces", "nowhere", "of another group"],
 )
-def test_object_that_is_not_there_is_told_what_is(word, name, namespace, sentence):
-    with pytest.raises(NotFoundError) as told:
+def test_object_that_is_not_there_is_reported_what_is(word, name, namespace, sentence):
+    with pytest.raises(NotFoundError) as reported:
         look_up(CLUSTER, find_kind(word), name, namespace)
-    assert (str(told.value), told.value.is_certain) == (sentence, True)
+    assert (str(reported.value), reported.value.is_certain) == (sentence, True)
 
 
 def test_object_of_a_kind_of_which_nothing_is_known_is_not_said_to_be_missing():
-    with pytest.raises(NotFoundError) as told:
+    with pytest.raises(NotFoundError) as reported:
         look_up(CLUSTER, find_kind("claim"), "gpu", "team-a")
-    assert (str(told.value), told.value.is_certain) == ("ResourceClaims are unknown", False)
+    assert (str(reported.value), reported.value.is_certain) == ("ResourceClaims are unknown", False)

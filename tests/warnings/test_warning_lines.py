@@ -121,13 +121,13 @@ def test_lines_are_whole_printable_and_few(said):
 def test_nothing_is_lost_without_being_counted(said):
     lines = warning_lines(said)
     counted = COUNTED.fullmatch(lines[-1]) if lines else None
-    told = "".join("".join(lines[:-1] if counted else lines).split())
+    reported = "".join("".join(lines[:-1] if counted else lines).split())
     wanted = [
         "".join(text.split())
         for text in dict.fromkeys("".join(c if c.isprintable() else " " for c in text) for text in said)
     ]
     if counted:
         assert int(counted.group(1)) > 0
-        assert len(told) < len("".join(wanted))
+        assert len(reported) < len("".join(wanted))
     else:
-        assert told == "".join(wanted)
+        assert reported == "".join(wanted)

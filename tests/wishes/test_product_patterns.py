@@ -80,7 +80,7 @@ def test_patterns_admit_mig_devices_by_the_name_that_their_label_has(text, names
         ("*,!*MIG*", []),
     ],
 )
-def test_patterns_admit_mig_devices_that_are_asked_for_by_profile_by_either_name(text, names):
+def test_patterns_admit_mig_devices_that_are_requested_by_profile_by_either_name(text, names):
     assert admitted(text, SMALL, by_profile=True) == names
 
 
@@ -110,7 +110,7 @@ def test_blanks_of_a_product_name_are_dashes():
         ("H100*", {}),
     ],
 )
-def test_patterns_that_cancel_each_other_are_told(text, cancelled):
+def test_patterns_that_cancel_each_other_are_reported(text, cancelled):
     assert ProductPatterns.read(text).cancelled_patterns() == cancelled
 
 

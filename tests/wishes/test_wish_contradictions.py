@@ -44,7 +44,7 @@ from policies.nvidia.wishes import Wish
         ),
     ],
 )
-def test_contradiction_is_told_with_its_words(words, expected):
+def test_contradiction_is_reported_with_its_words(words, expected):
     assert Wish.of(words).contradictions() == expected
 
 

@@ -67,9 +67,9 @@ def test_any_text_is_read_or_refused_with_a_remedy(word, text):
 @given(st.data())
 def test_text_that_a_remedy_tells_to_write_can_be_read(word, data):
     said = refusal(word, data.draw(NEARLY[word]))
-    told = re.fullmatch(r'write "([^"]+)"', said[1]) if said else None
-    if told is not None:
-        assert refusal(word, told[1]) is None
+    reported = re.fullmatch(r'write "([^"]+)"', said[1]) if said else None
+    if reported is not None:
+        assert refusal(word, reported[1]) is None
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -155,7 +155,7 @@ BAD = [
     for word, cases in {
         "product": BAD_PRODUCTS,
         "min-memory": BAD_AMOUNTS,
-        "max-memory": [(text, told, MOST.get(text, remedy)) for text, told, remedy in BAD_AMOUNTS],
+        "max-memory": [(text, reported, MOST.get(text, remedy)) for text, reported, remedy in BAD_AMOUNTS],
         "min-compute-capability": BAD_CAPABILITIES,
         "min-driver": BAD_DRIVERS,
         "min-cuda": BAD_CUDAS,
@@ -213,7 +213,7 @@ def test_prefix_makes_names_of_annotations():
     assert [f"{PREFIX}{word}" for word in WORDS][:2] == ["gpu-admission.io/product", "gpu-admission.io/min-memory"]
 
 
-def test_first_bad_text_of_several_is_told():
+def test_first_bad_text_of_several_is_reported():
     with pytest.raises(WishError, match=r'^is "80GB"'):
         Wish.of({"sharing": "perhaps", "min-memory": "80GB", "product": "H100*"})
 

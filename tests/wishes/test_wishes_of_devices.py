@@ -157,7 +157,7 @@ def test_order_and_case_of_patterns_make_no_other_cel():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         ({"product": "H100*,A100-80GB*,!*MIG*"}, "product H100* or A100-80GB*, not *MIG*"),
         ({"product": "!*MIG*,!T4"}, "product not *MIG*, not T4"),
@@ -172,5 +172,5 @@ def test_order_and_case_of_patterns_make_no_other_cel():
     ],
     ids=str,
 )
-def test_wish_is_told_to_people(words, told):
-    assert device_predicate(Wish.of(words), Subject("gpu")).words() == told
+def test_wish_is_reported_to_people(words, reported):
+    assert device_predicate(Wish.of(words), Subject("gpu")).words() == reported

@@ -116,7 +116,7 @@ def words(document, old=None, **request):
 
 
 @pytest.mark.parametrize("document", workloads(template(), template("0.5")), ids=lambda document: document["kind"])
-def test_pods_that_would_be_refused_are_told_at_their_template(document):
+def test_pods_that_would_be_refused_are_reported_at_their_template(document):
     (finding,) = early_words(asked(document), VIEW, DEFAULTS, REVIEW).findings
     assert (finding.rule.id, finding.severity) == ("GA302", Severity.WARN)
     assert str(finding.path) == f"{PLACES[document['kind']]}.spec.containers[0].resources.limits[nvidia.com/gpu]"
@@ -135,20 +135,20 @@ def test_refusal_of_pods_is_a_warning_word_for_word():
     )
 
 
-def test_warning_of_pods_is_told_as_it_is():
+def test_warning_of_pods_is_reported_as_it_is():
     (finding,) = early_words(asked(deployment(template(schedulerName="volcano"))), VIEW, DEFAULTS, REVIEW).findings
     assert finding.severity is Severity.WARN
     assert finding.text.startswith(f'spec.template.spec.schedulerName: "volcano" {LEFT_ALONE}; ')
 
 
-def test_settings_judge_the_pods_and_decide_what_is_told():
+def test_settings_judge_the_pods_and_decide_what_is_reported():
     rules = (
         RuleOverride(rule="GA302", severity=Severity.WARN, namespaces=("team-a",)),
         RuleOverride(rule="GA307", severity=Severity.AUDIT),
     )
-    told = partial(review, view=VIEW, settings=GPUAdmissionPolicy(rules=rules))
-    (warned,) = early_words(asked(deployment(template("0.5"))), VIEW, DEFAULTS, told).findings
-    audited = early_words(asked(deployment(template(nodeSelector=COUNTED))), VIEW, DEFAULTS, told)
+    reported = partial(review, view=VIEW, settings=GPUAdmissionPolicy(rules=rules))
+    (warned,) = early_words(asked(deployment(template("0.5"))), VIEW, DEFAULTS, reported).findings
+    audited = early_words(asked(deployment(template(nodeSelector=COUNTED))), VIEW, DEFAULTS, reported)
     assert warned.message == '"0.5" is not a whole number of devices, so the pod is not converted'
     assert [(finding.rule.id, finding.severity) for finding in audited.findings] == [("GA307", Severity.AUDIT)]
     assert audited.warnings == ()
@@ -176,7 +176,7 @@ def test_namespace_that_does_not_convert_has_no_word_about_conversion(namespace)
     assert words(deployment(template(schedulerName="volcano")), namespace=namespace) == ()
 
 
-def test_amount_that_the_api_server_refuses_is_told_where_nothing_converts():
+def test_amount_that_the_api_server_refuses_is_reported_where_nothing_converts():
     (finding,) = early_words(
         asked(deployment(template("0.5")), namespace="team-legacy"), VIEW, DEFAULTS, REVIEW
     ).findings
@@ -188,7 +188,7 @@ def test_cluster_of_which_nothing_is_known_has_no_word_about_it():
     assert early_words(asked(deployment(template())), VIEW, DEFAULTS, nothing).findings == ()
 
 
-def test_wish_that_can_never_be_granted_is_told_of():
+def test_wish_that_can_never_be_granted_is_reported_of():
     document = deployment(template(annotations={"gpu-admission.io/min-memory": "lots"}))
     (finding,) = early_words(asked(document, namespace="team-legacy"), VIEW, DEFAULTS, REVIEW).findings
     assert (finding.rule.id, finding.severity) == ("GA401", Severity.WARN)
@@ -196,7 +196,7 @@ def test_wish_that_can_never_be_granted_is_told_of():
     assert finding.message.startswith("its pods would be refused: ")
 
 
-def test_gpus_taken_behind_the_scheduler_s_back_are_told_of():
+def test_gpus_taken_behind_the_scheduler_s_back_are_reported_of():
     (finding,) = early_words(
         asked(deployment(template(gpus=0, runtimeClassName="nvidia"))), VIEW, DEFAULTS, REVIEW
     ).findings
@@ -208,7 +208,7 @@ def test_pods_without_gpus_are_not_worth_a_word():
     assert words(deployment(template(gpus=0))) == ()
 
 
-def test_unchanged_template_is_not_told_of_again():
+def test_unchanged_template_is_not_reported_of_again():
     assert words(deployment(template("0.5")), deployment(template("0.5"))) == ()
 
 
@@ -222,7 +222,7 @@ def test_unchanged_template_is_not_told_of_again():
         pytest.param(template("0.5", annotations={"kubectl.kubernetes.io/restartedAt": "now"}), id="restarted"),
     ],
 )
-def test_changed_template_is_told_of(before):
+def test_changed_template_is_reported_of(before):
     assert words(deployment(template("0.5")), deployment(before)) == words(deployment(template("0.5")))
 
 
@@ -240,19 +240,19 @@ def test_changed_template_is_told_of(before):
         ),
     ],
 )
-def test_change_that_makes_no_other_pods_is_not_told_of(change):
+def test_change_that_makes_no_other_pods_is_not_reported_of(change):
     changed = copy.deepcopy(deployment(template("0.5")))
     change(changed)
     assert words(changed, deployment(template("0.5"))) == ()
 
 
-def test_only_the_templates_that_changed_are_told_of():
+def test_only_the_templates_that_changed_are_reported_of():
     before = jobset(template("0.5"), template())
     (finding,) = early_words(asked(jobset(template("0.5"), template("0.25")), before), VIEW, DEFAULTS, REVIEW).findings
     assert str(finding.path).startswith("spec.replicatedJobs[1].")
 
 
-def test_template_that_moved_is_not_told_of_again():
+def test_template_that_moved_is_not_reported_of_again():
     before = jobset(template("0.5"), template())
     assert words(jobset(template(), template(2), template("0.5")), before) == ()
 
@@ -273,31 +273,31 @@ def test_deletion_is_not_asked_about():
     assert early_words(request, VIEW, DEFAULTS, REVIEW) == Decision()
 
 
-def test_workload_on_its_way_out_is_not_told_of():
+def test_workload_on_its_way_out_is_not_reported_of():
     assert words(deployment(template("0.5"), deletionTimestamp="2025-11-21T22:00:00Z"), deployment(template())) == ()
 
 
-def test_workload_of_a_controller_is_told_of_at_the_controller_s_own():
+def test_workload_of_a_controller_is_reported_of_at_the_controller_s_own():
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "big", "controller": True}
     assert words(deployment(template("0.5"), ownerReferences=[owner])) == ()
 
 
 @pytest.mark.parametrize("owners", [None, [], "text", [1], [{"kind": "Team"}], [{"kind": "Team", "controller": False}]])
-def test_workload_that_no_controller_owns_is_told_of(owners):
+def test_workload_that_no_controller_owns_is_reported_of(owners):
     assert words(deployment(template("0.5"), ownerReferences=owners)) == words(deployment(template("0.5")))
 
 
-def test_object_without_pod_templates_is_not_told_of():
+def test_object_without_pod_templates_is_not_reported_of():
     assert words({"apiVersion": "v1", "kind": "ConfigMap", "data": {}}) == ()
 
 
-def test_malformed_template_is_told_of_as_its_pods_would_be_refused():
+def test_malformed_template_is_reported_of_as_its_pods_would_be_refused():
     assert words(deployment({"spec": {"containers": 1}})) == (
         "GA301 spec.template.spec.containers: its pods would be refused: is a number; it must be a list; correct the manifest",
     )
 
 
-def test_equal_templates_are_asked_about_once_and_told_of_each():
+def test_equal_templates_are_asked_about_once_and_reported_of_each():
     questions = []
 
     def counted(request):

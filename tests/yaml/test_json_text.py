@@ -66,7 +66,7 @@ def test_flow_yaml_is_not_json_and_is_read_too():
     assert values("{a: b, c: [d, ], # comment\n e: NaN}") == [{"a": "b", "c": ["d"], "e": "NaN"}]
 
 
-def test_mistake_in_json_is_told_as_a_mistake_in_yaml():
+def test_mistake_in_json_is_reported_as_a_mistake_in_yaml():
     assert refusal('{"a": [1 2}') == '1:11: expected "," or "]" in the list that begins at line 1'
 
 

@@ -67,7 +67,7 @@ from policies.kubernetes.yaml import YAMLError, load_document
         ),
     ],
 )
-def test_mistake_is_told_in_one_sentence_at_its_place(text, message):
+def test_mistake_is_reported_in_one_sentence_at_its_place(text, message):
     with pytest.raises(YAMLError) as caught:
         load_document(text)
     assert str(caught.value) == message

@@ -98,12 +98,12 @@ def asking():
 
 
 @pytest.fixture
-def said(told):
+def said(findings_of):
     """`said(rule, object, *cluster)`: what a rule says, with the path that all texts begin with left out."""
 
     def say(rule, document, *cluster, release="", path="spec.devices.requests[0].exactly.", **options):
         text = "\n---\n".join(yaml.safe_dump(each) for each in (document, *cluster))
         settings = GPUAdmissionPolicy(dra_driver=DRADriver(version=release)) if release else DEFAULTS
-        return [each.removeprefix(path) for each in told(rule, text, settings=settings, **options)]
+        return [each.removeprefix(path) for each in findings_of(rule, text, settings=settings, **options)]
 
     return say

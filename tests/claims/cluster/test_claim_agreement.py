@@ -71,7 +71,7 @@ def test_values_of_other_types_never_agree(said, asking, device_class, gpu, on_n
 
 
 @pytest.mark.parametrize("sees_slices", [True, False])
-def test_attribute_that_no_device_has_is_told(said, asking, device_class, gpu, on_node, sees_slices):
+def test_attribute_that_no_device_has_is_reported(said, asking, device_class, gpu, on_node, sees_slices):
     slices = [device_class(), on_node("node-1", gpu("gpu-0"), gpu("gpu-1"))] if sees_slices else []
     claim = asking(count=2, constraints=[match("gpu.nvidia.com/parentUUID", "gpu")])
     assert said("GA226", claim, *slices, path=PATH) == [
@@ -91,10 +91,10 @@ def test_attribute_that_no_device_has_is_told(said, asking, device_class, gpu, o
     ],
 )
 @pytest.mark.parametrize("count", [1, 2])
-def test_attribute_of_another_name_is_told(said, asking, roots, attribute, remedy, count):
+def test_attribute_of_another_name_is_reported(said, asking, roots, attribute, remedy, count):
     claim = asking(count=count, constraints=[match(attribute)])
-    told = f'matchAttribute: is on {attribute}, which no device has that request "gpu" can get; {remedy}'
-    assert said("GA226", claim, *roots("a", "b"), path=PATH) == [told]
+    reported = f'matchAttribute: is on {attribute}, which no device has that request "gpu" can get; {remedy}'
+    assert said("GA226", claim, *roots("a", "b"), path=PATH) == [reported]
 
 
 def test_attribute_that_some_devices_lack_leaves_the_others(said, asking, roots, gpu, on_node):

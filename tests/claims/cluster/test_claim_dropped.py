@@ -40,14 +40,14 @@ def version(text):
     ],
     ids=["tolerations", "capacity", "adminAccess"],
 )
-def test_dropped_field_is_told_with_the_consequence(said, asking, field, running, expected):
+def test_dropped_field_is_reported_with_the_consequence(said, asking, field, running, expected):
     claim = asking(**{field: FIELDS[field]})
     assert said("GA225", claim, version(f"v{running}.2")) == [
         f"{field}: is dropped by Kubernetes {running} unless the feature gate {expected}"
     ]
 
 
-def test_dropped_constraint_is_told(said, asking):
+def test_dropped_constraint_is_reported(said, asking):
     claim = asking(constraints=[{"distinctAttribute": "gpu.nvidia.com/uuid"}])
     assert said("GA225", claim, version("v1.35.0"), path="spec.devices.") == [
         (
@@ -58,7 +58,7 @@ def test_dropped_constraint_is_told(said, asking):
     ]
 
 
-def test_dropped_list_is_told(said, asking):
+def test_dropped_list_is_reported(said, asking):
     claim = asking()
     listed = [{"name": "a", "deviceClassName": "gpu.nvidia.com"}]
     claim["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": listed}]

@@ -21,7 +21,7 @@ def test_capacity_that_a_device_has_is_fine(said, asking, cluster, amount):
     assert said("GA222", asking(capacity=wanting(memory=amount)), *cluster) == []
 
 
-def test_capacity_that_no_device_has_is_told(said, asking, cluster):
+def test_capacity_that_no_device_has_is_reported(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(memry="10Gi")), *cluster) == [
         (
             "capacity.requests.memry: is no capacity that devices have: none of the 2 devices that match has it, "
@@ -30,7 +30,7 @@ def test_capacity_that_no_device_has_is_told(said, asking, cluster):
     ]
 
 
-def test_capacity_like_none_is_told_with_what_there_is(said, asking, cluster):
+def test_capacity_like_none_is_reported_with_what_there_is(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(bandwidth="1")), *cluster) == [
         (
             "capacity.requests.bandwidth: is no capacity that devices have: none of the 2 devices that match has it, "
@@ -39,13 +39,13 @@ def test_capacity_like_none_is_told_with_what_there_is(said, asking, cluster):
     ]
 
 
-def test_capacity_with_a_domain_that_devices_write_without_is_told(said, asking, cluster):
+def test_capacity_with_a_domain_that_devices_write_without_is_reported(said, asking, cluster):
     claim = asking(capacity={"requests": {"gpu.nvidia.com/memory": "10Gi"}})
     (text,) = said("GA222", claim, *cluster)
     assert text.endswith(f'has it, {PENDING}; write "memory"')
 
 
-def test_device_without_any_capacity_is_told(said, asking, device_class, gpu, on_node):
+def test_device_without_any_capacity_is_reported(said, asking, device_class, gpu, on_node):
     claim = asking(capacity=wanting(memory="1Gi"))
     assert said("GA222", claim, device_class(), on_node("node-1", gpu(memory=None))) == [
         (
@@ -55,7 +55,7 @@ def test_device_without_any_capacity_is_told(said, asking, device_class, gpu, on
     ]
 
 
-def test_more_than_the_largest_device_has_is_told(said, asking, cluster):
+def test_more_than_the_largest_device_has_is_reported(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(memory="200Gi")), *cluster) == [
         (
             f"capacity.requests.memory: requests 200Gi, and the largest of the devices that match has 81559Mi, {PENDING}; "
@@ -73,7 +73,7 @@ def test_only_devices_with_enough_count(said, asking, cluster):
     ]
 
 
-def test_capacities_that_no_device_has_together_are_told(said, asking, device_class, gpu, on_node):
+def test_capacities_that_no_device_has_together_are_reported(said, asking, device_class, gpu, on_node):
     first, second = gpu("gpu-0"), gpu("gpu-1", memory="40Gi")
     second["capacity"]["shares"] = {"value": "4"}
     claim = asking(capacity=wanting(memory="81559Mi", shares="4"))

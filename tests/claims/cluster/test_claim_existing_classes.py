@@ -19,12 +19,12 @@ INSTALL = "install the driver that brings it, or write the name of a class that 
         ("dra.cpu", f"{INSTALL}: gpu.nvidia.com, mig.nvidia.com"),
     ],
 )
-def test_class_that_does_not_exist_is_told(said, asking, device_class, name, remedy):
+def test_class_that_does_not_exist_is_reported(said, asking, device_class, name, remedy):
     classes = [device_class("gpu.nvidia.com"), device_class("mig.nvidia.com")]
     assert said("GA224", asking(device_class=name), *classes) == [MISSING.format(name) + remedy]
 
 
-def test_classes_that_compute_domains_ask_for_are_not_listed(said, asking, device_class):
+def test_classes_that_compute_domains_request_are_not_listed(said, asking, device_class):
     internal = device_class("compute-domain-daemon.nvidia.com", "true")
     install = "install the driver that brings it"
     assert said("GA224", asking(device_class="dranet"), internal) == [MISSING.format("dranet") + install]
@@ -48,7 +48,7 @@ def test_name_that_no_class_can_have_is_left_to_another_rule(said, asking, devic
     assert said("GA224", asking(device_class="nvidia.com/gpu"), device_class()) == []
 
 
-def test_class_whose_selector_does_not_compile_is_told(said, asking, device_class):
+def test_class_whose_selector_does_not_compile_is_reported(said, asking, device_class):
     broken = device_class("gpu.nvidia.com", "true", "device.nothing == 1")
     assert said("GA224", asking(), broken) == [
         (
@@ -61,7 +61,7 @@ def test_class_whose_selector_does_not_compile_is_told(said, asking, device_clas
 READS = 'device.attributes["gpu.nvidia.com"].productNam == "NVIDIA H100 80GB HBM3"'
 
 
-def test_class_whose_selector_fails_on_a_device_is_told(said, asking, device_class, gpu, on_node):
+def test_class_whose_selector_fails_on_a_device_is_reported(said, asking, device_class, gpu, on_node):
     cluster = device_class("big", READS), on_node("node-1", gpu())
     assert said("GA224", asking(device_class="big"), *cluster) == [
         (

@@ -24,7 +24,7 @@ def test_request_that_some_device_matches_is_fine(said, asking, cluster):
     assert said("GA222", asking(LARGE), *cluster) == []
 
 
-def test_near_misses_are_told_with_what_they_have(said, asking, cluster):
+def test_near_misses_are_reported_with_what_they_have(said, asking, cluster):
     claim = asking(f'{LARGE} && {A}.architecture == "Ampere"')
     assert said("GA222", claim, *cluster) == [
         (
@@ -50,7 +50,7 @@ def test_device_that_fails_several_terms_is_no_near_miss(said, asking, cluster):
     ]
 
 
-def test_only_device_that_does_not_match_is_told(said, asking, device_class, gpu, on_node):
+def test_only_device_that_does_not_match_is_reported(said, asking, device_class, gpu, on_node):
     claim = asking(f'{A}.architecture == "Blackwell"')
     assert said("GA222", claim, device_class(), on_node("node-h", gpu())) == [
         (
@@ -61,7 +61,7 @@ def test_only_device_that_does_not_match_is_told(said, asking, device_class, gpu
 
 
 @pytest.mark.parametrize("slices", [[NO_SLICES], []], ids=["none", "of others"])
-def test_class_without_devices_is_told_in_other_words(said, asking, device_class, on_node, slices):
+def test_class_without_devices_is_reported_in_other_words(said, asking, device_class, on_node, slices):
     slices = slices or [on_node("node-1", {"name": "nic-0"}, driver="nic.example.com")]
     assert said("GA222", asking(), device_class(), *slices) == [
         (
@@ -85,7 +85,7 @@ def test_class_without_devices_is_told_in_other_words(said, asking, device_class
         ),
     ],
 )
-def test_more_devices_than_there_are_is_told(said, asking, cluster, count, expected):
+def test_more_devices_than_there_are_is_reported(said, asking, cluster, count, expected):
     assert said("GA222", asking(count=count), *cluster) == ([expected] if expected else [])
 
 
@@ -102,7 +102,7 @@ def requests_for(claim, *counts, **fields):
     return claim
 
 
-def test_requests_that_no_node_meets_together_are_told(said, asking, cluster):
+def test_requests_that_no_node_meets_together_are_reported(said, asking, cluster):
     assert said("GA222", requests_for(asking(), 2, 2), *cluster) == [
         (
             'spec.devices.requests: request 4 devices of class "gpu.nvidia.com" together, and no node has more than 3 '
@@ -115,7 +115,7 @@ def test_requests_that_a_node_meets_together_are_fine(said, asking, cluster):
     assert said("GA222", requests_for(asking(), 2, 1), *cluster) == []
 
 
-def test_request_that_is_too_large_alone_is_told_alone(said, asking, cluster):
+def test_request_that_is_too_large_alone_is_reported_alone(said, asking, cluster):
     (text,) = said("GA222", requests_for(asking(), 1, 4), *cluster)
     assert "requests 4 devices, and no node has more than 3 of this kind" in text
 
@@ -152,7 +152,7 @@ def test_what_another_rule_says_is_not_said_again(said, asking, cluster, text):
 
 
 @pytest.mark.parametrize(("architecture", "times"), [("Hopper", 0), ("Rubin", 2)])
-def test_prioritized_list_is_told_if_no_alternative_matches(said, asking, cluster, architecture, times):
+def test_prioritized_list_is_reported_if_no_alternative_matches(said, asking, cluster, architecture, times):
     alternatives = [
         {
             "name": name,
@@ -172,7 +172,7 @@ def test_selector_on_what_tells_devices_apart_finds_the_device(said, asking, clu
     assert "they have uuid GPU-gpu-0 or GPU-gpu-1 or GPU-gpu-2, GPU-gpu-7 requested" in text
 
 
-def test_condition_without_a_common_form_is_told_as_it_is_written(said, asking, cluster):
+def test_condition_without_a_common_form_is_reported_as_it_is_written(said, asking, cluster):
     (text,) = said("GA222", asking(f'{A}.architecture.size() > 6 && {A}.brand == "Nvidia"'), *cluster)
     assert text == (
         f'selectors: none of the 5 devices of class "gpu.nvidia.com" matches, {PENDING}; 5 devices fail only one condition: '

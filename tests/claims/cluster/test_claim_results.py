@@ -21,7 +21,7 @@ def other(count, name="other"):
         (1, [other(8, f"r{n}") for n in range(4)], 33),
     ],
 )
-def test_more_than_32_devices_are_told(said, asking, count, others, total):
+def test_more_than_32_devices_are_reported(said, asking, count, others, total):
     assert said("GA227", asking(count=count, others=others)) == ([MANY.format(total)] if total else [])
 
 
@@ -71,7 +71,7 @@ def test_count_that_is_none_is_left_to_other_rules(said, asking, count):
         ),
     ],
 )
-def test_all_of_a_node_with_too_many_is_told(said, asking, device_class, gpu, on_node, sizes, others, expected):
+def test_all_of_a_node_with_too_many_is_reported(said, asking, device_class, gpu, on_node, sizes, others, expected):
     nodes = [on_node(f"node-{n}", *(gpu(f"gpu-{m}") for m in range(size))) for n, size in enumerate(sizes)]
     claim = asking(allocationMode="All", others=others)
     assert said("GA227", claim, device_class(), *nodes) == ([expected] if expected else [])

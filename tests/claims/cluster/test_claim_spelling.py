@@ -87,7 +87,7 @@ LABEL = "it is the label nvidia.com/gpu.product"
         ),
     ],
 )
-def test_label_is_told_with_the_right_form(said, asking, text, expected):
+def test_label_is_reported_with_the_right_form(said, asking, text, expected):
     assert said("GA230", asking(text, device_class="mig.nvidia.com")) == [f"{WHERE}{expected}"]
 
 

@@ -105,7 +105,7 @@ STOPS = "that stops the pod on every node"
         ),
     ],
 )
-def test_mistake_is_told_with_the_right_form(said, asking, text, expected):
+def test_mistake_is_reported_with_the_right_form(said, asking, text, expected):
     assert said("GA229", asking(text)) == [f"{WHERE}{expected}"]
 
 
@@ -126,7 +126,7 @@ def test_right_form_is_fine(said, asking, text):
 
 
 @pytest.mark.parametrize("text", [f'{A}.driverVersion == "580.95.05"', f'{A}.driverVersion.startsWith("580.")'])
-def test_mistake_is_told_once(examined, asking, device_class, gpu, on_node, text):
+def test_mistake_is_reported_once(examined, asking, device_class, gpu, on_node, text):
     documents = (asking(text), device_class(), on_node("node-1", gpu()))
     (found,) = examined("\n---\n".join(map(yaml.safe_dump, documents)))
     assert (found.rule.id, found.severity, found.place.line) == ("GA229", Severity.WARN, 1)

@@ -15,7 +15,7 @@ MODE = f'{A}.addressingMode == "HMM"'
 NO_SLICES = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}
 
 
-def test_attribute_that_one_device_lacks_is_told_with_its_name(said, asking, device_class, gpu, on_node):
+def test_attribute_that_one_device_lacks_is_reported_with_its_name(said, asking, device_class, gpu, on_node):
     devices = [gpu("gpu-0"), gpu("gpu-1", addressingMode="HMM")]
     assert said("GA221", asking(MODE), device_class(), on_node("node-7", *devices)) == [
         (
@@ -25,7 +25,7 @@ def test_attribute_that_one_device_lacks_is_told_with_its_name(said, asking, dev
     ]
 
 
-def test_attribute_that_some_devices_lack_is_told_with_their_number(said, asking, device_class, gpu, on_node):
+def test_attribute_that_some_devices_lack_is_reported_with_their_number(said, asking, device_class, gpu, on_node):
     old = [on_node(f"node-{number}", gpu("gpu-0"), gpu("gpu-1")) for number in range(7)]
     new = on_node("node-7", gpu("gpu-0", addressingMode="HMM"))
     (text,) = said("GA221", asking(MODE), device_class(), *old, new)
@@ -164,7 +164,7 @@ def test_own_class_counts_for_the_kinds_that_it_can_select(said, asking, device_
     assert "which NVIDIA's driver publishes for no gpu device" in text
 
 
-def test_capacity_that_unified_memory_has_not_is_told(said, asking, device_class, gpu, on_node):
+def test_capacity_that_unified_memory_has_not_is_reported(said, asking, device_class, gpu, on_node):
     claim = asking(f'{C}.memory.compareTo(quantity("40Gi")) >= 0')
     assert said("GA221", claim, device_class(), on_node("spark", gpu(memory=None)), on_node("node-7", gpu())) == [
         (
@@ -178,7 +178,9 @@ def test_capacity_that_unified_memory_has_not_is_told(said, asking, device_class
     ("count", "expected"),
     [(1, "which gpu-0 on node-7 lacks"), (3, "which none of the 3 devices of class gpu.nvidia.com has")],
 )
-def test_attribute_that_no_device_has_is_told_as_misspelt(said, asking, device_class, gpu, on_node, count, expected):
+def test_attribute_that_no_device_has_is_reported_as_misspelt(
+    said, asking, device_class, gpu, on_node, count, expected
+):
     devices = [gpu(f"gpu-{number}") for number in range(count)]
     assert said("GA221", asking(f'{A}.archtecture == "Hopper"'), device_class(), on_node("node-7", *devices)) == [
         (
@@ -188,7 +190,7 @@ def test_attribute_that_no_device_has_is_told_as_misspelt(said, asking, device_c
     ]
 
 
-def test_selector_that_fails_otherwise_is_told(said, asking, device_class, gpu, on_node):
+def test_selector_that_fails_otherwise_is_reported(said, asking, device_class, gpu, on_node):
     claim = asking(f"{A}.brand > 5")
     assert said("GA221", claim, device_class(), on_node("node-7", gpu("gpu-0"), gpu("gpu-1"))) == [
         (
@@ -198,7 +200,7 @@ def test_selector_that_fails_otherwise_is_told(said, asking, device_class, gpu, 
     ]
 
 
-def test_class_that_does_not_ask_for_its_driver_fails_on_devices_of_others(said, device_class, gpu, on_node):
+def test_class_that_does_not_request_its_driver_fails_on_devices_of_others(said, device_class, gpu, on_node):
     other = on_node("node-7", {"name": "nic-0", "attributes": {"speed": {"int": 100}}}, driver="nic.example.com")
     reviewed = device_class("mine", f'{A}.type == "gpu"')
     assert said("GA221", reviewed, on_node("node-7", gpu()), other, path="spec.") == [
@@ -220,14 +222,14 @@ def test_class_for_a_profile_is_asked_about_whole_gpus_too(said, device_class):
     ]
 
 
-def test_read_is_told_with_its_place(examined, asking):
+def test_read_is_reported_with_its_place(examined, asking):
     claim = asking(f"{A}.brand == 'Nvidia' &&\n  {MODE}")
     (found,) = examined(yaml.safe_dump(claim))
     path = FieldPath(["spec", "devices", "requests", 0, "exactly", "selectors", 0, "cel", "expression"])
     assert (found.place, found.severity) == (Place(path, 2, 38), Severity.WARN)
 
 
-def test_claim_that_exists_is_not_told_again(examined, asking):
+def test_claim_that_exists_is_not_reported_again(examined, asking):
     text = yaml.safe_dump(asking(MODE))
     assert examined(f"{text}\n--- # before\n{text}") == ()
 
@@ -242,7 +244,7 @@ def test_claim_that_exists_is_not_told_again(examined, asking):
         ("numa", "0.5.0", f"write {STANDARD}.?numaNode.orValue(-1)"),
     ],
 )
-def test_removed_attribute_is_told_with_what_took_its_place(said, asking, attribute, release, remedy):
+def test_removed_attribute_is_reported_with_what_took_its_place(said, asking, attribute, release, remedy):
     assert said("GA223", asking(f"{A}.{attribute} == 0")) == [
         (
             f"{WHERE}reads attribute gpu.nvidia.com/{attribute}, which NVIDIA's driver dropped in release {release}; that stops "
@@ -251,7 +253,7 @@ def test_removed_attribute_is_told_with_what_took_its_place(said, asking, attrib
     ]
 
 
-def test_removed_attribute_is_told_with_the_devices_that_lack_it(said, asking, device_class, gpu, on_node):
+def test_removed_attribute_is_reported_with_the_devices_that_lack_it(said, asking, device_class, gpu, on_node):
     (text,) = said("GA223", asking(f"{A}.index == 0"), device_class(), on_node("node-7", gpu("gpu-0"), gpu("gpu-1")))
     assert "dropped in release 25.8.0; gpu-0 on node-7 and 1 more lack it; that stops the pod on every node" in text
 
@@ -311,7 +313,7 @@ def test_what_the_release_certainly_lacks_is_refused(examined, asking):
     ],
 )
 @pytest.mark.parametrize("sees_slices", [True, False])
-def test_domain_that_no_device_has_is_told(
+def test_domain_that_no_device_has_is_reported(
     said, asking, device_class, gpu, on_node, text, said_of, remedy, sees_slices
 ):
     device = gpu(resource__kubernetes=None, **{"resource.kubernetes.io__pcieRoot": "pci0000:64"})
@@ -324,7 +326,7 @@ def test_domain_that_no_device_has_is_told(
     ]
 
 
-def test_domain_is_told_once(said, asking):
+def test_domain_is_reported_once(said, asking):
     text = 'device.attributes["nvidia.com"].type == "gpu" || device.attributes["nvidia.com"].brand == "Nvidia"'
     assert len(said("GA228", asking(text))) == 1
     assert said("GA221", asking(text)) == []
@@ -337,7 +339,7 @@ def test_domain_is_told_once(said, asking):
         '"nvidia.com" in device.attributes',
     ],
 )
-def test_domain_that_is_asked_for_first_is_fine(said, asking, text):
+def test_domain_that_is_requested_first_is_fine(said, asking, text):
     assert said("GA228", asking(text)) == []
 
 
@@ -347,8 +349,8 @@ def test_more_selectors_than_anybody_writes_are_not_looked_at(said, asking):
         for number in range(5)
         for request in asking(*[MODE] * 30)["spec"]["devices"]["requests"]
     ]
-    told = said("GA221", asking(MODE, others=others))
-    assert [index for index in range(6) if any(f"requests[{index}]" in text for text in told)] == [1, 2, 3]
+    reported = said("GA221", asking(MODE, others=others))
+    assert [index for index in range(6) if any(f"requests[{index}]" in text for text in reported)] == [1, 2, 3]
 
 
 def test_many_attributes_of_long_selectors_are_answered_soon(said, asking):

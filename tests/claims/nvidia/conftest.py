@@ -41,8 +41,8 @@ def driver_with(gates=None, release=""):
 
 
 @pytest.fixture
-def config_told(told):
-    """`config_told(rule, parameters)`: what a rule says about a claim with a config for one GPU, or with several."""
+def config_findings(findings_of):
+    """`config_findings(rule, parameters)`: what a rule says about a claim with a config for one GPU, or with several."""
 
     def tell(rule, *parameters, names=("gpu",), device_class="gpu.nvidia.com", count=1, **options):
         driver = options.pop("driver", "gpu.nvidia.com")
@@ -56,7 +56,7 @@ def config_told(told):
             for item in parameters
         ]
         text = yaml.safe_dump(claim_of(configs, requests, **options), sort_keys=False) + cluster
-        return told(rule, text, settings=driver_with(gates, release))
+        return findings_of(rule, text, settings=driver_with(gates, release))
 
     return tell
 

@@ -56,13 +56,13 @@ PARAMETERS = "spec.devices.config[0].opaque.parameters"
         ),
     ],
 )
-def test_field_that_the_kind_does_not_have_is_told(config_told, parameters, expected):
-    assert config_told("GA241", parameters) == [PARAMETERS + expected]
+def test_field_that_the_kind_does_not_have_is_reported(config_findings, parameters, expected):
+    assert config_findings("GA241", parameters) == [PARAMETERS + expected]
 
 
-def test_field_of_a_channel_that_does_not_exist_is_told(config_told):
+def test_field_of_a_channel_that_does_not_exist_is_reported(config_findings):
     parameters = "{kind: ComputeDomainChannelConfig, domainId: a}"
-    assert config_told("GA241", parameters, driver="compute-domain.nvidia.com") == [
+    assert config_findings("GA241", parameters, driver="compute-domain.nvidia.com") == [
         f'{PARAMETERS}.domainId: strict decoding error: unknown field "domainId"; write "domainID"'
     ]
 
@@ -81,9 +81,9 @@ def test_field_of_a_channel_that_does_not_exist_is_told(config_told):
         "{kind: VfioDeviceConfig, iommu: {backendPolicy: PreferIommuFD, enableAPIDevice: true}}",
     ],
 )
-def test_fields_of_the_kind_are_not_told(config_told, parameters):
-    assert config_told("GA241", parameters) == []
-    assert config_told("GA242", parameters) == []
+def test_fields_of_the_kind_are_not_reported(config_findings, parameters):
+    assert config_findings("GA241", parameters) == []
+    assert config_findings("GA242", parameters) == []
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_fields_of_the_kind_are_not_told(config_told, parameters):
     ],
     ids=["multiUser", "iommu"],
 )
-def test_field_that_the_driver_has_not_yet_is_told(config_told, parameters, field, expected):
+def test_field_that_the_driver_has_not_yet_is_reported(config_findings, parameters, field, expected):
     for release, first in expected.items():
-        assert config_told("GA241", parameters, release=release) == (
+        assert config_findings("GA241", parameters, release=release) == (
             [
                 (
                     f'{PARAMETERS}.{field}: strict decoding error: unknown field "{field}" in the driver\'s release {release}; '
@@ -158,11 +158,11 @@ def test_field_that_the_driver_has_not_yet_is_told(config_told, parameters, fiel
         ),
     ],
 )
-def test_value_of_another_type_is_told(config_told, parameters, expected):
-    assert config_told("GA242", parameters) == [PARAMETERS + expected]
+def test_value_of_another_type_is_reported(config_findings, parameters, expected):
+    assert config_findings("GA242", parameters) == [PARAMETERS + expected]
 
 
-def test_contents_of_another_kind_are_left_alone(config_told):
+def test_contents_of_another_kind_are_left_alone(config_findings):
     parameters = "{apiVersion: gpu.nvidia.com/v1alpha1, kind: GpuConfig, sharing: [1], other: 1}"
-    assert config_told("GA241", parameters) == []
-    assert config_told("GA242", parameters) == []
+    assert config_findings("GA241", parameters) == []
+    assert config_findings("GA242", parameters) == []

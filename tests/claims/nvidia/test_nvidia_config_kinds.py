@@ -67,8 +67,8 @@ GPU_KINDS = "GpuConfig, MigDeviceConfig, VfioDeviceConfig"
         ),
     ],
 )
-def test_kind_that_the_driver_cannot_decode_is_told(config_told, parameters, expected):
-    assert config_told("GA240", parameters) == [PARAMETERS + expected]
+def test_kind_that_the_driver_cannot_decode_is_reported(config_findings, parameters, expected):
+    assert config_findings("GA240", parameters) == [PARAMETERS + expected]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_kind_that_the_driver_cannot_decode_is_told(config_told, parameters, exp
         ("ComputeDomainDaemonConfig", "compute-domain.nvidia.com"),
     ],
 )
-def test_kind_of_the_driver_is_not_told(config_told, kind, driver):
-    assert config_told("GA240", f"kind: {kind}", driver=driver) == []
+def test_kind_of_the_driver_is_not_reported(config_findings, kind, driver):
+    assert config_findings("GA240", f"kind: {kind}", driver=driver) == []
 
 
-def test_gpu_config_for_the_driver_of_compute_domains_is_told(config_told):
-    assert config_told("GA240", "kind: GpuConfig", driver="compute-domain.nvidia.com") == [
+def test_gpu_config_for_the_driver_of_compute_domains_is_reported(config_findings):
+    assert config_findings("GA240", "kind: GpuConfig", driver="compute-domain.nvidia.com") == [
         (
             f"{PARAMETERS}.kind: runtime object is not a recognized configuration: compute-domain.nvidia.com reads no "
             "GpuConfig; write driver: gpu.nvidia.com, or one of ComputeDomainChannelConfig, ComputeDomainDaemonConfig"
@@ -95,8 +95,8 @@ def test_gpu_config_for_the_driver_of_compute_domains_is_told(config_told):
 
 
 @pytest.mark.parametrize("driver", ["nvidia.com", "GPU.nvidia.com"])
-def test_config_for_a_driver_that_nobody_runs_is_told(config_told, driver):
-    assert config_told("GA240", "kind: GpuConfig", driver=driver) == [
+def test_config_for_a_driver_that_nobody_runs_is_reported(config_findings, driver):
+    assert config_findings("GA240", "kind: GpuConfig", driver=driver) == [
         (
             f'spec.devices.config[0].opaque.driver: "{driver}" is no driver that reads GpuConfig, so the config has no '
             'effect; write "gpu.nvidia.com"'
@@ -104,13 +104,13 @@ def test_config_for_a_driver_that_nobody_runs_is_told(config_told, driver):
     ]
 
 
-def test_config_of_another_vendor_is_not_told(config_told):
-    assert config_told("GA240", "{apiVersion: example.com/v1, kind: GpuConfig}", driver="example.com") == []
+def test_config_of_another_vendor_is_not_reported(config_findings):
+    assert config_findings("GA240", "{apiVersion: example.com/v1, kind: GpuConfig}", driver="example.com") == []
 
 
 @pytest.mark.parametrize("parameters", ["[]", "text", "null"])
-def test_parameters_that_are_no_mapping_are_left_to_the_rule_on_them(config_told, parameters):
-    assert config_told("GA240", parameters) == []
+def test_parameters_that_are_no_mapping_are_left_to_the_rule_on_them(config_findings, parameters):
+    assert config_findings("GA240", parameters) == []
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_parameters_that_are_no_mapping_are_left_to_the_rule_on_them(config_told
         ("latest", []),
     ],
 )
-def test_kind_that_the_driver_has_not_yet_is_told(config_told, release, expected):
-    texts = config_told("GA240", "kind: VfioDeviceConfig", device_class="vfio.gpu.nvidia.com", release=release)
+def test_kind_that_the_driver_has_not_yet_is_reported(config_findings, release, expected):
+    texts = config_findings("GA240", "kind: VfioDeviceConfig", device_class="vfio.gpu.nvidia.com", release=release)
     assert len(texts) == 1 if expected is None else texts == expected
 
 
-def test_config_of_a_class_is_told_at_its_place(config_told):
-    texts = config_told("GA240", "kind: GPUConfig", names=None, kind="DeviceClass", requests=[])
+def test_config_of_a_class_is_reported_at_its_place(config_findings):
+    texts = config_findings("GA240", "kind: GPUConfig", names=None, kind="DeviceClass", requests=[])
     assert [text.partition(":")[0] for text in texts] == ["spec.config[0].opaque.parameters.kind"]

@@ -36,24 +36,24 @@ def mps(settings, kind="GpuConfig"):
     ],
 )
 @pytest.mark.parametrize("kind", ["GpuConfig", "MigDeviceConfig"])
-def test_percentage_out_of_its_bounds_is_told(config_told, kind, percentage, expected):
-    assert config_told("GA246", mps(f"{{defaultActiveThreadPercentage: {percentage}}}", kind)) == [
+def test_percentage_out_of_its_bounds_is_reported(config_findings, kind, percentage, expected):
+    assert config_findings("GA246", mps(f"{{defaultActiveThreadPercentage: {percentage}}}", kind)) == [
         f"{MPS}.defaultActiveThreadPercentage: {expected}; write a percentage from 0 to 100"
     ]
 
 
 @pytest.mark.parametrize("percentage", ["0", "50", "100", "null", "'150'", "true"])
-def test_percentage_in_its_bounds_is_not_told(config_told, percentage):
-    assert config_told("GA246", mps(f"{{defaultActiveThreadPercentage: {percentage}}}")) == []
+def test_percentage_in_its_bounds_is_not_reported(config_findings, percentage):
+    assert config_findings("GA246", mps(f"{{defaultActiveThreadPercentage: {percentage}}}")) == []
 
 
-def test_percentage_beside_another_strategy_is_not_told(config_told):
+def test_percentage_beside_another_strategy_is_not_reported(config_findings):
     parameters = "{kind: GpuConfig, sharing: {strategy: TimeSlicing, mpsConfig: {defaultActiveThreadPercentage: 150}}}"
-    assert config_told("GA246", parameters) == []
+    assert config_findings("GA246", parameters) == []
 
 
-def test_several_users_of_a_gpu_before_volta_are_told(config_told):
-    assert config_told("GA246", mps("{multiUser: true}"), cluster=SLICE.format(capability="6.1.0")) == [
+def test_several_users_of_a_gpu_before_volta_are_reported(config_findings):
+    assert config_findings("GA246", mps("{multiUser: true}"), cluster=SLICE.format(capability="6.1.0")) == [
         (
             f'{MPS}.multiUser: needs cudaComputeCapability >= "7.0", and the cluster has Tesla-P40 with "6.1.0", where the '
             'driver says "multiuser mode was requested but is not supported"; select by cudaComputeCapability, or remove '
@@ -71,18 +71,18 @@ def test_several_users_of_a_gpu_before_volta_are_told(config_told):
         ("{multiUser: false}", SLICE.format(capability="6.1.0")),
     ],
 )
-def test_several_users_elsewhere_are_not_told(config_told, settings, cluster):
-    assert config_told("GA246", mps(settings), cluster=cluster) == []
+def test_several_users_elsewhere_are_not_reported(config_findings, settings, cluster):
+    assert config_findings("GA246", mps(settings), cluster=cluster) == []
 
 
-def test_several_users_of_gpus_that_are_selected_by_age_are_not_told(config_told):
+def test_several_users_of_gpus_that_are_selected_by_age_are_not_reported(config_findings):
     selector = 'device.attributes["gpu.nvidia.com"].cudaComputeCapability.major() >= 7'
     asked = {"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": selector}}]}
     requests = [{"name": "gpu", "exactly": asked}]
     cluster = SLICE.format(capability="6.1.0")
-    assert config_told("GA246", mps("{multiUser: true}"), requests=requests, cluster=cluster) == []
+    assert config_findings("GA246", mps("{multiUser: true}"), requests=requests, cluster=cluster) == []
     as_class = {"requests": asked["selectors"], "kind": "DeviceClass", "names": None}
-    assert config_told("GA246", mps("{multiUser: true}"), cluster=cluster, **as_class) == []
+    assert config_findings("GA246", mps("{multiUser: true}"), cluster=cluster, **as_class) == []
 
 
 LIMITS = "defaultPerDevicePinnedMemoryLimit"
@@ -143,18 +143,18 @@ DEFAULT = "defaultPinnedDeviceMemoryLimit"
         pytest.param(1, f"{{{DEFAULT}: 1G}}", [], id="G"),
     ],
 )
-def test_pinned_memory_limits_are_judged_as_the_driver_does(config_told, devices, settings, expected):
-    assert config_told("GA247", mps(settings), count=devices) == [f"{MPS}.{text}" for text in expected]
+def test_pinned_memory_limits_are_judged_as_the_driver_does(config_findings, devices, settings, expected):
+    assert config_findings("GA247", mps(settings), count=devices) == [f"{MPS}.{text}" for text in expected]
 
 
 @pytest.mark.parametrize("limit", ["1Mi", "1048576", "'1048575.5'", "1.5Mi", "10GB", "[1]"])
-def test_limit_of_a_mebibyte_is_not_told(config_told, limit):
-    assert config_told("GA247", mps(f"{{{DEFAULT}: {limit}}}")) == []
+def test_limit_of_a_mebibyte_is_not_reported(config_findings, limit):
+    assert config_findings("GA247", mps(f"{{{DEFAULT}: {limit}}}")) == []
 
 
 @pytest.mark.parametrize("limit", ["1048575", "0", "-1Gi", "512Ki", "10"])
-def test_limit_below_a_mebibyte_is_told(config_told, limit):
-    assert config_told("GA247", mps(f"{{{DEFAULT}: {limit}}}")) == [
+def test_limit_below_a_mebibyte_is_reported(config_findings, limit):
+    assert config_findings("GA247", mps(f"{{{DEFAULT}: {limit}}}")) == [
         f"{MPS}.{DEFAULT}: invalid limit: default value set too low: {limit}; {LOW}"
     ]
 
@@ -162,29 +162,29 @@ def test_limit_below_a_mebibyte_is_told(config_told, limit):
 @pytest.mark.parametrize(
     "key", ["-1", "gpu-0", "GPU-18E5B2A4-1C2D-4E3F-8A9B-0C1D2E3F4A5B", "GPU-18e5b2a4", "''", "1e1"]
 )
-def test_key_that_no_device_has_is_told(config_told, key):
-    assert len(config_told("GA247", mps(f"{{{LIMITS}: {{{key}: 1Gi}}}}"), count=8)) == 1
+def test_key_that_no_device_has_is_reported(config_findings, key):
+    assert len(config_findings("GA247", mps(f"{{{LIMITS}: {{{key}: 1Gi}}}}"), count=8)) == 1
 
 
 @pytest.mark.parametrize("key", ["0", "+1", "007", "MIG-18e5b2a4-1c2d-4e3f-8a9b-0c1d2e3f4a5b"])
-def test_key_that_a_device_can_have_is_not_told(config_told, key):
-    assert config_told("GA247", mps(f"{{{LIMITS}: {{'{key}': 1Gi}}}}"), count=8) == []
+def test_key_that_a_device_can_have_is_not_reported(config_findings, key):
+    assert config_findings("GA247", mps(f"{{{LIMITS}: {{'{key}': 1Gi}}}}"), count=8) == []
 
 
-def test_index_is_counted_over_all_requests_of_a_config(config_told, requests_for):
+def test_index_is_counted_over_all_requests_of_a_config(config_findings, requests_for):
     requests = requests_for(
         a="gpu.nvidia.com", b={"two": "gpu.nvidia.com", "one": "gpu.nvidia.com"}, c="mig.nvidia.com"
     )
     requests[1]["firstAvailable"][0]["count"] = 2
     for index, known in (("2", True), ("3", False)):
-        texts = config_told("GA247", mps(f"{{{LIMITS}: {{'{index}': 1Gi}}}}"), names=None, requests=requests)
+        texts = config_findings("GA247", mps(f"{{{LIMITS}: {{'{index}': 1Gi}}}}"), names=None, requests=requests)
         assert (texts == []) is known
 
 
 @pytest.mark.parametrize(("index", "known"), [("31", True), ("32", False)])
-def test_index_among_all_devices_is_bounded_by_what_a_claim_holds(config_told, index, known):
+def test_index_among_all_devices_is_bounded_by_what_a_claim_holds(config_findings, index, known):
     settings = mps(f"{{{LIMITS}: {{'{index}': 1Gi}}}}")
     asked = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}
-    every = config_told("GA247", settings, requests=[{"name": "gpu", "exactly": asked}])
-    of_class = config_told("GA247", settings, names=None, kind="DeviceClass", requests=[])
+    every = config_findings("GA247", settings, requests=[{"name": "gpu", "exactly": asked}])
+    of_class = config_findings("GA247", settings, names=None, kind="DeviceClass", requests=[])
     assert [every == [], of_class == []] == [known, known]

@@ -39,9 +39,9 @@ def of(parameters, names=None, driver="gpu.nvidia.com"):
     return (parameters, names, driver)
 
 
-def test_name_of_a_prioritized_list_is_told(config_told, requests_for):
+def test_name_of_a_prioritized_list_is_reported(config_findings, requests_for):
     requests = requests_for(gpu={"two": "gpu.nvidia.com", "one": "gpu.nvidia.com"})
-    assert config_told("GA249", of(GPU, ["gpu"]), requests=requests) == [
+    assert config_findings("GA249", of(GPU, ["gpu"]), requests=requests) == [
         (
             f'{CONFIG}.requests[0]: "gpu" is a prioritized list, whose devices are those of "gpu/two", "gpu/one"; '
             "gpu.nvidia.com compares names exactly and ignores the config; write gpu/two, gpu/one"
@@ -49,29 +49,29 @@ def test_name_of_a_prioritized_list_is_told(config_told, requests_for):
     ]
 
 
-def test_only_alternatives_that_the_config_can_be_for_are_named(config_told, requests_for):
+def test_only_alternatives_that_the_config_can_be_for_are_named(config_findings, requests_for):
     requests = requests_for(gpu=EITHER)
     for parameters, meant in ((GPU, "gpu/large"), (MIG, "gpu/small")):
-        (text,) = config_told("GA249", of(parameters, ["gpu"]), requests=requests)
+        (text,) = config_findings("GA249", of(parameters, ["gpu"]), requests=requests)
         assert text.endswith(f"; write {meant}")
 
 
 @pytest.mark.parametrize("names", [["gpu/large"], ["gpu", "gpu/large"], None, [1], "gpu"])
-def test_names_of_alternatives_are_not_told(config_told, requests_for, names):
-    assert config_told("GA249", of(GPU, names), requests=requests_for(gpu=EITHER)) == []
+def test_names_of_alternatives_are_not_reported(config_findings, requests_for, names):
+    assert config_findings("GA249", of(GPU, names), requests=requests_for(gpu=EITHER)) == []
 
 
-def test_some_alternatives_beside_the_list_are_told(config_told, requests_for):
+def test_some_alternatives_beside_the_list_are_reported(config_findings, requests_for):
     requests = requests_for(gpu={"two": "gpu.nvidia.com", "one": "gpu.nvidia.com"})
-    (text,) = config_told("GA249", of(GPU, ["gpu/two", "gpu"]), requests=requests)
+    (text,) = config_findings("GA249", of(GPU, ["gpu/two", "gpu"]), requests=requests)
     assert text.startswith(f"{CONFIG}.requests[1]: ")
     assert text.endswith("; write gpu/one")
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
 @pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate"])
-def test_name_of_a_list_is_told_in_every_version(config_told, requests_for, kind, version):
-    texts = config_told("GA249", of(GPU, ["gpu"]), requests=requests_for(gpu=EITHER), kind=kind, version=version)
+def test_name_of_a_list_is_reported_in_every_version(config_findings, requests_for, kind, version):
+    texts = config_findings("GA249", of(GPU, ["gpu"]), requests=requests_for(gpu=EITHER), kind=kind, version=version)
     assert len(texts) == 1
 
 
@@ -100,24 +100,24 @@ def test_name_of_a_list_is_told_in_every_version(config_told, requests_for, kind
         ),
     ],
 )
-def test_config_for_a_device_of_another_type_is_told(config_told, parameters, device_class, expected):
+def test_config_for_a_device_of_another_type_is_reported(config_findings, parameters, device_class, expected):
     cluster = BROAD if device_class == "small.nvidia.com" else ""
-    texts = config_told("GA250", parameters, device_class=device_class, cluster=cluster)
+    texts = config_findings("GA250", parameters, device_class=device_class, cluster=cluster)
     assert texts == [f"{CONFIG}.requests[0]: {expected}"]
-    assert config_told("GA251", parameters, device_class=device_class, cluster=cluster) == []
+    assert config_findings("GA251", parameters, device_class=device_class, cluster=cluster) == []
 
 
 @pytest.mark.parametrize("device_class", ["gpu.nvidia.com", "any.nvidia.com", "odd.nvidia.com", "unseen.nvidia.com"])
-def test_config_for_a_device_that_can_be_of_its_type_is_not_told(config_told, device_class):
+def test_config_for_a_device_that_can_be_of_its_type_is_not_reported(config_findings, device_class):
     for rule in ("GA250", "GA251"):
-        assert config_told(rule, GPU, device_class=device_class, cluster=BROAD) == []
+        assert config_findings(rule, GPU, device_class=device_class, cluster=BROAD) == []
 
 
-def test_selectors_of_a_request_tell_its_type_too(config_told):
+def test_selectors_of_a_request_tell_its_type_too(config_findings):
     text = 'device.attributes["gpu.nvidia.com"].type != "gpu"'
     asked = {"deviceClassName": "any.nvidia.com", "selectors": [{"cel": {"expression": text}}, {}, 1]}
     requests = [{"name": "gpu", "exactly": asked}]
-    assert config_told("GA250", GPU, requests=requests, cluster=BROAD) == [
+    assert config_findings("GA250", GPU, requests=requests, cluster=BROAD) == [
         (
             f'{CONFIG}.requests[0]: cannot apply GpuConfig to devices of type "mig" or "vfio" (request: gpu); write the kind '
             "of config that these devices have"
@@ -125,9 +125,9 @@ def test_selectors_of_a_request_tell_its_type_too(config_told):
     ]
 
 
-def test_class_that_the_cluster_has_otherwise_is_taken_as_it_is(config_told):
+def test_class_that_the_cluster_has_otherwise_is_taken_as_it_is(config_findings):
     cluster = BROAD.replace("any.nvidia.com", "mig.nvidia.com")
-    assert config_told("GA250", GPU, device_class="mig.nvidia.com", cluster=cluster) == []
+    assert config_findings("GA250", GPU, device_class="mig.nvidia.com", cluster=cluster) == []
 
 
 @pytest.mark.parametrize(
@@ -139,20 +139,20 @@ def test_class_that_the_cluster_has_otherwise_is_taken_as_it_is(config_told):
         ("not CEL", False, False),
     ],
 )
-def test_config_of_a_class_for_devices_of_another_type_is_told(config_told, selector, refused, idle):
+def test_config_of_a_class_for_devices_of_another_type_is_reported(config_findings, selector, refused, idle):
     shape = {"kind": "DeviceClass", "requests": [{"cel": {"expression": selector}}], "names": None}
     expected = 'cannot apply GpuConfig to devices of type "mig", which the class is for; write opaque.parameters.kind: MigDeviceConfig'
     place = "spec.config[0].opaque.parameters.kind"
-    assert config_told("GA250", GPU, **shape) == ([f"{place}: {expected}"] if refused else [])
+    assert config_findings("GA250", GPU, **shape) == ([f"{place}: {expected}"] if refused else [])
     expected = (
         'is for devices of type "gpu" of gpu.nvidia.com, and the class selects none; remove the config, or request '
         "devices of its type"
     )
-    assert config_told("GA251", GPU, **shape) == ([f"{place}: {expected}"] if idle else [])
+    assert config_findings("GA251", GPU, **shape) == ([f"{place}: {expected}"] if idle else [])
 
 
-def test_config_without_a_device_of_its_type_is_told(config_told):
-    assert config_told("GA251", GPU, names=None, device_class="mig.nvidia.com") == [
+def test_config_without_a_device_of_its_type_is_reported(config_findings):
+    assert config_findings("GA251", GPU, names=None, device_class="mig.nvidia.com") == [
         (
             f'{CONFIG}.opaque.parameters.kind: is for devices of type "gpu" of gpu.nvidia.com, and no request can get one; '
             "remove the config, or request devices of its type"
@@ -160,8 +160,8 @@ def test_config_without_a_device_of_its_type_is_told(config_told):
     ]
 
 
-def test_config_for_a_request_of_another_driver_is_told(config_told):
-    assert config_told("GA251", GPU, device_class="other.example.com", cluster=BROAD) == [
+def test_config_for_a_request_of_another_driver_is_reported(config_findings):
+    assert config_findings("GA251", GPU, device_class="other.example.com", cluster=BROAD) == [
         (
             f'{CONFIG}.requests[0]: the GpuConfig is for devices of type "gpu" of gpu.nvidia.com, and request "gpu" can get '
             "none; remove the config, or request devices of its type"
@@ -169,12 +169,12 @@ def test_config_for_a_request_of_another_driver_is_told(config_told):
     ]
 
 
-def test_config_of_a_claim_for_nothing_is_not_told(config_told):
-    assert config_told("GA251", GPU, names=None, requests=[]) == []
+def test_config_of_a_claim_for_nothing_is_not_reported(config_findings):
+    assert config_findings("GA251", GPU, names=None, requests=[]) == []
 
 
-def test_config_behind_a_later_one_is_told(config_told):
-    assert config_told("GA252", of(GPU, ["gpu"]), of(GPU, ["gpu"])) == [
+def test_config_behind_a_later_one_is_reported(config_findings):
+    assert config_findings("GA252", of(GPU, ["gpu"]), of(GPU, ["gpu"])) == [
         (
             f'{CONFIG}.requests[0]: has no effect on "gpu", for which spec.devices.config[1] comes later; write all settings in '
             "one config, or name each request in one config only"
@@ -182,16 +182,16 @@ def test_config_behind_a_later_one_is_told(config_told):
     ]
 
 
-def test_config_for_all_behind_later_ones_for_each_is_told(config_told, requests_for):
+def test_config_for_all_behind_later_ones_for_each_is_reported(config_findings, requests_for):
     requests = requests_for(a="gpu.nvidia.com", b="gpu.nvidia.com", c="mig.nvidia.com")
     configs = [of(GPU), of(GPU, ["a"]), of(GPU, ["b"])]
-    assert config_told("GA252", *configs, requests=requests) == [
+    assert config_findings("GA252", *configs, requests=requests) == [
         (
             f"{CONFIG}: has no effect, since later configs are for all requests that it is for; write all settings in one "
             "config, or name each request in one config only"
         )
     ]
-    assert config_told("GA252", *configs[:2], requests=requests) == []
+    assert config_findings("GA252", *configs[:2], requests=requests) == []
 
 
 @pytest.mark.parametrize(
@@ -203,23 +203,23 @@ def test_config_for_all_behind_later_ones_for_each_is_told(config_told, requests
         [of(GPU, ["gpu"]), of(GPU, ["gpu"], "dra.example.com")],
     ],
 )
-def test_config_beside_another_is_not_told(config_told, configs):
-    assert config_told("GA252", *configs) == []
+def test_config_beside_another_is_not_reported(config_findings, configs):
+    assert config_findings("GA252", *configs) == []
 
 
-def test_later_config_for_all_devices_of_a_type_hides_only_what_is_of_it(config_told):
+def test_later_config_for_all_devices_of_a_type_hides_only_what_is_of_it(config_findings):
     configs = [of(GPU, ["gpu"]), of(GPU)]
-    assert len(config_told("GA252", *configs)) == 1
-    assert config_told("GA252", *configs, device_class="any.nvidia.com", cluster=BROAD) == []
+    assert len(config_findings("GA252", *configs)) == 1
+    assert config_findings("GA252", *configs, device_class="any.nvidia.com", cluster=BROAD) == []
 
 
-def test_configs_that_an_update_leaves_alone_are_not_told(told):
+def test_configs_that_an_update_leaves_alone_are_not_reported(findings_of):
     text = """
     apiVersion: resource.k8s.io/v1
     kind: DeviceClass
     metadata: {name: gpu, labels: {a: b}}
     spec: {config: [{opaque: {driver: gpu.nvidia.com, parameters: {kind: Nope}}}]}
     """
-    assert len(told("GA240", text)) == 2
-    assert told("GA240", f"{text}\n--- # before\n{text}") == []
-    assert len(told("GA240", f"{text}\n--- # before\n{text.replace('Nope', 'Noper')}")) == 2
+    assert len(findings_of("GA240", text)) == 2
+    assert findings_of("GA240", f"{text}\n--- # before\n{text}") == []
+    assert len(findings_of("GA240", f"{text}\n--- # before\n{text.replace('Nope', 'Noper')}")) == 2

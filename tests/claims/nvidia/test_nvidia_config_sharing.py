@@ -21,13 +21,13 @@ STRATEGIES = "supported GPU sharing strategies: TimeSlicing, MPS"
     ],
 )
 @pytest.mark.parametrize("kind", ["GpuConfig", "MigDeviceConfig"])
-def test_unknown_strategy_is_told(config_told, kind, sharing, expected):
-    assert config_told("GA243", f"{{kind: {kind}, sharing: {sharing}}}") == [f"{SHARING}.strategy: {expected}"]
+def test_unknown_strategy_is_reported(config_findings, kind, sharing, expected):
+    assert config_findings("GA243", f"{{kind: {kind}, sharing: {sharing}}}") == [f"{SHARING}.strategy: {expected}"]
 
 
 @pytest.mark.parametrize("sharing", ["{strategy: MPS}", "{strategy: TimeSlicing}", "null", "[]", "{strategy: [1]}"])
-def test_known_strategy_is_not_told(config_told, sharing):
-    assert config_told("GA243", f"{{kind: GpuConfig, sharing: {sharing}}}") == []
+def test_known_strategy_is_not_reported(config_findings, sharing):
+    assert config_findings("GA243", f"{{kind: GpuConfig, sharing: {sharing}}}") == []
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_known_strategy_is_not_told(config_told, sharing):
         ),
     ],
 )
-def test_settings_of_the_other_strategy_are_told(config_told, sharing, expected):
-    assert config_told("GA243", f"{{kind: GpuConfig, sharing: {sharing}}}") == [expected]
+def test_settings_of_the_other_strategy_are_reported(config_findings, sharing, expected):
+    assert config_findings("GA243", f"{{kind: GpuConfig, sharing: {sharing}}}") == [expected]
 
 
-def test_settings_of_mps_beside_time_slicing_have_no_effect_on_mig(config_told):
+def test_settings_of_mps_beside_time_slicing_have_no_effect_on_mig(config_findings):
     parameters = "{kind: MigDeviceConfig, sharing: {strategy: TimeSlicing, mpsConfig: {}}}"
-    assert config_told("GA243", parameters, device_class="mig.nvidia.com") == [
+    assert config_findings("GA243", parameters, device_class="mig.nvidia.com") == [
         f"{SHARING}.mpsConfig: has no effect with the 'TimeSlicing' strategy; remove mpsConfig, or write strategy: MPS"
     ]
 
@@ -97,27 +97,27 @@ def test_settings_of_mps_beside_time_slicing_have_no_effect_on_mig(config_told):
         ),
     ],
 )
-def test_interval_that_does_not_exist_is_told(config_told, interval, expected):
+def test_interval_that_does_not_exist_is_reported(config_findings, interval, expected):
     parameters = f"{{kind: GpuConfig, sharing: {{strategy: TimeSlicing, timeSlicingConfig: {interval}}}}}"
-    assert config_told("GA245", parameters) == [f"{SHARING}.timeSlicingConfig.interval: {expected}"]
+    assert config_findings("GA245", parameters) == [f"{SHARING}.timeSlicingConfig.interval: {expected}"]
 
 
 @pytest.mark.parametrize("interval", ["Default", "Short", "Medium", "Long"])
-def test_interval_that_exists_is_not_told(config_told, interval):
+def test_interval_that_exists_is_not_reported(config_findings, interval):
     config = f"{{interval: {interval}}}"
     parameters = f"{{kind: GpuConfig, sharing: {{strategy: TimeSlicing, timeSlicingConfig: {config}}}}}"
-    assert config_told("GA245", parameters) == []
+    assert config_findings("GA245", parameters) == []
 
 
 @pytest.mark.parametrize("config", ["null", "[]", "{interval: [1]}"])
-def test_default_and_other_shapes_of_time_slicing_are_not_told(config_told, config):
+def test_default_and_other_shapes_of_time_slicing_are_not_reported(config_findings, config):
     parameters = f"{{kind: GpuConfig, sharing: {{strategy: TimeSlicing, timeSlicingConfig: {config}}}}}"
-    assert config_told("GA245", parameters) == []
+    assert config_findings("GA245", parameters) == []
 
 
-def test_time_slicing_of_mig_devices_is_told_to_do_nothing(config_told):
+def test_time_slicing_of_mig_devices_is_reported_to_do_nothing(config_findings):
     parameters = "{kind: MigDeviceConfig, sharing: {strategy: TimeSlicing}}"
-    assert config_told("GA245", parameters, device_class="mig.nvidia.com") == [
+    assert config_findings("GA245", parameters, device_class="mig.nvidia.com") == [
         (
             f"{SHARING}.strategy: has no effect on MIG devices, whose time slices cannot be set; remove sharing; pods share a "
             "MIG device by sharing its claim"
@@ -128,7 +128,7 @@ def test_time_slicing_of_mig_devices_is_told_to_do_nothing(config_told):
 @pytest.mark.parametrize(
     ("strategy", "gate"), [("TimeSlicing", "TimeSlicingSettings"), ("MPS", "MPSSupport")], ids=lambda text: text
 )
-def test_strategy_whose_gate_is_off_is_refused(config_told, strategy, gate):
+def test_strategy_whose_gate_is_off_is_refused(config_findings, strategy, gate):
     parameters = f"{{kind: GpuConfig, sharing: {{strategy: {strategy}}}}}"
     expected = [
         (
@@ -136,15 +136,15 @@ def test_strategy_whose_gate_is_off_is_refused(config_told, strategy, gate):
             "enabled; turn the feature gate on in the values of the driver's chart, or remove sharing"
         )
     ]
-    assert config_told("GA244", parameters, gates={}) == expected
-    assert config_told("GA244", parameters, gates={gate: False}) == expected
+    assert config_findings("GA244", parameters, gates={}) == expected
+    assert config_findings("GA244", parameters, gates={gate: False}) == expected
 
 
 @pytest.mark.parametrize(
     ("strategy", "gate"), [("TimeSlicing", "TimeSlicingSettings"), ("MPS", "MPSSupport")], ids=lambda text: text
 )
-def test_strategy_whose_gate_is_unknown_is_warned_about(config_told, strategy, gate):
-    assert config_told("GA244", f"{{kind: MigDeviceConfig, sharing: {{strategy: {strategy}}}}}", gates=None) == [
+def test_strategy_whose_gate_is_unknown_is_warned_about(config_findings, strategy, gate):
+    assert config_findings("GA244", f"{{kind: MigDeviceConfig, sharing: {{strategy: {strategy}}}}}", gates=None) == [
         (
             f'{SHARING}.strategy: needs the driver\'s feature gate "{gate}", which is off by default; turn it on, and say so '
             "in spec.draDriver.featureGates of the GPUAdmissionPolicy"
@@ -152,14 +152,14 @@ def test_strategy_whose_gate_is_unknown_is_warned_about(config_told, strategy, g
     ]
 
 
-def test_strategies_whose_gates_are_on_are_not_told(config_told):
+def test_strategies_whose_gates_are_on_are_not_reported(config_findings):
     for strategy in ("TimeSlicing", "MPS"):
-        assert config_told("GA244", f"{{kind: GpuConfig, sharing: {{strategy: {strategy}}}}}") == []
+        assert config_findings("GA244", f"{{kind: GpuConfig, sharing: {{strategy: {strategy}}}}}") == []
 
 
-def test_gates_of_a_gpu_cluster_count(config_told):
+def test_gates_of_a_gpu_cluster_count(config_findings):
     cluster = "\n---\n{apiVersion: nvidia.com/v1alpha1, kind: GPUCluster, metadata: {name: a}, spec: {}}"
-    (text,) = config_told("GA244", "{kind: GpuConfig, sharing: {strategy: MPS}}", gates=None, cluster=cluster)
+    (text,) = config_findings("GA244", "{kind: GpuConfig, sharing: {strategy: MPS}}", gates=None, cluster=cluster)
     assert '"MPSSupport" feature gate is not enabled' in text
 
 
@@ -179,10 +179,10 @@ def test_gates_of_a_gpu_cluster_count(config_told):
         ),
     ],
 )
-def test_gate_that_forbids_mps_is_told(config_told, gate, expected):
+def test_gate_that_forbids_mps_is_reported(config_findings, gate, expected):
     gates = {"MPSSupport": True, gate: True}
     parameters = "{kind: GpuConfig, sharing: {strategy: MPS}}"
-    assert config_told("GA244", parameters, gates=gates) == [f"{SHARING}.strategy: {expected}"]
+    assert config_findings("GA244", parameters, gates=gates) == [f"{SHARING}.strategy: {expected}"]
 
 
 def test_severity_follows_what_is_known_of_a_gate(examined):

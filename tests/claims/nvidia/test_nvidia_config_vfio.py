@@ -24,9 +24,9 @@ spec:
     ("policy", "remedy"),
     [("LegacyOnl", 'write "LegacyOnly"'), ("None", "write one of LegacyOnly, PreferIommuFD")],
 )
-def test_unknown_policy_is_told(config_told, policy, remedy):
+def test_unknown_policy_is_reported(config_findings, policy, remedy):
     parameters = f"{{kind: VfioDeviceConfig, iommu: {{backendPolicy: '{policy}'}}}}"
-    assert config_told("GA248", parameters, device_class="vfio.gpu.nvidia.com") == [
+    assert config_findings("GA248", parameters, device_class="vfio.gpu.nvidia.com") == [
         (
             f"{PARAMETERS}.iommu.backendPolicy: unknown IOMMU backend policy: {policy}, supported IOMMU backend policies: "
             f"LegacyOnly, PreferIommuFD; {remedy}"
@@ -35,9 +35,9 @@ def test_unknown_policy_is_told(config_told, policy, remedy):
 
 
 @pytest.mark.parametrize("iommu", ["null", "{}", "{backendPolicy: ''}", "{backendPolicy: PreferIommuFD}", "[]"])
-def test_known_policy_and_default_are_not_told(config_told, iommu):
+def test_known_policy_and_default_are_not_reported(config_findings, iommu):
     parameters = f"{{kind: VfioDeviceConfig, iommu: {iommu}}}"
-    assert config_told("GA248", parameters, device_class="vfio.gpu.nvidia.com") == []
+    assert config_findings("GA248", parameters, device_class="vfio.gpu.nvidia.com") == []
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_known_policy_and_default_are_not_told(config_told, iommu):
         ([["a"], None], None, 1),
     ],
 )
-def test_claim_with_several_groups_of_vfio_devices_is_told(config_told, requests_for, configs, place, groups):
+def test_claim_with_several_groups_of_vfio_devices_is_reported(config_findings, requests_for, configs, place, groups):
     requests = requests_for(a="vfio.gpu.nvidia.com", b="vfio.gpu.nvidia.com")
     entries = [(VFIO, names, "gpu.nvidia.com") for names in configs]
-    assert config_told("GA248", *entries, requests=requests) == (
+    assert config_findings("GA248", *entries, requests=requests) == (
         []
         if place is None
         else [
@@ -66,22 +66,22 @@ def test_claim_with_several_groups_of_vfio_devices_is_told(config_told, requests
     )
 
 
-def test_config_of_a_class_is_a_group_of_its_own(config_told, requests_for):
+def test_config_of_a_class_is_a_group_of_its_own(config_findings, requests_for):
     requests = requests_for(a="vfio.gpu.nvidia.com", b="vfio.gpu.nvidia.com")
-    (text,) = config_told("GA248", (VFIO, ["a"], "gpu.nvidia.com"), requests=requests, cluster=CLASS)
+    (text,) = config_findings("GA248", (VFIO, ["a"], "gpu.nvidia.com"), requests=requests, cluster=CLASS)
     assert "contains 2 VFIO device groups" in text
-    assert config_told("GA248", (VFIO, None, "gpu.nvidia.com"), requests=requests, cluster=CLASS) == []
+    assert config_findings("GA248", (VFIO, None, "gpu.nvidia.com"), requests=requests, cluster=CLASS) == []
 
 
-def test_alternatives_and_other_devices_are_no_groups(config_told, requests_for):
+def test_alternatives_and_other_devices_are_no_groups(config_findings, requests_for):
     requests = requests_for(
         a="vfio.gpu.nvidia.com", b="gpu.nvidia.com", c={"x": "vfio.gpu.nvidia.com", "y": "gpu.nvidia.com"}
     )
-    assert config_told("GA248", (VFIO, ["a"], "gpu.nvidia.com"), requests=requests) == []
+    assert config_findings("GA248", (VFIO, ["a"], "gpu.nvidia.com"), requests=requests) == []
 
 
-def test_passthrough_that_is_off_is_told(config_told):
-    assert config_told("GA244", VFIO, device_class="vfio.gpu.nvidia.com", gates={}) == [
+def test_passthrough_that_is_off_is_reported(config_findings):
+    assert config_findings("GA244", VFIO, device_class="vfio.gpu.nvidia.com", gates={}) == [
         (
             f"{PARAMETERS}.kind: has no effect, since the driver offers no vfio devices while its feature gate "
             '"PassthroughSupport" is off; turn the feature gate on in the values of the driver\'s chart, or remove the config'
@@ -89,8 +89,8 @@ def test_passthrough_that_is_off_is_told(config_told):
     ]
 
 
-def test_passthrough_that_is_unknown_is_told(config_told):
-    assert config_told("GA244", VFIO, device_class="vfio.gpu.nvidia.com", gates=None) == [
+def test_passthrough_that_is_unknown_is_reported(config_findings):
+    assert config_findings("GA244", VFIO, device_class="vfio.gpu.nvidia.com", gates=None) == [
         (
             f'{PARAMETERS}.kind: needs the driver\'s feature gate "PassthroughSupport", which is off by default; turn it on, '
             "and say so in spec.draDriver.featureGates of the GPUAdmissionPolicy"

@@ -164,7 +164,7 @@ class Team:
             }
         )
 
-    def told(self, pod, **status):
+    def findings_of(self, pod, **status):
         """Write into a pod's status."""
         stored = self.sandbox.get("Pod", pod, "team-a")
         self.sandbox.replace({**stored, "status": {**stored["status"], **status}})

@@ -98,7 +98,7 @@ async def test_new_limit_is_primed_in_the_next_round(team, leader):
     assert team.condition("Ready") == COUNTED
 
 
-async def test_lowered_limit_is_told_and_takes_nothing_away(team, leader):
+async def test_lowered_limit_is_reported_and_takes_nothing_away(team, leader):
     team.quota()
     team.pod("train", 6)
     await leader.count()
@@ -112,7 +112,7 @@ async def test_pod_that_ended_counts_as_nothing(team, leader):
     team.quota()
     team.pod("train", 2)
     await leader.count()
-    team.told("train", phase="Succeeded")
+    team.findings_of("train", phase="Succeeded")
     await leader.count()
     assert team.amounts == {"all": ("0", "0")}
 
@@ -121,7 +121,9 @@ async def test_claim_of_the_scheduler_counts_with_its_pod(team, leader):
     team.quota()
     team.pod("train", 2)
     team.claim("train-extended", 2, pod="train", extended=True)
-    team.told("train", extendedResourceClaimStatus={"resourceClaimName": "train-extended", "requestMappings": []})
+    team.findings_of(
+        "train", extendedResourceClaimStatus={"resourceClaimName": "train-extended", "requestMappings": []}
+    )
     await leader.count()
     assert team.amounts == {"all": ("2", "0")}
 
@@ -167,6 +169,6 @@ async def test_quota_that_is_deleted_and_made_again_is_counted_anew(team, leader
     assert team.amounts == {"all": ("2", "0")}
 
 
-async def test_nothing_known_of_quotas_is_told(team, leader):
+async def test_nothing_known_of_quotas_is_reported(team, leader):
     with pytest.raises(IncompleteRound, match="nothing is known of GPUQuotas, so none of them is counted"):
         await leader.round.round()

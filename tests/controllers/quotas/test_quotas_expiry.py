@@ -40,7 +40,7 @@ async def test_charge_of_a_pod_that_the_cache_does_not_show_stays(team, waiting)
     assert team.requests("get", "pods") == asked
 
 
-async def test_charge_of_a_pod_that_asks_for_no_gpu_is_given_up(team, waiting):
+async def test_charge_of_a_pod_that_requests_no_gpu_is_given_up(team, waiting):
     team.pod("train", 0)
     await waiting.round.round()
     assert team.charged == {}

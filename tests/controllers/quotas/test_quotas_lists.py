@@ -79,8 +79,8 @@ async def test_ledger_of_another_history_is_counted_anew(team, leader, caplog):
     assert (team.amounts, team.charged) == ({"all": ("2", "1")}, {"late": [OWN]})
     assert team.condition("Ready") == ("True", "Counted", ANEW)
     assert int(team.status["counted"]["pods"]) < 900000000
-    told = "what was counted rested on newer lists than the API server has, so counting began anew"
-    assert caplog.messages.count(told) == 1
+    reported = "what was counted rested on newer lists than the API server has, so counting began anew"
+    assert caplog.messages.count(reported) == 1
     await leader.count()
     written = team.stored["metadata"]["resourceVersion"]
     await leader.count()

@@ -91,7 +91,7 @@ async def test_condition_keeps_the_time_of_its_last_change(team, leader):
     ] == [("Ready", "2026-01-01T00:00:00Z", 2), ("Enforced", "2027-01-01T00:00:00Z", 2)]
 
 
-async def test_quota_that_cannot_be_read_is_told_and_nothing_else_is_touched(team, leader):
+async def test_quota_that_cannot_be_read_is_reported_and_nothing_else_is_touched(team, leader):
     team.quota()
     team.pod("train", 2)
     await leader.count()
@@ -115,7 +115,7 @@ async def test_quota_that_cannot_be_read_is_told_and_nothing_else_is_touched(tea
     assert team.condition("Ready")[:2] == ("True", "Counted")
 
 
-async def test_pods_that_cannot_be_listed_are_told_and_what_was_counted_holds(team, leader):
+async def test_pods_that_cannot_be_listed_are_reported_and_what_was_counted_holds(team, leader):
     team.quota()
     team.pod("train", 2)
     await leader.count()
@@ -143,7 +143,7 @@ async def test_new_quota_stays_unprimed_while_nothing_is_known(team, leader):
     assert team.status["summary"] == "all ?/8"
 
 
-async def test_memory_that_nothing_tells_counts_as_none_and_is_told(team, leader):
+async def test_memory_that_nothing_tells_counts_as_none_and_is_reported(team, leader):
     team.quota({"name": "memory", "memory": "1Ti"})
     team.pod("train", 2)
     await leader.count()

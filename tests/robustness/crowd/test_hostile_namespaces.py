@@ -94,7 +94,7 @@ async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, m
     assert await served.metric("reviews_aside_total") == 30
 
 
-async def test_claims_of_a_namespace_that_used_its_share_are_not_compared_and_told_so(serve, ask):
+async def test_claims_of_a_namespace_that_used_its_share_are_not_compared_and_reported_so(serve, ask):
     served = await serve()
     assert "warnings" not in await ask(
         served, "claims", claim(text='device.driver == "gpu.nvidia.com"'), "resource.k8s.io"

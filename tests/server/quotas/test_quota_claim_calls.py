@@ -33,7 +33,7 @@ async def test_template_that_no_cache_shows_yet_is_read(serve, namespace, sandbo
     assert namespace.taken == 3
 
 
-async def test_template_that_does_not_exist_is_told(serve, namespace, ask, of_template):
+async def test_template_that_does_not_exist_is_reported(serve, namespace, ask, of_template):
     namespace.limit()
     response = await ask(await serve(), of_template())
     assert response["allowed"]
