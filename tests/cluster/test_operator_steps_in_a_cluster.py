@@ -43,7 +43,7 @@ def test_config_map_is_judged_before_anything_names_it(operator):
     answer = operator.create(layouts(NOT_YAML))
     assert answer.causes == [
         (
-            "data[config.yaml]: is no YAML in line 5: expected another key of the mapping that begins at line 3: check the "
+            "data[config.yaml]: is not YAML in line 5: expected another key of the mapping that begins at line 3: check the "
             "indentation and the quotes; no node could be cut by MIG; correct line 5 [GA149]"
         )
     ]
@@ -55,7 +55,7 @@ def test_cluster_policy_is_refused_while_the_config_map_that_it_names_has_a_mist
     assert reported == [
         (
             f'spec.migManager.config.name: the ConfigMap "{NAME}" in gpu-operator is invalid at data[config.yaml]: is a single '
-            "value and no mapping; mig-parted cannot read it; write version: v1 and, below mig-configs:, a list of entries for "
+            "value, not a mapping; mig-parted cannot read it; write version: v1 and, below mig-configs:, a list of entries for "
             "each name [GA149]"
         )
     ]
@@ -69,7 +69,7 @@ def test_steps_of_the_guide_pass_and_what_is_in_effect_stays_right(operator):
     reported = until(lambda: causes(operator.apply(layouts(UNRECOGNISED))), "the ClusterPolicy is seen")
     assert reported == [
         (
-            "data[config.yaml]: is a single value and no mapping; mig-parted cannot read it; write version: v1 and, below "
+            "data[config.yaml]: is a single value, not a mapping; mig-parted cannot read it; write version: v1 and, below "
             "mig-configs:, a list of entries for each name [GA149]"
         )
     ]

@@ -20,6 +20,7 @@ from policies.metadata_keys import UNUSED_SINCE
 from policies.quota.charges import OWN
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.request import Request, UserInfo
+from policies.review import review
 from policies.settings import DEFAULTS
 from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
@@ -215,11 +216,12 @@ class Story:
         asked = {"kind": "ResourceClaim", "group": "resource.k8s.io", "namespace": "team-a", "entry": "quota"}
         request = Request(origin_of(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
         deadline = Deadline.start(lambda: 0.0, "10s")
-        await keeper.decide(request, DEFAULTS, deadline, ReviewRunner().for_call(b"", deadline))
+        run = ReviewRunner().for_call(b"", deadline)
+        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, deadline, run)
         request = Request(
             member(), user=UserInfo("alice"), uid="2", dry_run=True, **{**asked, "kind": "Pod", "group": ""}
         )
-        await keeper.decide(request, DEFAULTS, deadline, ReviewRunner().for_call(b"", deadline))
+        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, deadline, run)
         moments = iter([0.0, 1000.0])
         expiry = Expiry(client, view, lambda: next(moments))
         charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]
@@ -248,8 +250,8 @@ class Story:
 
 
 @pytest.fixture
-async def findings_of(authorizer, sandbox, make, client_of, gpu_pod, until, installation):
-    """The whole story under these rules; gives who watched over them."""
+async def used_authorizer(authorizer, sandbox, make, client_of, gpu_pod, until, installation):
+    """The authorizer after the whole story was played under these rules."""
     story = Story(sandbox, authorizer, until, await client_of("admin"), await client_of("alice"))
     await story.choose_settings()
     first = await make(rotation=QUICK)
@@ -269,10 +271,10 @@ async def findings_of(authorizer, sandbox, make, client_of, gpu_pod, until, inst
     return authorizer
 
 
-async def test_nothing_is_refused_but_what_is_not_needed(reported):
-    refused = {(request.verb, request.resource, request.namespace) for request in reported.refused}
+async def test_nothing_is_refused_but_what_is_not_needed(used_authorizer):
+    refused = {(request.verb, request.resource, request.namespace) for request in used_authorizer.refused}
     assert refused == REFUSED.keys()
 
 
-async def test_nothing_is_granted_that_is_not_used(reported):
-    assert [str(grant) for grant in reported.unused()] == []
+async def test_nothing_is_granted_that_is_not_used(used_authorizer):
+    assert [str(grant) for grant in used_authorizer.unused()] == []

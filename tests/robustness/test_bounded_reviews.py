@@ -138,15 +138,15 @@ def test_outdated_digest_of_a_large_cluster_is_too_much_work_for_the_loop_before
     nodes = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)]
     made = []
     with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
-        ResultsPerObject().of("Node", made.append, nodes)
+        ResultsPerObject().results_of("Node", made.append, nodes)
     assert made == []
 
 
 def test_digest_that_is_up_to_date_is_no_work():
-    nodes, parts = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)], ResultsPerObject()
-    first = parts.of("Node", id, nodes)
+    nodes, results = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)], ResultsPerObject()
+    first = results.results_of("Node", id, nodes)
     with counted_by(Allowance(0)):
-        assert parts.of("Node", id, nodes) is first
+        assert results.results_of("Node", id, nodes) is first
 
 
 async def test_loop_goes_on_while_a_review_runs_aside():

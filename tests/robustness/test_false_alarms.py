@@ -132,7 +132,7 @@ def test_config_as_an_object_is_reported_where_it_belongs(kind, fields):
     document = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "metadata": {"name": "x"}, **fields}
     (found,) = findings(document)
     assert str(found) == (
-        f'kind: "{kind}" is a part of claims and no object; kubectl would refuse it with: no matches for kind; move it '
+        f'kind: "{kind}" is a part of claims, not an object; kubectl would refuse it with: no matches for kind; move it '
         "into devices.config[].opaque.parameters of a ResourceClaim or ResourceClaimTemplate [GA100]"
     )
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from policies.access import validate
 from policies.kubernetes.pods import Pod
+from policies.quota.bills import charge_under
 from policies.quota.counting.counter import Counter, Terms
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
@@ -80,7 +81,7 @@ class World:
         if found is None:
             return True
         self.time += 1
-        after = self.ledger.charge(found.charge(FOUR), FOUR, time=str(self.time), call=str(self.time))
+        after = self.ledger.charge(charge_under(found, FOUR), FOUR, time=str(self.time), call=str(self.time))
         if not isinstance(after, Ledger):
             return False
         self.ledger = after
