@@ -26,13 +26,11 @@ NOT_YET = (
     "docs/rules.md",
     "docs/troubleshooting.md",
     "policies/caches.py",
-    "policies/conversion/shares.py",
     "policies/decision.py",
     "policies/dra/allocation/needs.py",  # has the words of Kubernetes' own error
     "policies/idle_settings.py",
     "policies/kubernetes/printable.py",
     "policies/patch.py",
-    "policies/placement/resources",
     "policies/quota",
     "policies/rules.py",
     "policies/schema.py",

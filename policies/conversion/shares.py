@@ -59,7 +59,7 @@ def requested_shares(
     findings: list[Finding] = []
     for resource, path in places.items():
         mig = record.device_class(resource) == MIG_CLASS
-        offered = _offered(view, "mig" if mig else "gpu")
+        offered = _share_counts(view, "mig" if mig else "gpu")
         whole = next(iter(offered)) if len(offered) == 1 else None
         is_share = _is_share(resource, record.wish, shared_gpu=shared_gpu)
         if is_share or record.wish.sharing == "shared":
@@ -96,9 +96,9 @@ NO_SHARES = rule(
     "A shared GPU must be wished for only where the DRA driver offers shares",
     default=Severity.DENY,
     why="""
-    The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared). A claim can ask for one share of
-    a device only where the driver publishes the consumable capacity `shares` (ConsumableShares). Without it the pod
-    would hold a whole GPU, which it said it does not need; asking for a share all the same, it would stay Pending.""",
+    The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared). A claim can request one share
+    of a device only where the driver publishes the consumable capacity `shares` (ConsumableShares). Without it the pod
+    would hold a whole GPU, which it does not need; a claim for one share would stay Pending.""",
     remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
     "or enable ConsumableShares in the DRA driver",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075",
@@ -113,8 +113,8 @@ def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> 
     return NO_SHARES.finding(path, f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s")
 
 
-def _offered(view: ClusterView, device_type: str) -> set[int | None]:
-    """The numbers of shares that devices of one type have, as `shares_of` counts them."""
+def _share_counts(view: ClusterView, device_type: str) -> set[int | None]:
+    """The distinct numbers of shares per device of one type, as `shares_of` counts them."""
     groups = gpu_groups(view)
     if groups is UNKNOWN:
         return set()

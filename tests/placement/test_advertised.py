@@ -15,7 +15,7 @@ NO_CLASSES = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClassList", "it
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 DRA = "no node advertises it; DRA hands out 8 NVIDIA-A100-SXM4-40GB and 8 NVIDIA-H100-80GB-HBM3 here"
 OPT_IN = 'label the namespace "team-a" gpu-admission.io/dra: enabled, so that its pods are converted to DRA'
-RULE = "ask for a resource that exists, or wait for a node that advertises this one"
+RULE = "request a resource that exists, or wait for a node that advertises this one"
 
 
 def findings_of(pod, view):
@@ -143,7 +143,7 @@ ON_MIXED = "nvidia.com/mig-1g.5gb on 1 node, nvidia.com/mig-2g.10gb on 1 node an
         pytest.param(
             (empty_node(**{"nvidia.com/gpu.present": "true"}),),
             "gpu",
-            "1 node has GPUs by its labels, and nothing hands them out; look whether NVIDIA's device plugin runs there",
+            "1 node has GPUs by its labels, and nothing advertises them; check whether NVIDIA's device plugin runs there",
             id="no device plugin",
         ),
     ],
@@ -209,8 +209,8 @@ def test_resource_is_reported_once_for_a_pod(cluster):
 def test_unknown_classes_leave_a_doubt(pod, cluster):
     assert findings_of(pod({"nvidia.com/gpu": 1}), cluster(empty_node())) == [
         (
-            "no node advertises it; the only node has no GPU; whether a DeviceClass stands for it is not known here; "
-            "ask for a resource that exists, or wait for a node that advertises this one"
+            "no node advertises it; the only node has no GPU; DeviceClasses are unknown, so one may provide it; "
+            "request a resource that exists, or wait for a node that advertises this one"
         )
     ]
 
@@ -231,7 +231,7 @@ def test_unknown_classes_leave_a_doubt(pod, cluster):
 )
 def test_name_that_is_surely_misspelt_is_reported_without_nodes(pod, resource, meant):
     assert findings_of(pod({f"nvidia.com/{resource}": 1}), ManifestsView()) == [
-        f'is no resource by which NVIDIA\'s device plugin hands out GPUs; write "nvidia.com/{meant}"'
+        f'NVIDIA\'s device plugin advertises no resource of this name; write "nvidia.com/{meant}"'
     ]
 
 
@@ -249,14 +249,14 @@ def test_name_that_is_surely_misspelt_is_reported_without_nodes(pod, resource, m
 )
 def test_misspelt_vendor_is_reported_without_nodes(pod, resource, meant):
     assert findings_of(pod({resource: 1}), ManifestsView()) == [
-        f'is no resource by which NVIDIA\'s device plugin hands out GPUs; write "nvidia.com/{meant}"'
+        f'NVIDIA\'s device plugin advertises no resource of this name; write "nvidia.com/{meant}"'
     ]
 
 
 def test_resource_without_a_vendor_is_reported_by_the_review(pod):
     request = Request(pod({"gpu": 1}).document, namespace="team-a", entry="placement")
     (finding,) = review(request, ManifestsView(), DEFAULTS).findings
-    assert finding.text.endswith('hands out GPUs; write "nvidia.com/gpu"')
+    assert finding.text.endswith('no resource of this name; write "nvidia.com/gpu"')
 
 
 def test_misspelt_vendor_is_reported_with_what_nodes_have(pod, cluster):
@@ -330,7 +330,7 @@ def test_namespace_that_converts_has_other_reasons(pod, cluster):
     labels = {"gpu-admission.io/dra": "enabled"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
     assert findings_of(pod({"nvidia.com/gpu": 1}), cluster("gpucluster", namespace)) == [
-        f"{DRA}; let the pod be converted to DRA; gpu-admission review tells what keeps it from that"
+        f"{DRA}; let the pod be converted to DRA; gpu-admission review shows what prevents it"
     ]
 
 

@@ -32,7 +32,7 @@ def config_map(name="sharing", namespace="gpu-operator", **data):
     }
 
 
-def finding(ways, found=2, remedy="ask for 1", resource="gpu", things="GPUs", container="containers[0]"):
+def finding(ways, found=2, remedy="request 1", resource="gpu", things="GPUs", container="containers[0]"):
     return (
         f"spec.{container}.resources.limits[nvidia.com/{resource}]: is {found}, and every node that offers it to this "
         f"pod shares its {things}, {ways}, and gives a container 1 share; the pod would fail with "
@@ -64,9 +64,9 @@ def test_pod_that_may_be_served_is_not_reported(pod, cluster, parts, limits):
 
 def test_only_nodes_count_that_the_pod_may_run_on(pod, cluster, node):
     chosen = pod({"nvidia.com/gpu": 3}, nodeSelector={"nvidia.com/gpu.family": "turing"})
-    remedy = "ask for 1, or let the pod run on 1 node that does not share them"
+    remedy = "request 1, or let the pod run on 1 node that does not share them"
     assert findings_of(chosen, cluster("f1", "f4", "f5")) == [finding("by MPS on 1 node", found=3, remedy=remedy)]
-    remedy = "ask for 1, or let the pod run on one of the 2 nodes that do not share them"
+    remedy = "request 1, or let the pod run on one of the 2 nodes that do not share them"
     wider = cluster("f1", "f6", "f5", node("f5", "t4-mps-2"))
     assert findings_of(chosen, wider) == [finding("by MPS on 2 nodes", found=3, remedy=remedy)]
 

@@ -1,1 +1,1 @@
-"""Resources: whether what a pod asks for by name exists on some node, and would be given there."""
+"""Resources: checks that the resources that a pod requests exist on a node and can be allocated there."""

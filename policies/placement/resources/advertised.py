@@ -1,4 +1,4 @@
-"""Advertised resources: whether anything hands out what a pod asks for, and what there is instead."""
+"""Advertised resources: findings for requested resources that nothing in the cluster provides."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from policies.metadata_keys import DRA_LABEL
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.phrases import format_list
-from policies.placement.resources.extended_resources import first_asks
-from policies.placement.resources.instead import instead
+from policies.placement.resources.alternatives import alternative_to
+from policies.placement.resources.extended_resources import first_requests
 from policies.placement.resources.names import correct_name, is_device_plugin_name
 from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from policies.fleet.gpu_nodes import GPUNodes
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
-    from policies.placement.resources.extended_resources import Ask
+    from policies.placement.resources.extended_resources import ResourceRequest
 
-__all__ = ["advertised"]
+__all__ = ["unadvertised_resources"]
 
 _PROFILE = f"{DRIVER}/profile"
 _OF_OTHER_SCHEDULERS = frozenset(
     {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority"}
 )
-"""Resources that no node advertises, and that the scheduler of HAMi reads: project-hami.io docs, device configuration."""
+"""Resources that the HAMi scheduler reads and no node advertises. Source: project-hami.io docs, device configuration."""
 
 
-def advertised(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """What a pod asks for that no node advertises and no DeviceClass stands for, told with what exists.
+def unadvertised_resources(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    """Warn about each requested resource that no node advertises and no DeviceClass provides.
 
-    While nodes are unknown, or there is none, only names that are surely misspelt are told.
+    While nodes are unknown, or the cluster has none, only certain misspellings are reported.
     """
-    for ask in first_asks(pod).values():
-        if ask.resource.startswith(IMPLICIT_PREFIX):
-            yield from _of_class(ask, view)
-        elif ask.resource not in _OF_OTHER_SCHEDULERS:
-            yield from _of_nodes(ask, pod, namespace, view)
+    for request in first_requests(pod).values():
+        if request.resource.startswith(IMPLICIT_PREFIX):
+            yield from _of_class(request, view)
+        elif request.resource not in _OF_OTHER_SCHEDULERS:
+            yield from _of_nodes(request, pod, namespace, view)
 
 
 NOT_ADVERTISED = rule(
@@ -59,48 +59,48 @@ NOT_ADVERTISED = rule(
     "A node must advertise the resource that a pod requests",
     default=Severity.WARN,
     why="""
-    A pod that asks for a resource which no node has stays Pending, and the scheduler says no more than that it is
-    insufficient. That may pass: an autoscaled cluster has no such node until the first pod asks for one. More often the
-    name is not the one under which this cluster hands out its GPUs, for MIG profiles, MIG strategies, sharing and DRA
-    each change it.""",
-    remedy="ask for a resource that exists, or wait for a node that advertises this one",
+    A pod that requests a resource that no node has stays Pending, and the scheduler reports only that the resource is
+    insufficient. This can be temporary: an autoscaled cluster may add such a node when the first pod requests it. More
+    often the name is wrong for this cluster: MIG profiles, MIG strategies, sharing and DRA each change the names of GPU
+    resources.""",
+    remedy="request a resource that exists, or wait for a node that advertises this one",
     source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
 )
 
 
-def _of_class(ask: Ask, view: ClusterView) -> Iterator[Finding]:
+def _of_class(request: ResourceRequest, view: ClusterView) -> Iterator[Finding]:
     classes = view.list("DeviceClass")
-    wanted = ask.resource.removeprefix(IMPLICIT_PREFIX)
+    wanted = request.resource.removeprefix(IMPLICIT_PREFIX)
     names = [] if classes is UNKNOWN else [name for name in map(name_of, classes) if name]
     if classes is UNKNOWN or wanted in names:
         return
     guess = class_meant(wanted, names)
     if has_nvidia_class_name(wanted) or (guess and has_nvidia_class_name(guess)):
         text = f'there is no DeviceClass "{printable(wanted)}", so the pod would stay Pending'
-        yield NOT_ADVERTISED.finding(ask.path, text, f'write "{guess}"' if guess else other_classes(names))
+        yield NOT_ADVERTISED.finding(request.path, text, f'write "{guess}"' if guess else other_classes(names))
 
 
-def _of_nodes(ask: Ask, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not (nodes.nodes or nodes.others):
-        if correct := correct_name(ask.resource):
-            text = "is no resource by which NVIDIA's device plugin hands out GPUs"
-            yield NOT_ADVERTISED.finding(ask.path, text, f'write "{correct}"')
+        if correct := correct_name(request.resource):
+            text = "NVIDIA's device plugin advertises no resource of this name"
+            yield NOT_ADVERTISED.finding(request.path, text, f'write "{correct}"')
         return
-    mapped = view.derive(_mapped)
-    if _is_offered(ask.resource, nodes) or (mapped is not UNKNOWN and ask.resource in mapped):
+    provided = view.derive(_provided_resources)
+    if _is_offered(request.resource, nodes) or (provided is not UNKNOWN and request.resource in provided):
         return
-    devices = _dra_devices(ask.resource, nodes, view)
+    devices = _dra_devices(request.resource, nodes, view)
     if devices:
-        exists, remedy = f"DRA hands out {devices} here", _through_dra(ask.resource, pod, namespace, view)
+        exists, remedy = f"DRA hands out {devices} here", _through_dra(request.resource, pod, namespace, view)
     else:
-        exists, remedy = instead(ask.resource, nodes)
-    doubt = "; whether a DeviceClass stands for it is not known here" if mapped is UNKNOWN else ""
-    yield NOT_ADVERTISED.finding(ask.path, f"no node advertises it; {exists}{doubt}", remedy)
+        exists, remedy = alternative_to(request.resource, nodes)
+    doubt = "; DeviceClasses are unknown, so one may provide it" if provided is UNKNOWN else ""
+    yield NOT_ADVERTISED.finding(request.path, f"no node advertises it; {exists}{doubt}", remedy)
 
 
 def _is_offered(resource: str, nodes: GPUNodes) -> bool:
-    """True if a node advertises a resource; what is not under `nvidia.com/` may be a device plugin's of somebody else."""
+    """True if a node advertises a resource; names outside `nvidia.com/` may be of any device plugin."""
     if resource.startswith(VENDOR_PREFIX):
         return resource in nodes.offers
     return resource in nodes.extended_resources
@@ -113,27 +113,27 @@ def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> 
     if pod.labels.get(DRA_LABEL) == "disabled":
         return f"remove the pod's label {DRA_LABEL}: disabled"
     if lookup(view.get("Namespace", namespace), ("metadata", "labels", DRA_LABEL)) == "enabled":
-        return "let the pod be converted to DRA; gpu-admission review tells what keeps it from that"
+        return "let the pod be converted to DRA; gpu-admission review shows what prevents it"
     return f'label the namespace "{namespace}" {DRA_LABEL}: enabled, so that its pods are converted to DRA'
 
 
-def _mapped(view: ClusterView) -> frozenset[str] | Unknown:
-    """The resources that DeviceClasses stand for."""
+def _provided_resources(view: ClusterView) -> frozenset[str] | Unknown:
+    """The extended resources that DeviceClasses provide; unknown while DeviceClasses are."""
     classes = view.list("DeviceClass")
     return UNKNOWN if classes is UNKNOWN else frozenset(filter(None, map(extended_resource_name, classes)))
 
 
 def _dra_devices(resource: str, nodes: GPUNodes, view: ClusterView) -> str:
-    """The devices in ResourceSlices that may be what is wanted, `8 NVIDIA-H200 and 2 NVIDIA-L4`; empty for none.
+    """Text on devices that could serve a request: `8 NVIDIA-H200 and 2 NVIDIA-L4`; empty if none.
 
-    Beside a device plugin these are devices of the resource's own kind, and without one all there are.
+    If nodes run the device plugin, only devices of the resource's own kind count; otherwise all GPUs do.
     """
     groups = gpu_groups(view)
     parsed = parse_resource(resource)
-    beside = any(map(is_device_plugin_name, nodes.offers))
+    has_device_plugin = any(map(is_device_plugin_name, nodes.offers))
     counts: Counter[str] = Counter()
     for group in () if groups is UNKNOWN else groups:
-        if group.type in ("gpu", "mig") and (not beside or _serves(group, parsed)):
+        if group.type in ("gpu", "mig") and (not has_device_plugin or _serves(group, parsed)):
             counts[group.product] += len(group.devices)
     most_first = sorted(counts, key=lambda product: (-counts[product], product))
     return format_list([f"{counts[product]:,} {printable(product)}" for product in most_first]) if counts else ""

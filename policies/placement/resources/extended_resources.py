@@ -1,4 +1,4 @@
-"""Extended resources that a pod asks for: NVIDIA's, and DeviceClasses by their implicit names."""
+"""Extended resources that a pod requests: NVIDIA's, and DeviceClasses by their implicit names."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
 
-__all__ = ["Ask", "asks", "first_asks"]
+__all__ = ["ResourceRequest", "first_requests", "resource_requests"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What one container asks of one resource."""
+class ResourceRequest:
+    """The amount of one extended resource that a container requests."""
 
     resource: str
     amount: int
     path: FieldPath
-    """Where: in its limits, or in its requests where it has no limit."""
+    """The field in the container's limits, or in its requests if it has no limit."""
 
 
-def asks(pod: Pod) -> Iterator[Ask]:
-    """Everything of NVIDIA's that the containers ask for, misspelt or not, in the order in which they start.
+def resource_requests(pod: Pod) -> Iterator[ResourceRequest]:
+    """The NVIDIA resources that containers request, also misspelt ones, in start order.
 
-    What is no amount is passed over: the API server refuses it.
+    Invalid quantities are skipped: the API server refuses them.
     """
     for container in pod.all_containers:
         for resource, text in {**container.requests, **container.limits}.items():
@@ -45,12 +45,12 @@ def asks(pod: Pod) -> Iterator[Ask]:
                 continue
             section = "limits" if resource in container.limits else "requests"
             if amount > 0:
-                yield Ask(resource, amount, container.path / "resources" / section / resource)
+                yield ResourceRequest(resource, amount, container.path / "resources" / section / resource)
 
 
-def first_asks(pod: Pod) -> dict[str, Ask]:
-    """By resource, where the pod asks for it first."""
-    first: dict[str, Ask] = {}
-    for ask in asks(pod):
-        first.setdefault(ask.resource, ask)
+def first_requests(pod: Pod) -> dict[str, ResourceRequest]:
+    """The first request for each resource, by resource name."""
+    first: dict[str, ResourceRequest] = {}
+    for request in resource_requests(pod):
+        first.setdefault(request.resource, request)
     return first

@@ -1,11 +1,11 @@
-"""Findings on nodes: whether what a pod asks for exists, and would be given."""
+"""Findings about nodes: requested resources that do not exist or cannot be allocated."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.placement.resources.advertised import advertised
-from policies.placement.resources.node_sizes import claims_of_more_than_a_node, more_than_a_node
+from policies.placement.resources.advertised import unadvertised_resources
+from policies.placement.resources.node_sizes import oversized_claims, oversized_requests
 from policies.placement.resources.shared_requests import shared_requests
 from policies.placement.resources.unused_claims import unused_claims
 
@@ -21,11 +21,11 @@ __all__ = ["node_findings"]
 
 
 def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """GA412 to GA415 for a pod, as it is to be placed."""
+    """The findings of rules GA412 to GA415 for a pod in the form in which it is scheduled."""
     shared = tuple(shared_requests(pod, view, settings))
     yield from shared
-    yield from advertised(pod, namespace, view)
-    # Whoever gets one share at most need not be told how many shares a node has.
-    yield from more_than_a_node(pod, view, left_out={str(finding.path[-1]) for finding in shared})
-    yield from claims_of_more_than_a_node(pod, namespace, view)
+    yield from unadvertised_resources(pod, namespace, view)
+    # If a container gets one share at most, the number of shares on a node does not matter.
+    yield from oversized_requests(pod, view, left_out={str(finding.path[-1]) for finding in shared})
+    yield from oversized_claims(pod, namespace, view)
     yield from unused_claims(pod, namespace, view)

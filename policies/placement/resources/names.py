@@ -1,4 +1,4 @@
-"""Names of extended resources: which one was meant by a name that no node advertises."""
+"""Names of extended resources: the likely correct name for one that no node advertises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOMAIN = VENDOR_PREFIX.removesuffix("/")
 _LIKE_DOMAIN = 0.75
 """How like `nvidia.com` a mistyped domain is: `nvidia` is, `media.com` and those of other vendors are not."""
 _FORMER = {"alpha.kubernetes.io/nvidia-gpu": "gpu"}
-"""Names of GPUs in Kubernetes before 1.10, which old guides still have."""
+"""Names of GPUs before Kubernetes 1.10; old guides still use them."""
 _SLIPS = {
     "gpus": "gpu",
     "gpu.share": "gpu.shared",
@@ -31,18 +31,18 @@ _SLIPS = {
 }
 PASSED_THROUGH = frozenset({"nvidia.com/pgpu", "nvidia.com/nvswitch"})
 """Whole GPUs and NVSwitches for virtual machines. Source: NVIDIA's guide to confidential containers, which says that the
-Kata device plugin uses these names unless it is told to name each model."""
+Kata device plugin uses these names unless it is configured to name each model."""
 _MIG = re.compile(r"mig-?([1-7])g[.-]?([0-9]{1,3})gb?((?:\.[a-z.]+)?)")
 
 
 def is_device_plugin_name(resource: str) -> bool:
-    """Whether NVIDIA's device plugin could hand out GPUs by this name."""
+    """True if NVIDIA's device plugin can advertise GPUs under this name."""
     parsed = parse_resource(resource)
     return parsed is not None and (not parsed.mig or parsed.profile is not None)
 
 
 def correct_name(resource: str) -> str | None:
-    """The name of the device plugin that was surely meant by one that it never uses, or None.
+    """The device plugin's name for a misspelt resource; None if the name is correct or unclear.
 
     The domain may be mistyped (`nvdia.com/gpu`, `nvidia/gpu`) or missing (`gpu`, which the API server refuses), or the
     part behind it mistyped (`nvidia.com/gpus`).
@@ -62,13 +62,13 @@ def correct_name(resource: str) -> str | None:
 
 
 def nearest_name(resource: str, known: Iterable[str]) -> str | None:
-    """The known resource whose name is like this one: the prefix is common to all and tells nothing."""
+    """The known resource with the most similar name; the common prefix is not compared."""
     guess = closest(resource.removeprefix(VENDOR_PREFIX), [name.removeprefix(VENDOR_PREFIX) for name in known])
     return VENDOR_PREFIX + guess if guess else None
 
 
 def nearest_profile(wanted: MIGProfile, known: Iterable[MIGProfile]) -> MIGProfile | None:
-    """The profile that is most like another: of as many slices, or else with as much memory."""
+    """The known profile that is most similar to the wanted one: with as many slices or as much memory."""
     like = [
         profile for profile in known if wanted.gpu_slices == profile.gpu_slices or wanted.memory_gb == profile.memory_gb
     ]

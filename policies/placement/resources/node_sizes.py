@@ -1,4 +1,4 @@
-"""Sizes of nodes: whether any node has as many of a resource as a pod requests in all."""
+"""Sizes of nodes: warnings for pods that request more of a resource than any one node has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from policies.kubernetes.amounts import ONE, pod_amounts
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.placement.resources.extended_resources import first_asks
+from policies.placement.resources.extended_resources import first_requests
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import Unknown
 
-__all__ = ["claims_of_more_than_a_node", "more_than_a_node"]
+__all__ = ["oversized_claims", "oversized_requests"]
 
 
 _MOST_CLAIMS = 32
-"""Claims of a pod that are added up; those beyond would only add to the sum."""
+"""The number of a pod's claims that are added up; more could only increase the sum."""
 
 
-def more_than_a_node(pod: Pod, view: ClusterView, left_out: Container[str]) -> Iterator[Finding]:
-    """Warn if a pod requests more of a GPU resource than the largest node has, by the device plugin or by DRA.
+def oversized_requests(pod: Pod, view: ClusterView, left_out: Container[str]) -> Iterator[Finding]:
+    """Warn if a pod requests more of a GPU resource than the largest node has.
 
     Args:
-        pod: as it is to be placed.
+        pod: in the form in which it is scheduled.
         view: the cluster.
-        left_out: resources of which something else was said already.
+        left_out: resources that another finding reports already.
     """
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN:
         return
     amounts = pod_amounts(pod.spec)
-    for resource, ask in first_asks(pod).items():
+    for resource, request in first_requests(pod).items():
         if resource in left_out or (parse_resource(resource) is None and not resource.startswith(IMPLICIT_PREFIX)):
             continue
         wanted, largest = amounts.get(resource, 0) // ONE, _largest(resource, nodes, view)
@@ -54,14 +54,14 @@ def more_than_a_node(pod: Pod, view: ClusterView, left_out: Container[str]) -> I
             node, most = largest
             text = f"the pod requests {wanted:,} in all, and no node has more than {most:,} ({printable(node)})"
             remedy = f"request at most {most:,} per pod, and use more pods"
-            yield MORE_THAN_A_NODE.finding(ask.path, text, remedy)
+            yield MORE_THAN_A_NODE.finding(request.path, text, remedy)
 
 
-def claims_of_more_than_a_node(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """Warn if the claims of a pod request more devices of a class than any node has, though none of them does alone.
+def oversized_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    """Warn if the claims of a pod together request more devices of a class than any node has.
 
-    What one claim requests is told where the claim is. Prioritized lists, all devices of a node, admin access, and claims
-    that cannot be seen count as none.
+    A single claim that is too large is reported at the claim. Prioritized lists, requests for all devices of a node,
+    admin access, and unknown claims count as zero.
     """
     claims = pod_claims(pod.document, namespace, view)
     if len(claims) < 2:
@@ -71,7 +71,7 @@ def claims_of_more_than_a_node(pod: Pod, namespace: str, view: ClusterView) -> I
     for claim in claims[:_MOST_CLAIMS]:
         key = str(claim.kind), claim.object_name
         if claim.kind == "ResourceClaim" and key in by_object:
-            continue  # one claim by two names
+            continue  # the pod refers to one claim by two names
         if key not in by_object:
             by_object[key] = _counts(claim.requests or ())
         in_all.update(by_object[key])
@@ -91,7 +91,7 @@ def claims_of_more_than_a_node(pod: Pod, namespace: str, view: ClusterView) -> I
 
 
 def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
-    """How many devices of each class requests certainly take."""
+    """The number of devices of each class that the requests certainly take."""
     counts: Counter[str] = Counter()
     for request in requests:
         for subrequest in () if request.is_prioritized else request.subrequests:
@@ -101,7 +101,7 @@ def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
 
 
 def _largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
-    """The node that has most GPUs of a class, and how many; None if that is unknown, or it has none."""
+    """The node with the most GPUs of a class, and their number; None if unknown or zero."""
     groups, classes = gpu_groups(view), known_classes(view)
     types = classes.types(name) if name in classes else None
     if groups is UNKNOWN or not types or not types <= GPU_TYPES:
@@ -113,7 +113,7 @@ def _largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
 
 
 def _largest(resource: str, nodes: GPUNodes, view: ClusterView) -> tuple[str, int] | Unknown:
-    """The node that has most of a resource, and how much; unknown if that cannot be told."""
+    """The node with the most of a resource, and the amount; unknown while devices are unknown or shared."""
     plugin = nodes.largest_offers.get(resource, ("", 0))
     classes = known_classes(view)
     types = frozenset[str]().union(*(classes.gpu_types(name) for name in classes.standing_for(resource)))

@@ -1,4 +1,4 @@
-"""Shared requests: more than one share for one container, where the device plugin gives no more than one."""
+"""Requests of one container for several shares, where the device plugin allocates only one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
-from policies.placement.resources.extended_resources import asks
+from policies.placement.resources.extended_resources import resource_requests
 from policies.placement.sharing import sharing_strategy, ways_of_sharing
 from policies.rules import rule
 from policies.view import UNKNOWN
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.pods import Pod
-    from policies.placement.resources.extended_resources import Ask
+    from policies.placement.resources.extended_resources import ResourceRequest
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -31,30 +31,34 @@ _FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
 
 
 def shared_requests(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """The containers that would be turned down on every node that offers to the pod what they ask for."""
-    many_asked = [ask for ask in asks(pod) if ask.amount > 1 and parse_resource(ask.resource) is not None]
-    nodes = gpu_nodes(view) if many_asked else UNKNOWN
+    """Warn about each container whose request every eligible node would refuse."""
+    large_requests = [
+        request
+        for request in resource_requests(pod)
+        if request.amount > 1 and parse_resource(request.resource) is not None
+    ]
+    nodes = gpu_nodes(view) if large_requests else UNKNOWN
     if nodes is UNKNOWN:
         return
     selected = nodes.select(pod.spec)
     configurations = _Configurations(view, settings)
-    offered = {ask.resource for ask in many_asked if ask.resource in nodes.offers}
-    turning_down = {resource: _turning_down(resource, selected, configurations) for resource in offered}
-    ways = {resource: ways_of_sharing(sharing, resource) for resource, sharing in turning_down.items() if sharing}
-    others = {resource: _not_sharing(resource, nodes.nodes) for resource in ways}
-    for ask in many_asked:
-        if ask.resource in ways:
-            yield _finding(ask, ways[ask.resource], others[ask.resource])
+    offered = {request.resource for request in large_requests if request.resource in nodes.offers}
+    refusing = {resource: _refusing_nodes(resource, selected, configurations) for resource in offered}
+    ways = {resource: ways_of_sharing(sharing, resource) for resource, sharing in refusing.items() if sharing}
+    others = {resource: _number_of_unshared(resource, nodes.nodes) for resource in ways}
+    for request in large_requests:
+        if request.resource in ways:
+            yield _finding(request, ways[request.resource], others[request.resource])
 
 
-def _turning_down(resource: str, nodes: Sequence[GPUNode], configurations: _Configurations) -> list[GPUNode]:
-    """The nodes that offer a resource, if each of them gives a container one share only; else none."""
+def _refusing_nodes(resource: str, nodes: Sequence[GPUNode], configurations: _Configurations) -> list[GPUNode]:
+    """The nodes that offer a resource, if each gives a container one share only; otherwise empty."""
     if any(resource in node.offers and not configurations.gives_one_only(node, resource) for node in nodes):
         return []
     return [node for node in nodes if resource in node.offers]
 
 
-def _not_sharing(resource: str, nodes: Sequence[GPUNode]) -> int:
+def _number_of_unshared(resource: str, nodes: Sequence[GPUNode]) -> int:
     return sum(resource in node.offers and sharing_strategy(node, resource) is None for node in nodes)
 
 
@@ -63,33 +67,32 @@ ONE_SHARE = rule(
     "A container must request one share where a node gives no more",
     default=Severity.WARN,
     why="""
-    Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin turns down whoever asks for
-    more than one share: two shares may be of one GPU, and are no more of it than one. The scheduler does not know. It
-    binds the pod, the kubelet fails it, and a controller makes the next one, which fails in the same way.""",
-    remedy="ask for 1",
+    Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin refuses a request for more than
+    one share: two shares may be of the same GPU and give no more of it than one. The scheduler does not know this limit. It binds the pod, the kubelet fails it, and a controller creates the next pod, which fails too.""",
+    remedy="request 1",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
 )
 
 
-def _finding(ask: Ask, ways: str, others: int) -> Finding:
-    parsed = parse_resource(ask.resource)
+def _finding(request: ResourceRequest, ways: str, others: int) -> Finding:
+    parsed = parse_resource(request.resource)
     things = "MIG devices" if parsed and parsed.mig else "GPUs"
     text = (
-        f"is {ask.amount}, and every node that offers it to this pod shares its {things}, "
+        f"is {request.amount}, and every node that offers it to this pod shares its {things}, "
         f"{ways}, and gives a container 1 share; the pod would fail with "
         "UnexpectedAdmissionError: invalid request: maximum request size for shared resources is 1; "
-        f"found {ask.amount}"
+        f"found {request.amount}"
     )
     if not others:
-        return ONE_SHARE.finding(ask.path, text)
+        return ONE_SHARE.finding(request.path, text)
     there_are = (
         "1 node that does not share them" if others == 1 else f"one of the {others} nodes that do not share them"
     )
-    return ONE_SHARE.finding(ask.path, text, f"ask for 1, or let the pod run on {there_are}")
+    return ONE_SHARE.finding(request.path, text, f"request 1, or let the pod run on {there_are}")
 
 
 class _Configurations:
-    """The configurations of the device plugin, by the nodes that use them.
+    """The configurations of the device plugin.
 
     Source: github.com/NVIDIA/k8s-device-plugin cmd/config-manager; gpu-operator ClusterPolicy devicePlugin.config.
     """
@@ -106,9 +109,10 @@ class _Configurations:
         self._one_only: dict[tuple[str, str], bool] = {}
 
     def gives_one_only(self, node: GPUNode, resource: str) -> bool:
-        """Whether a node's device plugin certainly turns down who asks for more than one share of a resource.
+        """True if a node's device plugin refuses requests for more than one share of a resource.
 
-        Under MPS it does unless its configuration says no, under time-slicing only where that says so.
+        Under MPS it does unless its configuration sets failRequestsGreaterThanOne to false; under time-slicing it
+        does only if that is true.
 
         Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go NewConfig, internal/rm/rm.go
         ValidateRequest.
@@ -127,7 +131,7 @@ class _Configurations:
         return said is True or (strategy == "mps" and said is not False)
 
     def _document(self, key: str) -> Any:
-        """The configuration of a name; None where it is not known, or cannot be read."""
+        """The device plugin configuration of a name; None if it is unknown or unreadable."""
         from policies.kubernetes.yaml import Limits, YAMLError, load_document  # noqa: PLC0415 - few pods need it
 
         if key not in self._read:
@@ -141,7 +145,7 @@ class _Configurations:
 
 
 def _field(value: Any, name: str) -> Any:
-    """A field of a mapping, exactly or in any case, as Go's encoding/json reads it; None where it is absent."""
+    """A field of a mapping in any letter case, as Go's encoding/json reads it; None if missing."""
     if not isinstance(value, dict) or name in value:
         return lookup(value, (name,))
     return next((item for key, item in value.items() if key.lower() == name.lower()), None)

@@ -1,4 +1,4 @@
-"""Claims that no container refers to: the pod holds their GPUs, and nothing in it can use them."""
+"""Claims that no container refers to: the pod holds their GPUs, and no container can use them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ UNUSED_CLAIM = rule(
     default=Severity.WARN,
     why="""
     A claim in spec.resourceClaims gets its devices for the pod. Only containers that name the claim in resources.claims
-    are given them. If none does, the GPU is taken, and the pod runs without it.""",
+    are given them. If no container does, the GPU is allocated, and the pod runs
+    without it.""",
     remedy="name the claim in resources.claims of the container that uses the GPU",
     source="k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go GetResources",
 )
 
 
 def unused_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """Warn about each claim for GPUs that no container refers to; claims for other devices may need no container."""
+    """Warn about each claim for GPUs that no container refers to.
+
+    Claims for other devices may need no container.
+    """
     claims = pod.resource_claims
     used = pod.used_claims
     if all(claim.get("name") in used for claim in claims):
