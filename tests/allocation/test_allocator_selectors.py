@@ -64,7 +64,7 @@ def test_a_selector_that_is_never_asked_may_be_broken(cluster):
     assert cluster.picked(cluster.claim(cluster.request("gpu", "nothing"))) is None
 
 
-def test_sharing_is_reported_to_selectors(cluster):
+def test_sharing_is_shown_to_selectors(cluster):
     cluster.add("gpu-0", cluster.device("gpu-1", allowMultipleAllocations=True))
 
     assert cluster.picked(cluster.claim(cluster.request("gpu", "device.allowMultipleAllocations"))) == ["gpu=gpu-1"]

@@ -159,7 +159,7 @@ def test_kubelet_that_may_read_claims_is_not_reported(k8s, audited, kubelet):
     assert on_nodes(audited(plugin_node(k8s, kubelet=kubelet, offers="0"))) == []
 
 
-def test_nodes_are_not_reported_of_one_namespace(k8s):
+def test_nodes_are_not_reported_for_one_namespace(k8s):
     objects = [plugin_node(k8s)]
     view = k8s.view_of(*objects, base=k8s.BASE)
     assert on_nodes(audit(view, DEFAULTS, k8s.surveyed(view, objects, namespace="team-a"))) == []

@@ -49,7 +49,7 @@ def test_flat_request_is_reported_once_where_v1_has_its_fields(examined, request
     assert found.text == f"spec.devices.requests[0].{path}: unknown field in resource.k8s.io/v1, {sentence}"
 
 
-def test_request_of_v1_in_v1beta1_is_reported_to_be_flat(examined):
+def test_request_of_v1_in_v1beta1_must_be_flat(examined):
     (found,) = examined(claim("{requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}", "v1beta1"))
     assert found.text == (
         "spec.devices.requests[0].exactly: unknown field in resource.k8s.io/v1beta1; write what is in it in the request "
@@ -118,7 +118,7 @@ def test_request_of_v1_in_v1beta1_is_reported_to_be_flat(examined):
         ),
     ],
 )
-def test_field_in_the_wrong_place_is_reported_where_it_belongs(findings_of, text, expected):
+def test_remedy_for_a_field_in_the_wrong_place_says_where_it_belongs(findings_of, text, expected):
     assert findings_of("GA201", text) == [expected.replace("{v}", "resource.k8s.io/v1")]
 
 

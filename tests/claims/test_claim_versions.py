@@ -77,7 +77,7 @@ def test_beta_that_may_be_turned_on_only_warns(examined):
     assert [(finding.rule.id, finding.severity) for finding in examined(text)] == [("GA200", "warn")]
 
 
-def test_claim_of_the_flat_version_is_reported_to_move_its_fields(findings_of):
+def test_remedy_for_a_claim_of_the_flat_version_moves_its_fields(findings_of):
     (text,) = findings_of("GA200", f"{BETA}\n---\nserverVersion: {{gitVersion: v1.35.1}}")
     assert text.endswith("; write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly")
 

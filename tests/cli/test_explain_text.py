@@ -93,7 +93,7 @@ Note: pods are unknown, so nodes count as empty of them."""
     )
 
 
-def test_place_is_reported_where_it_fits():
+def test_remedy_names_the_place_where_it_fits():
     fits = NodeGroup(1, ("gpu-h100-01",), fits=True, fits_if_empty=True, devices=("gpu: gpu-0..gpu-3",))
     explanation = Explanation(
         "pod team-a/train",

@@ -31,7 +31,7 @@ def test_mistake_of_ours_is_one_sentence_and_exit_code_3(invoke, write, pod, fai
     assert done.stderr == SENTENCE
 
 
-def test_trace_is_shown_to_who_requests_it(invoke, write, pod, failing, monkeypatch):
+def test_trace_is_shown_on_request(invoke, write, pod, failing, monkeypatch):
     failing(KeyError("the kind"))
     monkeypatch.setenv("GPU_ADMISSION_TRACE", "1")
     done = invoke("review", write("pod.yaml", pod()))

@@ -106,7 +106,7 @@ async def test_quotas_that_may_not_be_listed_are_reported(live, sandbox, argumen
     assert done.stderr == f"Error: {sandbox.url}: {said}; request the ClusterRole gpu-admission-quota-view{more}\n"
 
 
-async def test_who_sees_nothing_but_quotas_is_reported_what_is_not_shown(live, sandbox):
+async def test_report_for_a_user_who_sees_only_quotas_says_what_is_not_shown(live, sandbox):
     for kind in ("pods", "nodes", "resourceclaims", "deviceclasses", "resourceslices", "namespaces/team-vision"):
         sandbox.faults.add(faults.failing(403, "forbidden"), path=f"*/{kind}")
     sandbox.faults.add(faults.failing(403, "forbidden"), path="*/gpuadmissionpolicies")

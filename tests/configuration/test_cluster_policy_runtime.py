@@ -100,7 +100,7 @@ spec:
 """
 
 
-def test_nri_is_reported_about_pods_with_a_runtime_class(texts):
+def test_nri_is_reported_for_pods_with_a_runtime_class(texts):
     assert texts("GA181", f"{{{NRI}}}", facts=POD) == [
         (
             'spec.cdi.nriPluginEnabled: removes the RuntimeClass "nvidia", which the pod '

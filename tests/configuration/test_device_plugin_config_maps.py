@@ -513,7 +513,7 @@ def test_renaming_hurts_nobody_else(findings_of, facts):
     assert [found for found in findings_of(document, *facts) if found[0] == "GA142"] == []
 
 
-def test_pods_that_request_several_shares_are_reported_what_they_get(findings_of):
+def test_pods_that_request_several_shares_get_a_warning_of_what_they_get(findings_of):
     assert findings_of(config_map(), policy(), node(), pod(2)) == [
         (
             "GA142",
@@ -530,7 +530,7 @@ def test_pods_that_request_several_shares_are_reported_what_they_get(findings_of
 @pytest.mark.parametrize(
     "shared", [sliced(failRequestsGreaterThanOne=True), sliced(strategy="mps")], ids=["slices", "mps"]
 )
-def test_pods_that_request_several_shares_are_reported_that_they_would_fail(findings_of, shared):
+def test_pods_that_request_several_shares_get_a_warning_that_they_would_fail(findings_of, shared):
     strategy = next(iter(shared["sharing"]))
     assert findings_of(config_map(any=shared), policy(), node(**{"gpu.compute.major": "8"}), pod("2", where="")) == [
         (

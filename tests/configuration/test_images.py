@@ -45,7 +45,7 @@ def test_version_alone_is_refused_with_the_operators_words(findings_of):
     ]
 
 
-def test_component_without_a_usual_image_is_reported_what_to_add(findings_of):
+def test_remedy_for_a_component_without_a_usual_image_says_what_to_add(findings_of):
     found = findings_of("GA110", "vfioManager: {enabled: true, repository: nvcr.io/nvidia}")
     assert [remedy for *_, remedy in found] == ["add image and version"]
 

@@ -20,7 +20,7 @@ def test_spec_that_is_no_mapping_is_reported(examined):
     ]
 
 
-def test_word_of_a_guide_is_reported_what_it_means(examined):
+def test_message_about_a_word_of_a_guide_says_what_it_means(examined):
     found = examined(POLICY + "spec: {driver: {kernelModuleType: precompiled}}")
     assert findings_of(found, "GA101") == [
         (
@@ -31,13 +31,13 @@ def test_word_of_a_guide_is_reported_what_it_means(examined):
 
 
 @pytest.mark.parametrize(("written", "meant"), [("on", "on"), ("off", "off")])
-def test_unquoted_switch_is_reported_its_quotes(examined, written, meant):
+def test_remedy_for_an_unquoted_switch_has_quotes(examined, written, meant):
     found = examined(POLICY + f"spec: {{ccManager: {{defaultMode: {written}}}}}")
     (text,) = findings_of(found, "GA101")
     assert text.endswith(f'write "{meant}", in quotes; YAML reads it as {str(written == "on").lower()} without')
 
 
-def test_mistyped_field_is_reported_its_name(examined):
+def test_mistyped_field_is_reported_by_name(examined):
     found = examined(POLICY + "spec: {toolkit: {versoin: v1.20.0}}")
     assert findings_of(found, "GA102") == [
         ('spec.toolkit.versoin: unknown field: the API server drops it silently, so it has no effect; write "version"')

@@ -50,7 +50,7 @@ def test_namespaces_that_hand_out_gpus_are_left_alone(policy, name):
     assert is_guarded(policy, namespace({LABEL: "true"}, name), namespace(name=name)) is not hands_out
 
 
-def test_right_is_requested_the_cluster_and_by_name(policy):
+def test_right_is_for_the_cluster_and_by_name(policy):
     """Not in a namespace: a RoleBinding of its own must not give a namespace the right."""
     (validation,) = policy["validations"]
     assert validation["expression"] == RIGHT

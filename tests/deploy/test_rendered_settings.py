@@ -153,6 +153,6 @@ def test_missing_settings_are_named(deploy, tmp_path):
     assert "No such file or directory" in done.stderr
 
 
-def test_other_arguments_are_reported_what_there_is(deploy):
+def test_message_about_unknown_arguments_lists_the_known_ones(deploy):
     done = run(deploy, "--setings", "x")
     assert (done.returncode, done.stderr) == (2, "usage: python deploy/render.py [--check | --settings FILE]\n")

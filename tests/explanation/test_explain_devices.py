@@ -40,7 +40,7 @@ def test_devices_in_use_are_reported_with_their_pod_and_the_others_with_what_the
     }
 
 
-def test_device_in_use_that_would_not_do_either_is_reported_for_what_it_lacks(ask, k8s):
+def test_device_in_use_that_does_not_match_is_reported_for_what_it_lacks(ask, k8s):
     slices = k8s.resource_slice(k8s.gpus(1, memory="40Gi"))
     answer = ask(k8s.claim(k8s.selecting(EIGHTY)), k8s.node(), slices, k8s.holding("train-0", [0]))
     assert texts_of(answer)[1:] == ("gpu-0 has 40Gi of memory, 81559Mi requested",)

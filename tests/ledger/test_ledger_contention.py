@@ -33,7 +33,7 @@ async def test_contention_without_end_is_reported(
     assert namespace.uids == []
 
 
-async def test_dry_run_is_not_reported_of_contention(namespace, sandbox, writer, hurried, pod):
+async def test_dry_run_gets_no_message_about_contention(namespace, sandbox, writer, hurried, pod):
     namespace.make()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     ledger = await writer(hurried)

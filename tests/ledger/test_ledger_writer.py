@@ -95,7 +95,7 @@ async def test_answer_that_got_lost_charges_once(namespace, sandbox, writer, pod
     assert (len(done), namespace.uids, namespace.reserved) == (1, ["a"], 5)
 
 
-async def test_failure_to_write_is_reported_to_everybody_who_waits(namespace, sandbox, writer, pod):
+async def test_failure_to_write_is_reported_to_each_pending_charge(namespace, sandbox, writer, pod):
     namespace.make()
     sandbox.faults.add(failing(503), verb="PUT", path=STATUS)
     ledger = await writer()

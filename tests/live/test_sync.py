@@ -94,7 +94,7 @@ async def test_what_cannot_be_had_keeps_nobody_from_being_ready(api, sync, missi
     assert (await started(sync)).reason() == ""
 
 
-async def test_version_is_reported_to_the_view(sync):
+async def test_version_reaches_the_view(sync):
     await started(sync)
     await until(lambda: sync.view.server_version() is not UNKNOWN)
     assert sync.view.server_version() == (1, 36)

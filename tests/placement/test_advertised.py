@@ -322,7 +322,7 @@ def test_name_that_may_be_meant_is_not_reported_without_nodes(pod, resource):
         ),
     ],
 )
-def test_cluster_with_dra_only_is_reported_how_to_get_there(pod, cluster, resource, text):
+def test_remedy_in_a_cluster_with_dra_only_says_how_to_get_there(pod, cluster, resource, text):
     assert findings_of(pod({resource: 1}), cluster("gpucluster")) == [text]
 
 

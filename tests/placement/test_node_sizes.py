@@ -88,7 +88,7 @@ def test_shares_count_as_they_are_offered(pod, cluster, node):
     assert findings_of(pod({GPU: 33}), cluster(shared)) == [finding(33, 32, "shared")]
 
 
-def test_pod_that_gets_one_share_at_most_is_reported_that_alone(pod, cluster):
+def test_pod_that_gets_one_share_at_most_gets_that_warning_alone(pod, cluster):
     (text,) = findings_of(pod({GPU: 100}), cluster("f5"))
     assert text.endswith("[GA412]")
 

@@ -169,7 +169,7 @@ def test_wish_of_what_nothing_tells_has_no_effect(placed):
     )
 
 
-def test_pod_without_a_gpu_is_reported_that_its_wish_has_no_effect(placed):
+def test_pod_without_a_gpu_gets_a_warning_that_its_wish_has_no_effect(placed):
     assert placed({"product": "H100*"}, {}, *ALL) == (
         {},
         [

@@ -77,7 +77,7 @@ def test_class_that_a_template_names_and_that_is_missing_is_reported_at_the_pod(
     )
 
 
-def test_implicit_name_of_a_missing_class_is_reported_where_it_stands(pod, example):
+def test_implicit_name_of_a_missing_class_is_reported_at_its_path(pod, example):
     (reported,) = asked(pod({"deviceclass.resource.kubernetes.io/h100": 1}), example()).problems
     path = "spec.containers[0].resources.limits[deviceclass.resource.kubernetes.io/h100]"
     assert (str(reported.path), reported.message, reported.remedy) == (

@@ -89,7 +89,7 @@ def test_over_quota_that_only_warns_says_that_it_is_admitted():
 @pytest.mark.parametrize(
     ("outcome", "first"), [(refused, "wait until a pod or claim that holds some ends"), (let_in, "request fewer GPUs")]
 )
-def test_only_what_is_refused_is_reported_to_wait(outcome, first):
+def test_only_a_refusal_says_when_to_retry(outcome, first):
     nothing_left = Over("h100", "gpus", Fraction(2), Fraction(8), Fraction(0), Fraction(8))
     assert said(outcome(Exceeded((nothing_left,), Ledger()))).endswith(
         f"; {first}, or ask your administrator to raise GPUQuota gpu [GA502]"
@@ -150,7 +150,7 @@ def test_full_ledger_is_no_hindrance_where_quotas_are_not_enforced():
     )
 
 
-def test_call_that_describes_another_object_is_reported_what_is_charged():
+def test_refusal_of_a_call_for_another_object_says_what_is_charged():
     assert said(refused(CHARGED_OTHERWISE), enforced=True) == (
         "quota gpu of namespace team-a: uid u is already charged for Pod pretrain-0, and this call asks for more than that "
         "or describes another object; try again in 1 s, and if that does not help, see whether two webhook configurations "
@@ -165,7 +165,7 @@ def test_call_that_describes_another_object_is_no_hindrance_where_quotas_are_not
     )
 
 
-def test_object_that_no_api_server_stores_is_reported_which_field_is_wrong():
+def test_message_about_an_object_that_cannot_be_stored_names_the_field():
     assert said(refused(UNSTORABLE), enforced=True) == (
         "quota gpu of namespace team-a cannot be charged: metadata.uid must be at most 128 printable ASCII characters "
         "without blanks; request what the API server can store [GA504]"

@@ -67,7 +67,7 @@ def test_deployment_whose_pods_do_not_fit_together_is_reported_at_its_replicas()
     assert findings_of(deployment(4, 2), running("other", 1)) == [("GA506", "spec.replicas")]
 
 
-def test_deployment_whose_pods_do_not_fit_alone_is_reported_of_the_refusal():
+def test_deployment_whose_pods_do_not_fit_alone_gets_a_warning_of_the_refusal():
     assert findings_of(deployment(2, 4), running("other", 6)) == [("GA502", "spec.template")]
 
 
@@ -93,7 +93,7 @@ def test_converted_pods_are_charged_as_they_are_converted():
 
 
 @pytest.mark.parametrize("spec", [{"limits": []}, {"limits": [{"name": "all", "gpus": 0.5}]}], ids=["empty", "float"])
-def test_quota_that_cannot_be_read_is_reported_of_each_pod_only(spec):
+def test_quota_that_cannot_be_read_is_reported_for_each_pod_only(spec):
     assert findings_of(deployment(9, 2), quota(**spec)) == [("GA504", "spec.template")]
 
 

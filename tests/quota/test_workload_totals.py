@@ -115,7 +115,7 @@ def test_workload_that_exists_is_compared_with_all_that_the_quota_has():
     assert len(findings_of(pods(5, 2), used=8, is_new=False)) == 1
 
 
-def test_templates_are_added_up_and_reported_where_most_is_asked():
+def test_templates_are_added_up_and_reported_where_most_is_requested():
     workers = FieldPath(["spec", "workers"])
     assert findings_of(pods(1, 2), pods(4, 2, workers)) == [
         (

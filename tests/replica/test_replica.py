@@ -90,7 +90,7 @@ async def test_replica_is_not_ready_while_the_cluster_cannot_be_read(make, sandb
     await starting
 
 
-async def test_api_servers_are_reported_where_to_call_once_calls_are_answered(make, sandbox):
+async def test_api_servers_get_the_url_once_calls_are_answered(make, sandbox):
     phases = []
 
     async def note(request, handler):

@@ -116,7 +116,7 @@ def test_device_may_name_its_own_node(document):
     assert only(document, nodeName=None, perDeviceNodeSelection=True).node == "b"
 
 
-def test_version_is_reported_like_text():
+def test_version_is_printed_like_text():
     device = only({"name": "x", "attributes": {"a": {"version": "1.2.3"}, "b": {"string": "1.2.3"}}})
     assert device.attributes == {"gpu.nvidia.com/a": "1.2.3", "gpu.nvidia.com/b": "1.2.3"}
 

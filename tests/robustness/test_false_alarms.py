@@ -128,7 +128,7 @@ def test_clique_has_fields_beside_its_metadata():
         ("ComputeDomainDaemonConfig", {}),
     ],
 )
-def test_config_as_an_object_is_reported_where_it_belongs(kind, fields):
+def test_remedy_for_a_config_as_an_object_says_where_it_belongs(kind, fields):
     document = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "metadata": {"name": "x"}, **fields}
     (found,) = findings(document)
     assert str(found) == (

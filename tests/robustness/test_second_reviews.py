@@ -124,7 +124,7 @@ def test_preview_does_not_speak_of_conditions_that_placement_wrote():
     assert (second.findings, second.remarks, second.patch) == (first.findings, first.remarks, ())
 
 
-def test_pod_is_reported_of_the_nodes_that_its_wish_leaves():
+def test_pod_gets_a_warning_of_the_nodes_that_its_wish_leaves():
     """A container gets one share by MPS, and the only node that would give it two GPUs has not the wished ones."""
     cluster = [namespace("disabled"), node("node-0", T4, "mps"), node("node-1", H100), *LISTS]
     first = answered(training("2", family="turing"), cluster)

@@ -183,7 +183,7 @@ async def test_template_that_exists_costs_nothing_of_the_bound(cluster):
     assert sum(rates.take("team-a") for _ in range(2 * AT_ONCE)) == AT_ONCE
 
 
-async def test_pod_that_has_to_wait_is_reported_for_how_long(cluster):
+async def test_refusal_of_a_pod_that_has_to_wait_says_how_long(cluster):
     rates, metrics = TemplateRates(lambda: 0.0), Metrics()
     for _ in range(AT_ONCE):
         rates.take("team-a")

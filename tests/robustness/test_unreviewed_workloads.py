@@ -166,7 +166,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize(("document", "said"), UNREAD.values(), ids=UNREAD)
-def test_author_is_reported_which_gpus_are_not_reviewed(document, said):
+def test_warning_says_which_gpus_are_not_reviewed(document, said):
     assert " ".join(line.strip() for line in asked(document).warnings) == said
 
 

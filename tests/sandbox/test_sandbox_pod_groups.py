@@ -96,7 +96,7 @@ async def test_pod_waits_for_its_group(served):
     assert await reported_names(api, f"{PODS}/first") == await reported_names(api, f"{GROUPS}/ring")
 
 
-async def test_pod_that_is_looked_at_before_its_group_has_a_claim_is_reported_of_it_later(served):
+async def test_pod_that_is_read_before_its_group_has_a_claim_is_read_again_later(served):
     api = await served(*GATES, objects=[member("first"), GROUP])
     assert await reported_names(api, f"{PODS}/first") == await reported_names(api, f"{GROUPS}/ring")
 

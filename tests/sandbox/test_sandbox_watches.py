@@ -86,7 +86,7 @@ async def test_bookmarks_come_in_between(watch):
     assert [event["type"] for event in events] == ["BOOKMARK", "BOOKMARK"]
 
 
-async def test_without_being_requested_there_are_no_bookmarks(watch):
+async def test_bookmarks_are_sent_only_on_request(watch):
     assert await watch(resourceVersion="4", timeoutSeconds=118) == []
 
 

@@ -157,7 +157,7 @@ async def test_each_claim_of_a_pod_is_made(cluster, pod_with_claims, template, u
     assert {claim["metadata"]["name"] for claim in cluster.objects("ResourceClaim")} == set(findings_of().values())
 
 
-async def test_a_claim_that_the_pod_was_not_reported_of_is_not_made_twice(
+async def test_a_claim_that_the_pod_does_not_know_is_not_made_twice(
     cluster, pod_with_claims, template, until, findings_of
 ):
     template()

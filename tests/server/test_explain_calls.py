@@ -245,7 +245,7 @@ async def test_caller_is_refused_before_its_body_is_read(guarded, wire):
         ),
     ],
 )
-async def test_question_that_cannot_be_understood_is_reported_what_is_wrong(caller, body, sentence):
+async def test_answer_to_an_invalid_question_says_what_is_wrong(caller, body, sentence):
     assert plain(await caller.post(PATH, body.encode()), 400) == sentence
 
 
@@ -268,7 +268,7 @@ async def test_bad_timeout_is_refused(caller):
     )
 
 
-async def test_object_that_does_not_exist_is_reported_what_is_like_it(start_webhook, client_of, client_context):
+async def test_message_about_a_missing_object_names_similar_ones(start_webhook, client_of, client_context):
     from webhook.cluster.manifests import ManifestsView
 
     webhook = await start_webhook(view=ManifestsView([CLAIM]), allowed=["dashboard"])
@@ -309,14 +309,14 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_other_methods_are_reported_the_method(caller, method):
+async def test_answer_to_other_methods_names_the_method(caller, method):
     answer = await caller.request(method, PATH)
     assert plain(answer, 405) == "This path answers POST only; what is posted is a question about an object."
     assert answer.headers["Allow"] == "POST"
 
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/explain/", "/v2/explain"])
-async def test_paths_beside_it_are_reported_the_path(caller, path):
+async def test_answer_to_paths_beside_it_names_the_path(caller, path):
     assert plain(await caller.post(path, b"{}"), 404).endswith(", or a question to /v1/explain.")
 
 

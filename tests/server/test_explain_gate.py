@@ -141,7 +141,7 @@ async def test_authorizer_is_asked_about_the_user_with_groups_and_the_path(live,
     ]
 
 
-async def test_uid_and_extra_of_the_user_are_reported_to_the_authorizer(live, api, rights):
+async def test_uid_and_extra_of_the_user_are_sent_to_the_authorizer(live, api, rights):
     user = {"username": ACCOUNT, "uid": "u-1", "extra": {"example.com/scopes": ["a", "b"]}}
 
     async def answer(request, handler):
@@ -155,7 +155,7 @@ async def test_uid_and_extra_of_the_user_are_reported_to_the_authorizer(live, ap
     assert spec["extra"] == {"example.com/scopes": ["a", "b"]}
 
 
-async def test_call_without_credentials_is_reported_how_to_get_some(live, asked):
+async def test_refusal_of_a_call_without_credentials_says_how_to_get_some(live, asked):
     answer = await ask(live.client)
     assert refused(answer) == (401, NO_CREDENTIALS)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -230,7 +230,7 @@ FORBIDDEN = (
         ("system:node:a", "--user=system:node:a"),
     ],
 )
-async def test_user_who_may_not_know_is_reported_the_binding(live, name, subject):
+async def test_refusal_of_a_user_without_the_right_names_the_binding(live, name, subject):
     assert refused(await ask(live.client, name)) == (403, FORBIDDEN.format(json.dumps(name), subject))
 
 

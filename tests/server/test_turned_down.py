@@ -21,7 +21,7 @@ def plain(answer, status):
 
 
 @pytest.mark.parametrize("path", ["/", "/convert", "/conversion/", "/conversion/x", "/metrics", "/%0a", "//conversion"])
-async def test_unknown_path_is_reported_the_paths(webhook, path):
+async def test_answer_to_an_unknown_path_lists_the_paths(webhook, path):
     assert plain(await webhook.client.post(path, b"{}"), 404) == NO_PATH
 
 
@@ -30,7 +30,7 @@ def test_sentence_names_every_entry():
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_other_methods_are_reported_the_method(webhook, method):
+async def test_answer_to_other_methods_names_the_method(webhook, method):
     answer = await webhook.client.request(method, "/conversion")
     assert plain(answer, 405) == "This path answers POST only; what is posted is an AdmissionReview.\n"
     assert answer.headers["Allow"] == "POST"
@@ -113,7 +113,7 @@ async def test_wrongly_framed_body_is_refused_without_a_traceback(webhook, wire)
     assert "Traceback" not in connection.body
 
 
-async def test_bad_review_is_reported_what_is_wrong(webhook, review_of, pod):
+async def test_answer_to_a_bad_review_says_what_is_wrong(webhook, review_of, pod):
     review = review_of(pod())
     del review["request"]["uid"]
     answer = await webhook.client.post("/conversion", json.dumps(review).encode())

@@ -46,7 +46,7 @@ async def test_deployment_whose_pods_would_be_converted_passes_silently(ask, dep
     assert response["allowed"] is True
 
 
-async def test_deployment_of_a_preview_namespace_is_reported_what_would_be(ask, deployment, workload_review):
+async def test_deployment_of_a_preview_namespace_gets_a_warning_of_what_would_be(ask, deployment, workload_review):
     response = await ask("workloads", workload_review(deployment(namespace="team-preview")))
     assert [line.split(" gpu-")[0] for line in response["warnings"]] == [
         "would be converted to ResourceClaimTemplate",

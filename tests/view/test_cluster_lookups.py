@@ -76,7 +76,7 @@ def test_kind_of_the_settings_has_its_names_too(word):
         ("xyz", ALL),
     ],
 )
-def test_other_words_are_reported_what_there_is(word, hint):
+def test_message_about_unknown_words_lists_the_known_ones(word, hint):
     with pytest.raises(KindUnknownError) as reported:
         find_kind(word)
     assert str(reported.value) == f"unknown kind {word}; {hint}"
@@ -116,7 +116,7 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
     ],
     ids=["misspelt", "elsewhere", "in several namespaces", "nowhere", "of another group"],
 )
-def test_object_that_is_not_there_is_reported_what_is(word, name, namespace, sentence):
+def test_message_about_a_missing_object_names_what_is_there(word, name, namespace, sentence):
     with pytest.raises(NotFoundError) as reported:
         look_up(CLUSTER, find_kind(word), name, namespace)
     assert (str(reported.value), reported.value.is_certain) == (sentence, True)

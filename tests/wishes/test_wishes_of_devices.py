@@ -172,5 +172,5 @@ def test_order_and_case_of_patterns_make_no_other_cel():
     ],
     ids=str,
 )
-def test_wish_is_reported_to_people(words, reported):
+def test_wish_is_written_for_people(words, reported):
     assert device_predicate(Wish.of(words), Subject("gpu")).words() == reported

@@ -208,7 +208,7 @@ def test_pods_without_gpus_are_not_worth_a_word():
     assert words(deployment(template(gpus=0))) == ()
 
 
-def test_unchanged_template_is_not_reported_of_again():
+def test_unchanged_template_is_not_reported_again():
     assert words(deployment(template("0.5")), deployment(template("0.5"))) == ()
 
 
@@ -252,7 +252,7 @@ def test_only_the_templates_that_changed_are_reported_of():
     assert str(finding.path).startswith("spec.replicatedJobs[1].")
 
 
-def test_template_that_moved_is_not_reported_of_again():
+def test_template_that_moved_is_not_reported_again():
     before = jobset(template("0.5"), template())
     assert words(jobset(template(), template(2), template("0.5")), before) == ()
 
@@ -277,7 +277,7 @@ def test_workload_on_its_way_out_is_not_reported_of():
     assert words(deployment(template("0.5"), deletionTimestamp="2025-11-21T22:00:00Z"), deployment(template())) == ()
 
 
-def test_workload_of_a_controller_is_reported_of_at_the_controller_s_own():
+def test_workload_of_a_controller_is_reported_at_the_controller_s_own():
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "big", "controller": True}
     assert words(deployment(template("0.5"), ownerReferences=[owner])) == ()
 
@@ -291,13 +291,13 @@ def test_object_without_pod_templates_is_not_reported_of():
     assert words({"apiVersion": "v1", "kind": "ConfigMap", "data": {}}) == ()
 
 
-def test_malformed_template_is_reported_of_as_its_pods_would_be_refused():
+def test_malformed_template_is_reported_as_its_pods_would_be_refused():
     assert words(deployment({"spec": {"containers": 1}})) == (
         "GA301 spec.template.spec.containers: its pods would be refused: is a number; it must be a list; correct the manifest",
     )
 
 
-def test_equal_templates_are_asked_about_once_and_reported_of_each():
+def test_equal_templates_are_reviewed_once_and_reported_for_each():
     questions = []
 
     def counted(request):

@@ -115,7 +115,7 @@ def test_default_and_other_shapes_of_time_slicing_are_not_reported(config_findin
     assert config_findings("GA245", parameters) == []
 
 
-def test_time_slicing_of_mig_devices_is_reported_to_do_nothing(config_findings):
+def test_time_slicing_of_mig_devices_is_reported_as_without_effect(config_findings):
     parameters = "{kind: MigDeviceConfig, sharing: {strategy: TimeSlicing}}"
     assert config_findings("GA245", parameters, device_class="mig.nvidia.com") == [
         (
