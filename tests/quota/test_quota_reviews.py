@@ -101,6 +101,12 @@ def test_pod_that_files_show_beside_the_others_is_not_counted_twice(pod, example
     assert of_quota(review(creating(document), example(limited(2), document), DEFAULTS)) == []
 
 
+def test_pod_with_a_generated_name_that_files_show_is_not_counted_twice(pod, example):
+    document = pod({"nvidia.com/gpu": 2}).document
+    document = {**document, "metadata": {"generateName": "train-", "namespace": "team-a"}}
+    assert of_quota(review(creating(document), example(limited(2), document), DEFAULTS)) == []
+
+
 @pytest.mark.parametrize(("count", "found"), [(2, []), (3, [("GA502", Severity.DENY)])])
 def test_claim_fits_or_not(claim, request_for, example, count, found):
     request = claiming(claim(request_for(count=count)))
