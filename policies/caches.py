@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["LONGEST_KEY", "BoundedCache", "Remembered", "remember", "remember_short"]
+__all__ = ["LONGEST_KEY", "BoundedCache", "CachedFunction", "remember", "remember_short"]
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
@@ -26,13 +26,13 @@ LONGEST_KEY = 256
 
 
 class BoundedCache(Generic[K, V]):
-    """A cache whose entries together weigh at most `most`; the least recently used are dropped first.
+    """A cache with a maximum total weight; it drops the least recently used entries first.
 
-    The unit of weight is the caller's: bytes, or nodes of syntax trees. Safe to share between threads.
+    The caller chooses the unit of weight: bytes, or nodes of syntax trees. Threads may share the cache.
     """
 
     def __init__(self, most: int) -> None:
-        """Args: the largest total weight."""
+        """Create an empty cache with the given maximum total weight."""
         self.most = most
         self.misses = 0
         """How often `get` found nothing."""
@@ -49,7 +49,7 @@ class BoundedCache(Generic[K, V]):
         return self._weight
 
     def get(self, key: K) -> V | None:
-        """The value of a key; None if it is not cached."""
+        """The cached value of a key; None if the key is not cached."""
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -59,7 +59,7 @@ class BoundedCache(Generic[K, V]):
             return found[0]
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Cache a value, which is not None; one that is heavier than `most` is not kept."""
+        """Cache a value other than None. A value heavier than `most` is not cached."""
         with self._lock:
             replaced = self._entries.pop(key, None)
             self._weight -= 0 if replaced is None else replaced[1]
@@ -77,11 +77,11 @@ class BoundedCache(Generic[K, V]):
             self._weight = self.misses = 0
 
 
-class Remembered(Generic[K, V]):
+class CachedFunction(Generic[K, V]):
     """A function of one argument whose results are cached up to a total weight."""
 
     def __init__(self, function: Callable[[K], V], weigh: Callable[[K, V], int], most: int) -> None:
-        """Args: the function; the weight of an argument and its result; the largest total weight."""
+        """Wrap a function; `weigh` returns the weight of an argument and its result."""
         self.cache: BoundedCache[K, tuple[V]] = BoundedCache(most)
         self._function = function
         self._weigh = weigh
@@ -97,20 +97,21 @@ class Remembered(Generic[K, V]):
         return result
 
 
-def remember(most: int, weigh: Callable[[K, V], int]) -> Callable[[Callable[[K], V]], Remembered[K, V]]:
-    """Cache what a function returns, up to a total weight.
+def remember(most: int, weigh: Callable[[K, V], int]) -> Callable[[Callable[[K], V]], CachedFunction[K, V]]:
+    """Decorate a function of one argument: cache its results up to a total weight.
 
     Args:
-        most: The largest total weight.
-        weigh: The weight of an argument and its result.
+        most: The maximum total weight.
+        weigh: Returns the weight of an argument and its result.
     """
-    return lambda function: Remembered(function, weigh, most)
+    return lambda function: CachedFunction(function, weigh, most)
 
 
 def remember_short(entries: int) -> Callable[[Callable[P, V]], Callable[P, V]]:
-    """Like `lru_cache`, but never keeps a text longer than `LONGEST_KEY` or a tuple with more than 64 items.
+    """Decorate a function: cache results in an `lru_cache`, but only for short arguments.
 
-    For functions that are called for every pod and node, where a `BoundedCache` would take too long.
+    A call with a text longer than `LONGEST_KEY`, or with a tuple of more than 64 items, is not cached. For functions
+    that are called for every pod and node, where a `BoundedCache` is too slow.
     """
 
     def decorate(function: Callable[P, V]) -> Callable[P, V]:

@@ -1,4 +1,4 @@
-"""The words of a decision: severities, rules, findings, templates, and the decision itself."""
+"""The types of a decision: severities, rules, findings, templates, and the decision itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEMPLATE = "ResourceClaimTemplate"
 """The kind of `Template`."""
 
 MOST_FINDINGS = 50
-"""Findings of one decision. One object can have tens of thousands, and an answer shows fewer than fifty."""
+"""Maximum findings of one decision. An object can have tens of thousands; an answer shows fewer than fifty."""
 
 
 Operation = dict[str, Any]
@@ -34,11 +34,11 @@ class Severity(StrEnum):
     DENY = "deny"
     """The request is refused."""
     WARN = "warn"
-    """The request passes; its author is told."""
+    """The request is admitted with a warning."""
     AUDIT = "audit"
-    """The request passes; the audit log and the metrics know."""
+    """The request is admitted; the finding appears in the audit log and the metrics only."""
     OFF = "off"
-    """The finding is not made."""
+    """The rule reports no finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Place:
     """A place in a text that is a value of the object: a document inside a ConfigMap."""
 
     path: FieldPath
-    """Where in the object the text is: `data[config.yaml]`."""
+    """The path of the text in the object: `data[config.yaml]`."""
     line: int
-    """1-based, of the text."""
+    """The line in the text, from 1."""
     column: int
 
 
@@ -66,10 +66,10 @@ _SUBJECTS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One thing that is right or wrong, with its reasons. There is one object for each rule: compare with `is`.
+    """One requirement, with its reasons. Each rule has exactly one object: compare rules with `is`.
 
-    People read a rule in a refusal (the finding's message and remedy), in the table of `gpu-admission rules`, and in
-    full by `gpu-admission rules ID`. Its examples are `rule_examples/ID/wrong.yaml` and `right.yaml`.
+    Users see a rule in a refusal (the finding's message and remedy), in the table of `gpu-admission rules`, and in
+    full in `gpu-admission rules ID`. Its examples are `rule_examples/ID/wrong.yaml` and `right.yaml`.
     """
 
     id: str
@@ -79,33 +79,33 @@ class Rule:
     why: str
     remedy: str
     source: str
-    """Where the outside knowledge comes from: an upstream file, a page of documentation, a design decision."""
+    """The source of the rule: an upstream file, a page of documentation, or a design decision."""
     setting: str = ""
-    """The setting that names the rule's severity, beside `spec.rules`."""
+    """The setting that sets the rule's severity, besides `spec.rules`."""
     rows: tuple[str, ...] = ()
-    """The rows of docs/catalogue.md that the rule catches."""
+    """The rows of docs/catalogue.md that the rule detects."""
     fixed: bool = False
     """True if no setting changes its severity, and no user is exempt from it."""
     shared_cause: bool = False
     """True if the cause lies outside the object, so that many objects have the same finding."""
     misspelling: bool = False
-    """True if it finds a misspelt name, which explains that nothing matches."""
+    """True if it reports a misspelt name, which explains why nothing matches."""
     unmatched: bool = False
-    """True if it finds that nothing matches what the object names."""
+    """True if it reports that nothing matches a name in the object."""
     suspicion: bool = False
     """True if privileges in the same pod do not make its findings worse."""
     circumstance: bool = False
-    """True if it is only found beside findings of other rules of its subject that are not suspicions."""
+    """True if it reports only together with other rules of its subject that are not suspicions."""
     depends_on_usage: bool = False
-    """True if it depends on what the pods and claims of the namespace hold now."""
+    """True if it depends on the GPUs that the pods and claims of the namespace hold now."""
     as_invalid: bool = False
-    """True if its refusals are worded field by field, although not all rules of its subject are."""
+    """True if its refusals are written field by field, although those of its subject are not."""
     offline: bool = False
-    """True if only an offline review finds it."""
+    """True if only an offline review reports it."""
     needs: tuple[str, bool] | None = None
-    """A setting, and the value without which the rule finds nothing."""
+    """A setting, and the value it must have for the rule to report anything."""
     cluster_scoped: bool = False
-    """True if all objects that it judges are without a namespace."""
+    """True if it applies only to objects without a namespace."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "why", dedent(self.why).strip())
@@ -115,12 +115,12 @@ class Rule:
 
     @property
     def subject(self) -> str:
-        """What the rule is about: configuration, claims, conversion, placement, quota, access or settings."""
+        """The subject: configuration, claims, conversion, placement, quota, access or settings."""
         return _SUBJECTS[self.id[2]]
 
     @property
     def names_fields(self) -> bool:
-        """True if refusals are worded field by field, as those of a schema: configuration, claims, settings."""
+        """True if refusals are written field by field, like schema errors: configuration, claims, settings."""
         return self.as_invalid or self.subject in ("configuration", "claims", "settings")
 
     def finding(
@@ -139,21 +139,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a rule has to say about one place of an object."""
+    """What a rule reports about one field of an object."""
 
     rule: Rule
     severity: Severity
     path: FieldPath
     message: str
-    """What is there and why it matters, without the path and without a full stop."""
+    """The problem and why it matters, without the path and without a full stop."""
     remedy: str
-    """What to do instead, an imperative without a full stop."""
+    """What to do instead, as an imperative without a full stop."""
     place: Place | None = None
-    """Where in an embedded document it is, for findings in one."""
+    """The place in an embedded document, for a finding in one."""
     exempt: bool = False
     """True if an exemption lowered the severity."""
     entry: str = field(default="", compare=False)
-    """The webhook entry that found it; empty for what only a review of files finds."""
+    """The webhook entry that reported it; empty if only a review of files reports it."""
 
     def __str__(self) -> str:
         return f"{self.text} [{self.rule}]"
@@ -167,12 +167,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A ResourceClaimTemplate that a pod refers to and that must exist before the pod is stored."""
+    """A ResourceClaimTemplate that a pod references and that must exist before the pod is stored."""
 
     namespace: str
     name: str
     spec: dict[str, Any]
-    """The template's `spec`: metadata for the claims made from it, and their ResourceClaimSpec."""
+    """The template's `spec`: metadata for the claims created from it, and their ResourceClaimSpec."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -199,25 +199,25 @@ class Decision:
 
     findings: tuple[Finding, ...] = ()
     patch: tuple[Operation, ...] = ()
-    """What to change, in order; empty on refusals and in entries that only validate."""
+    """The changes, in order; empty on refusals and in entries that only validate."""
     object: Any = None
-    """The object as it is after the patch."""
+    """The object after the patch."""
     remarks: tuple[str, ...] = ()
-    """What else its author is told, beside the findings that warn."""
+    """More warnings, besides the findings that warn."""
     templates: tuple[Template, ...] = ()
     charges: tuple[ChargeRequest, ...] = ()
-    """What to charge to the namespace's quota before the object is admitted. At most one; an entry for quotas leaves it to
-    its caller to charge it and to add what comes of it (`policies.quota.charging.outcomes.settle`)."""
+    """At most one charge to write to the namespace's quota before the object is admitted. The caller of a quota entry
+    writes it and adds the result (`policies.quota.charging.outcomes.settle`)."""
     annotations: dict[str, str] = field(default_factory=dict)
-    """For the API server's audit log, beside the findings; keys are qualified-name parts."""
+    """For the API server's audit log, besides the findings; keys are qualified-name parts."""
     retry_after: int | None = None
-    """Of a refusal that will not last: the seconds after which asking again may help."""
+    """For a temporary refusal: the seconds after which a retry may succeed."""
     left_out: int = 0
-    """Findings beyond `MOST_FINDINGS`. The most severe are kept, so a refusal always has a finding that denies; and one of
-    each rule, so that many findings of one rule do not hide another from metrics and the audit log."""
+    """The number of findings beyond `MOST_FINDINGS`. The most severe are kept, so a refusal always has a finding that
+    denies. One of each rule is kept, so that no rule is missing from the metrics and the audit log."""
 
     not_reviewed: str = ""
-    """Why no rule looked at the object; empty if one did. Filled in where no entry is named, as offline."""
+    """Why no rule reviewed the object; empty if one did. Set only where no entry is named, as offline."""
 
     def __post_init__(self) -> None:
         if len(self.findings) > MOST_FINDINGS:
@@ -229,11 +229,11 @@ class Decision:
 
     @property
     def allowed(self) -> bool:
-        """Whether no finding denies the request."""
+        """True if no finding denies the request."""
         return all(finding.severity is not Severity.DENY for finding in self.findings)
 
     def found_by(self, entry: str) -> Decision:
-        """The decision with the name of an entry in the findings that have none."""
+        """The decision with the entry set in every finding that has no entry yet."""
         if all(finding.entry for finding in self.findings):
             return self
         return replace(
@@ -249,10 +249,10 @@ class Decision:
 
     @property
     def audit_annotations(self) -> dict[str, str]:
-        """The annotations, the rules that found something with their severities, and those that an exemption spared."""
-        told = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
-        spared = ", ".join(sorted({found.rule.id for found in self.findings if found.exempt}))
-        return self.annotations | ({"findings": told} if told else {}) | ({"exempt": spared} if spared else {})
+        """The annotations, plus `findings` (rules and severities) and `exempt` (rules with exemptions)."""
+        findings = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
+        exempt = ", ".join(sorted({found.rule.id for found in self.findings if found.exempt}))
+        return self.annotations | ({"findings": findings} if findings else {}) | ({"exempt": exempt} if exempt else {})
 
     @property
     def denials(self) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""Settings that change nothing, because another setting that they need is missing or because another one wins."""
+"""Settings without effect: another setting takes precedence, or a setting that they need is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
-from policies.rules import all_rules, get_rule, without_effect
+from policies.rules import all_rules, get_rule, ineffective_rule_names
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import exemption
 
@@ -30,7 +30,7 @@ _CONCERNS: dict[str, Concern | None] = {
     "quota": "quota",
     "access": "access",
 }
-"""What exempts a namespace from the rules of a subject; ConfigMaps and settings are judged everywhere."""
+"""The exemption that turns off the rules of a subject in a namespace; ConfigMaps and settings have none."""
 _SEVERITIES: dict[str, Callable[[GPUAdmissionPolicy], str]] = {
     "access.mode": lambda settings: settings.access.mode,
     "configuration.clusterPolicyDeletion": lambda settings: settings.configuration.cluster_policy_deletion,
@@ -38,9 +38,9 @@ _SEVERITIES: dict[str, Callable[[GPUAdmissionPolicy], str]] = {
     "conversion.unsatisfiable": lambda settings: settings.conversion.unsatisfiable,
     "placement.unsatisfiable": lambda settings: settings.placement.unsatisfiable,
 }
-"""Settings that name the severity of rules."""
-_ALSO_NAMED = {"GA313": "placement.unsatisfiable"}
-"""Rules whose severity a second setting names: no device is as a pod wishes."""
+"""Settings that set the severity of rules."""
+_SECOND_SETTINGS = {"GA313": "placement.unsatisfiable"}
+"""Second settings that set the severity of a rule. GA313: no device matches the pod's wish."""
 _SWITCHES: dict[str, Callable[[GPUAdmissionPolicy], bool]] = {
     "conversion.allowPodOptOut": lambda settings: settings.conversion.allow_pod_opt_out,
     "placement.avoidSharedGPUs": lambda settings: settings.placement.avoid_shared_gpus,
@@ -50,7 +50,7 @@ _EVERY = "*"
 
 
 class IdleSetting(NamedTuple):
-    """A setting that changes nothing."""
+    """A setting without effect."""
 
     path: FieldPath
     message: str
@@ -58,16 +58,16 @@ class IdleSetting(NamedTuple):
 
 
 def settings_remarks(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
-    """Where settings have no effect, and a sentence about it; none of it makes them invalid."""
-    yield from without_effect(settings)
+    """Paths of settings without effect, each with a message; the settings are still valid."""
+    yield from ineffective_rule_names(settings)
     for path, message, remedy in idle_settings(settings):
         yield path, f"{message}; {remedy}"
 
 
 def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
-    """The settings that change nothing as they are; names of rules that do not exist are reported elsewhere."""
+    """Settings without effect, except names of unknown rules, which `ineffective_rule_names` reports."""
     yield from _overrides(settings)
-    yield from _overruled(settings)
+    yield from _overridden_severities(settings)
     yield from _placement(settings)
     yield from _exemptions(settings)
     yield from _weights(settings)
@@ -94,7 +94,7 @@ def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
 
 
 def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy) -> str:
-    """Why a rule finds nothing in any namespace of an entry; empty if it may."""
+    """Why a rule is off in every namespace of an entry; empty if it is on in one."""
     if rule.subject not in _CONCERNS or _EVERY in override.namespaces:
         return ""
     reasons = [exemption(_CONCERNS[rule.subject], pattern, settings) for pattern in override.namespaces]
@@ -128,11 +128,11 @@ def _never_found(
         yield IdleSetting(path, text, remedy)
 
 
-def _overruled(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
-    """Severities of a setting that entries of `rules` replace everywhere."""
+def _overridden_severities(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    """Settings of severities that entries of `rules` override in every namespace."""
     everywhere = {each.rule for each in settings.rules if _EVERY in each.namespaces}
     for name, value in _SEVERITIES.items():
-        ruled = [rule.id for rule in all_rules() if name in (rule.setting, _ALSO_NAMED.get(rule.id))]
+        ruled = [rule.id for rule in all_rules() if name in (rule.setting, _SECOND_SETTINGS.get(rule.id))]
         if value(settings) != value(DEFAULTS) and everywhere.issuperset(ruled):
             text = f"is {value(settings)}, but spec.rules sets {' and '.join(ruled)} everywhere, which wins"
             yield IdleSetting(_at(name), text, "remove the entries of spec.rules, or this setting")
@@ -215,11 +215,11 @@ def _at(name: str) -> FieldPath:
 
 
 def _later(entries: Sequence[RuleOverride | WishDefault], index: int, same: Sequence[int]) -> int | None:
-    """The first later entry for the same thing that holds wherever this one does."""
+    """The first later entry among `same` that covers all namespaces of this one."""
     wins = (number for number in same if _covers(entries[number].namespaces, entries[index].namespaces))
     return next((number for number in wins if number > index), None)
 
 
 def _covers(patterns: Sequence[str], others: Sequence[str]) -> bool:
-    """True if patterns certainly match whatever others match: they are the same, or `*`."""
+    """True if patterns match everything that others match: they include all of them, or `*`."""
     return _EVERY in patterns or set(others) <= set(patterns)

@@ -1,4 +1,4 @@
-"""JSON Patch: edits to raw JSON that record themselves."""
+"""JSON Patch: an editor of raw JSON that records its operations."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ __all__ = ["Editor"]
 
 
 class Editor:
-    """Changes a document and keeps the operations that make the same change elsewhere.
+    """Edits a document and records the JSON Patch operations of its edits.
 
-    The document given is never touched: containers on the way to a change are copied, everything else is shared. Each
-    is copied once, so that many edits of a large document cost no more than their number; `document` is the editor's
-    own, and goes on changing with every edit.
+    The original document is never changed: the editor copies the containers on the path of an edit and shares the rest.
+    It copies each container once, so the cost depends on the number of edits, not on the size of the document. Every
+    edit changes `document`, which belongs to the editor.
 
-    An operation that replaces or removes is preceded by a `test` of what it expects to find, so that a patch never
-    lands on an object that it was not made for. Typed models would drop fields they do not know and write defaults
-    back; diffing libraries cost a millisecond per pod; edits that record themselves do neither.
+    A `test` of the old value precedes each `replace` and `remove`, so that the patch fails on any other object. Typed
+    models would drop unknown fields and write defaults back; diffing libraries take a millisecond per pod.
     """
 
     def __init__(self, document: Any) -> None:
         self.document: Any = document
         self.operations: list[Operation] = []
-        # By identity, and kept here so that nothing else can have it.
+        # By `id`. The entry keeps the copy alive, so that no other object gets the same id.
         self._copies: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything was changed."""
+        """True if there was an edit."""
         return bool(self.operations)
 
     def add(self, path: FieldPath, value: Any) -> None:
-        """Set a mapping key that does not exist or is null; missing parents are made in the same operation.
+        """Set a mapping key that is missing or null; the same operation creates missing parents.
 
         Raises:
-            KeyError: there is a value at `path` already.
+            KeyError: `path` has a value already.
         """
         depth = next((end for end in range(1, len(path) + 1) if lookup(self.document, path[:end]) is None), None)
         if depth is None:
@@ -53,7 +52,7 @@ class Editor:
         self._own(path)[path[-1]] = value
 
     def extend(self, path: FieldPath, values: list[Any]) -> None:
-        """Add items at the end of the list at `path`, which is made when it is missing."""
+        """Append items to the list at `path`; creates the list if it is missing."""
         existing = lookup(self.document, path)
         if existing is None and values:
             self.add(path, values)
@@ -63,14 +62,14 @@ class Editor:
             self._own(path)[path[-1]] = [*existing, *values]
 
     def replace(self, path: FieldPath, value: Any) -> None:
-        """Put another value where one is."""
+        """Replace an existing value."""
         old = self._parent(path)[path[-1]]
         self._write({"op": "test", "path": path.pointer(), "value": old})
         self._write({"op": "replace", "path": path.pointer(), "value": value})
         self._own(path)[path[-1]] = value
 
     def remove(self, path: FieldPath) -> None:
-        """Take a mapping key or a list item away."""
+        """Remove a mapping key or a list item."""
         old = self._parent(path)[path[-1]]
         self._write({"op": "test", "path": path.pointer(), "value": old})
         self._write({"op": "remove", "path": path.pointer()})
@@ -80,7 +79,7 @@ class Editor:
         return lookup(self.document, path[:-1])
 
     def _write(self, operation: Operation) -> None:
-        """Write an operation down; what it holds is copied again before a later edit changes it."""
+        """Record an operation. Later edits copy its value first, so that they do not change the record."""
         self.operations.append(operation)
         held = [operation.get("value")]
         while held:
@@ -89,15 +88,15 @@ class Editor:
             held += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
 
     def _own(self, path: FieldPath) -> Any:
-        """The container that holds `path`, copied along the way down so that the original stays as it was."""
-        self.document = node = self._copied(self.document)
+        """The container of `path`, after copying it and its parents; the original stays unchanged."""
+        self.document = node = self._own_copy(self.document)
         for step in path[:-1]:
-            node[step] = self._copied(node[step])
+            node[step] = self._own_copy(node[step])
             node = node[step]
         return node
 
-    def _copied(self, part: Any) -> Any:
-        """A container of the document as one that may be changed: itself, where it is a copy already."""
+    def _own_copy(self, part: Any) -> Any:
+        """A copy of a container that the editor may change; the container itself if it is such a copy already."""
         if id(part) not in self._copies:
             part = part.copy()
             self._copies[id(part)] = part

@@ -1,4 +1,4 @@
-"""The registry of rules: what each forbids, why, and what to do instead."""
+"""The registry of rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["all_rules", "get_rule", "rule", "rules_on_demand", "without_effect"]
+__all__ = ["all_rules", "get_rule", "ineffective_rule_names", "rule", "rules_on_demand"]
 
 P = ParamSpec("P")
 
@@ -23,67 +23,67 @@ _RULES: dict[str, Rule] = {}
 _ON_DEMAND: list[Callable[[], None]] = []
 
 
-def _registering(make: Callable[P, Rule]) -> Callable[P, Rule]:
+def _with_registration(make: Callable[P, Rule]) -> Callable[P, Rule]:
     @wraps(make)
     def register(*args: P.args, **kwargs: P.kwargs) -> Rule:
-        made = make(*args, **kwargs)
-        if made.id in _RULES:
-            raise ValueError(f"rule {made.id} is registered twice")
-        _RULES[made.id] = made
-        return made
+        new = make(*args, **kwargs)
+        if new.id in _RULES:
+            raise ValueError(f"rule {new.id} is registered twice")
+        _RULES[new.id] = new
+        return new
 
     return register
 
 
-rule = _registering(Rule)
-"""Makes a rule and registers it under its id. Raises ValueError if the id is taken."""
+rule = _with_registration(Rule)
+"""Creates a rule and registers it by its id. Raises ValueError if the id is taken."""
 
 
 def rules_on_demand(load: Callable[[], None]) -> Callable[[], None]:
-    """Have a function called before anybody asks which rules there are: it imports rooms that register more."""
+    """Call a function before `all_rules` returns: it imports packages that register more rules."""
     _ON_DEMAND.append(load)
     return load
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, by id."""
+    """All rules, sorted by id."""
     for load in _ON_DEMAND:
         load()
     return tuple(_RULES[rule_id] for rule_id in sorted(_RULES))
 
 
 def get_rule(rule_id: str) -> Rule | None:
-    """The rule of that id, or None."""
+    """The rule with an id; None if it does not exist."""
     if rule_id in _RULES:
         return _RULES[rule_id]
     return next((rule for rule in all_rules() if rule.id == rule_id), None)
 
 
-def without_effect(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
-    """Where settings name rules that do not exist or that settings do not change, and a sentence about it.
+def ineffective_rule_names(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+    """Paths of settings that name unknown rules or rules that settings cannot change, each with a message.
 
-    It makes no settings invalid: they may have been written for another version.
+    Such settings are still valid, because they may be written for another version.
     """
     for index, override in enumerate(settings.rules):
         named = get_rule(override.rule)
         path = FieldPath(["spec", "rules", index, "rule"])
         if named is None:
-            yield path, f"there is no rule {override.rule} in this version, so its severity changes nothing"
+            yield path, f"rule {override.rule} does not exist in this version, so its severity has no effect"
         elif named.fixed:
-            yield path, f"{named.id} holds whatever settings say, so its severity stays {named.default}"
+            yield path, f"settings cannot change {named.id}, so its severity stays {named.default}"
     for index, exemption in enumerate(settings.exemptions):
         for number, pattern in enumerate(exemption.from_):
-            if said := _spares_nobody(pattern):
-                yield FieldPath(["spec", "exemptions", index, "from", number]), said
+            if message := _why_exempts_nothing(pattern):
+                yield FieldPath(["spec", "exemptions", index, "from", number]), message
 
 
-def _spares_nobody(pattern: str) -> str:
-    """Why nobody is exempt from anything by what an exemption names; empty where somebody is."""
+def _why_exempts_nothing(pattern: str) -> str:
+    """Why a pattern of `from` in an exemption has no effect; empty if it has one."""
     if pattern in (CONVERSION, ACCESS):
         return ""
     named = [rule for rule in all_rules() if fnmatchcase(rule.id, pattern)]
     if any(not rule.fixed for rule in named):
         return ""
     if named:
-        return f"{pattern} holds for everybody, so nobody is exempt from it"
-    return f"there is no rule {pattern} in this version, so nobody is exempt from it"
+        return f"{pattern} allows no exemptions, so this entry has no effect"
+    return f"no rule matches {pattern} in this version, so this entry has no effect"

@@ -1,6 +1,6 @@
-"""Schemas of objects, in a notation that can be read beside the documentation.
+"""Schemas of objects, in a notation that is easy to compare with the documentation.
 
-One line is one field, indentation is nesting:
+Each line is a field; indentation is nesting:
 
 ```
 driver!: object                  a required field
@@ -34,7 +34,7 @@ _BOUND = re.compile(r"at (least|most) (\d+)")
 
 @dataclass(slots=True)
 class Field:
-    """What may stand at one place."""
+    """The schema of one field."""
 
     type: str
     """`string`, `boolean`, `integer`, `quantity`, `int-or-string` or `object`; in brackets a list, in braces a map."""
@@ -44,12 +44,12 @@ class Field:
     least: int | None = None
     most: int | None = None
     fields: dict[str, Field] = field(default_factory=dict)
-    """Of an object, or of the objects of a list; empty where any shape will do."""
+    """The fields of the object, or of the objects in the list; empty if any fields are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """Something that the schema does not allow, or advises against."""
+    """Something in a document that its schema does not allow or that is deprecated."""
 
     kind: Literal["unknown", "required", "type", "choice", "bound", "deprecated", "null"]
     path: FieldPath
@@ -58,14 +58,14 @@ class SchemaProblem:
 
 
 def parse_schema(text: str, blocks: Mapping[str, str] | None = None) -> Field:
-    """Read a schema of a `spec`.
+    """Parse the schema of a `spec`.
 
     Args:
         text: The schema.
-        blocks: What `+ name` stands for, by name.
+        blocks: The lines that replace `+ name`, by name.
 
     Raises:
-        ValueError: a line is not in the notation.
+        ValueError: a line does not follow the notation.
     """
     root = Field("object")
     _parse_into(root, text, blocks or {})
@@ -77,7 +77,7 @@ def _parse_into(root: Field, text: str, blocks: Mapping[str, str]) -> None:
     for line in text.strip("\n").splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
-            raise ValueError(f"no line of a schema: {line!r}")
+            raise ValueError(f"invalid line of a schema: {line!r}")
         indentation = len(match.group(1))
         while open_fields[-1][0] >= indentation:
             open_fields.pop()
@@ -87,7 +87,7 @@ def _parse_into(root: Field, text: str, blocks: Mapping[str, str]) -> None:
                 _parse_into(parent, blocks[block], blocks)
             continue
         bounds = {side: int(number) for side, number in _BOUND.findall(match["rest"])}
-        made = Field(
+        new = Field(
             match["type"],
             required=match["required"] is not None,
             deprecated="deprecated" in match["rest"],
@@ -95,12 +95,12 @@ def _parse_into(root: Field, text: str, blocks: Mapping[str, str]) -> None:
             least=bounds.get("least"),
             most=bounds.get("most"),
         )
-        parent.fields[match["name"]] = made
-        open_fields.append((indentation, made))
+        parent.fields[match["name"]] = new
+        open_fields.append((indentation, new))
 
 
 def find_problems(schema: Field, document: Any, path: FieldPath) -> Iterator[SchemaProblem]:
-    """Everything in a document that its schema does not allow; a null counts as absent, as for the API server."""
+    """All problems of a document. A null counts as missing, as in the API server."""
     inner = schema.type.strip("[]{}")
     if schema.type.startswith("["):
         if not isinstance(document, list):
@@ -143,7 +143,7 @@ def _find_in_value(schema: Field, kind: str, value: Any, path: FieldPath) -> Ite
         try:
             parse_quantity(value)
         except QuantityError as error:
-            yield SchemaProblem("type", path, f"{_shown(value)} {error}", 'write a quantity such as "1Gi"')
+            yield SchemaProblem("type", path, f"{_printable(value)} {error}", 'write a quantity such as "1Gi"')
         return
     types, wanted = _SHAPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
@@ -153,7 +153,9 @@ def _find_in_value(schema: Field, kind: str, value: Any, path: FieldPath) -> Ite
         listed = ", ".join(f'"{choice}"' for choice in schema.choices)
         guess = closest(value, schema.choices)
         remedy = f'write "{guess}"' if guess else f"write one of {listed}"
-        yield SchemaProblem("choice", path, f"{_shown(value)} is none of {listed}", remedy)
+        yield SchemaProblem(
+            "choice", path, f"Unsupported value: {_printable(value)}: supported values: {listed}", remedy
+        )
     if schema.least is not None and isinstance(value, int) and value < schema.least:
         yield SchemaProblem("bound", path, f"is {value}; the least is {schema.least}", f"write {schema.least} or more")
     if schema.most is not None and isinstance(value, int) and value > schema.most:
@@ -163,7 +165,7 @@ def _find_in_value(schema: Field, kind: str, value: Any, path: FieldPath) -> Ite
 
 
 _MOST_GUESSED = 50
-"""Unknown fields of one mapping for which the one that was meant is looked for; it takes a tenth of a millisecond."""
+"""Unknown fields of one mapping for which a similar name is searched; a search takes a tenth of a millisecond."""
 
 
 def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> Iterator[SchemaProblem]:
@@ -192,18 +194,18 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
 
 
 def _is_used(value: Any) -> bool:
-    """Whether a value asks for anything: Helm charts render fields that are off or empty."""
+    """False if a value is empty or turned off: Helm charts render such fields too."""
     if isinstance(value, dict):
         return value.get("enabled", bool(value)) is not False
     return bool(value)
 
 
 def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:
-    return SchemaProblem("type", path, f"is {_shown(value)}; it must be {wanted}", _rewritten(value, wanted))
+    return SchemaProblem("type", path, f"is {_printable(value)}; it must be {wanted}", _type_remedy(value, wanted))
 
 
-def _rewritten(value: Any, wanted: str) -> str:
-    """How to write a value as what it must be; by an example where that is not known."""
+def _type_remedy(value: Any, wanted: str) -> str:
+    """How to write a value as the required type; an example if the value cannot be converted."""
     if wanted == "text" and not isinstance(value, dict | list):
         return "put it in quotes"
     plain = value.strip().lower() if isinstance(value, str) else ""
@@ -217,10 +219,11 @@ def _rewritten(value: Any, wanted: str) -> str:
 
 
 _LONGEST = 80
-"""Characters of a text that a message shows."""
+"""Maximum characters of a text in a message."""
 
 
-def _shown(value: Any) -> str:
+def _printable(value: Any) -> str:
+    """A value as a message shows it: a long text is shortened, a list or mapping is only named."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, str) and len(value) > _LONGEST:

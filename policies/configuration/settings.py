@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
 from policies.idle_settings import idle_settings
-from policies.rules import without_effect
+from policies.rules import ineffective_rule_names
 from policies.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def effective_rules(change: Change) -> Iterator[Problem]:
     It is no mistake for certain, because settings can be written before the version that knows the rule is installed.
     """
     if (settings := _readable(change)) is not None:
-        for path, sentence in without_effect(settings):
+        for path, sentence in ineffective_rule_names(settings):
             yield problem(path, sentence)
 
 

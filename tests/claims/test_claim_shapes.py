@@ -238,7 +238,7 @@ DOMAIN = "apiVersion: resource.nvidia.com/v1beta1\nkind: ComputeDomain\nmetadata
         (
             "{channel: {allocationMode: all, resourceClaimTemplate: {name: channel}}}",
             "GA202",
-            'spec.channel.allocationMode: "all" is none of "All", "Single"; write "All"',
+            'spec.channel.allocationMode: Unsupported value: "all": supported values: "All", "Single"; write "All"',
         ),
         (
             "{numNodes: -1, channel: {resourceClaimTemplate: {name: channel}}}",

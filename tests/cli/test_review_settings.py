@@ -33,7 +33,7 @@ The GPUAdmissionPolicy "default" is invalid:
 def test_rule_that_does_not_exist_is_a_warning_in_both_ways(invoke, write):
     text = POLICY.replace("severity: off", "severity: warn").replace("GA307", "GA999").replace("  acces: {}\n", "")
     file = write("policy.yaml", text)
-    said = "there is no rule GA999 in this version, so its severity changes nothing"
+    said = "rule GA999 does not exist in this version, so its severity has no effect"
     done = invoke("review", "-o", "json", file)
     assert (done.exit_code, said in done.stdout, '"line": 6' in done.stdout) == (0, True, True)
     assert f"Warning: policy.yaml:6:11: {said}\n" in invoke("review", "--settings", file, file).stderr

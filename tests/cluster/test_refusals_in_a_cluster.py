@@ -60,7 +60,7 @@ def test_cluster_policy_with_a_misspelt_value_is_refused_in_our_words(cluster):
     answer = cluster.create(wrong, dry_run=True)
     assert (answer.code, answer.body["reason"]) == (422, "Invalid")
     cause = (
-        'spec.driver.kernelModuleType: "runcompiled" is none of "auto", "open", "proprietary"; write '
+        'spec.driver.kernelModuleType: Unsupported value: "runcompiled": supported values: "auto", "open", "proprietary"; write '
         "kernelModuleType: auto, and usePrecompiled: false [GA101]"
     )
     assert cause in answer.causes

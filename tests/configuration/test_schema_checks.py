@@ -24,7 +24,7 @@ def test_message_about_a_word_of_a_guide_says_what_it_means(examined):
     found = examined(POLICY + "spec: {driver: {kernelModuleType: precompiled}}")
     assert findings_of(found, "GA101") == [
         (
-            'spec.driver.kernelModuleType: "precompiled" is none of "auto", "open", "proprietary"; write usePrecompiled: true '
+            'spec.driver.kernelModuleType: Unsupported value: "precompiled": supported values: "auto", "open", "proprietary"; write usePrecompiled: true '
             'with a driver branch such as version: "580"'
         )
     ]

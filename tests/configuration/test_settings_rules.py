@@ -84,10 +84,10 @@ def test_severities_and_exemptions_without_effect_are_reported():
     decision = decided(policy(spec))
     assert decision.allowed
     assert [f"{finding.path}: {finding.message}" for finding in decision.findings] == [
-        "spec.rules[0].rule: there is no rule GA999 in this version, so its severity changes nothing",
-        "spec.rules[1].rule: GA701 holds whatever settings say, so its severity stays deny",
-        "spec.exemptions[0].from[0]: GA701 holds for everybody, so nobody is exempt from it",
-        "spec.exemptions[0].from[1]: there is no rule GA99* in this version, so nobody is exempt from it",
+        "spec.rules[0].rule: rule GA999 does not exist in this version, so its severity has no effect",
+        "spec.rules[1].rule: settings cannot change GA701, so its severity stays deny",
+        "spec.exemptions[0].from[0]: GA701 allows no exemptions, so this entry has no effect",
+        "spec.exemptions[0].from[1]: no rule matches GA99* in this version, so this entry has no effect",
     ]
 
 

@@ -66,7 +66,7 @@ async def test_change_that_is_always_too_late_fails_as_conflict(namespace, sandb
     with pytest.raises(APIError) as failed:
         await (await writer(hurried)).change("team-a", findings_of)
     assert failed.value.conflict
-    assert str(failed.value) == "GPUQuota gpu of namespace team-a was changed by others before every write for 10 s"
+    assert str(failed.value) == "every write of GPUQuota gpu of namespace team-a met a conflict for 10 s"
 
 
 async def test_change_gets_through_a_storm_of_other_replicas(namespace, writer, pod):

@@ -11,7 +11,7 @@ from webhook.cluster.live_settings import LiveSettings
 
 KIND = "GPUAdmissionPolicy"
 MUCH = 'spec.placement.wishes[0].wish[min-memory]: is "much", which is no Kubernetes quantity; write one such as "40Gi"'
-UNKNOWN_RULE = "spec.rules[0].rule: there is no rule GA999 in this version, so its severity changes nothing"
+UNKNOWN_RULE = "spec.rules[0].rule: rule GA999 does not exist in this version, so its severity has no effect"
 
 
 def stored(generation=1, spec=None, uid="1", **fields):

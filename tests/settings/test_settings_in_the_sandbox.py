@@ -158,7 +158,7 @@ async def test_rules_without_effect_are_in_the_message(cluster):
     await cluster.create({"rules": [{"rule": "GA999", "severity": "warn"}]})
     assert accepted(await cluster.written(cluster.leader()))["message"] == (
         "These settings are in use. "
-        "spec.rules[0].rule: there is no rule GA999 in this version, so its severity changes nothing."
+        "spec.rules[0].rule: rule GA999 does not exist in this version, so its severity has no effect."
     )
 
 

@@ -1,1 +1,1 @@
-"""The only writer of reservations: charges are written into GPUQuotas by compare-and-swap, before they are answered."""
+"""Writes charges into GPUQuotas by compare-and-swap, before the webhook answers; the only writer."""

@@ -1,4 +1,4 @@
-"""The documents: every namespace's GPUQuota, as it was read or written last or as it is stored."""
+"""Reads, writes and caches the GPUQuota of each namespace."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["Documents", "Reading", "Swap"]
 
 _RESOURCE = RESOURCES["GPUQuota"]
 _CALL_SECONDS = 5.0
-_MOST_REMEMBERED = 1024
+_MOST_CACHED = 1024
 
 _logger = logging.getLogger("gpu_admission.ledger")
 
 Swap = bool | None
-"""Whether a ledger was written over the version that it rests on; None where nobody knows."""
+"""True if a ledger replaced the version that it is based on, False on a conflict, None if the result is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A GPUQuota as it was read, and when."""
+    """A GPUQuota, and the time it was read."""
 
     document: Object
     quota: Quota
@@ -42,49 +42,49 @@ class Reading:
 
 
 @dataclass(slots=True)
-class _Known:
-    """What was read or written last."""
+class _CachedQuota:
+    """The GPUQuota of the last read or write."""
 
     document: Object
     is_trusted: bool
-    """Whether it was the latest whenever that could be seen: somebody else may write the same one all the time."""
+    """False if a read showed a newer version than the cached one, because another replica writes it too."""
     ledger: Ledger
-    """As it was read or written last, of this document or of one before."""
+    """The last parsed ledger, of this document or of an earlier one."""
 
 
 class Documents:
-    """Reads and writes GPUQuotas, and remembers them.
+    """Reads, writes and caches GPUQuotas.
 
-    What is remembered may be outdated. It is worth trying, since a write over it succeeds only where it is not; but what
-    needs no write, and every refusal, has to rest on a document that was read for it.
+    A cached document may be outdated. A write based on it is safe, because it succeeds only if the document is the
+    latest. An answer without a write, and every refusal, needs a document that was read for it.
     """
 
     def __init__(self, client: APIClient) -> None:
         self._client = client
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._cache: OrderedDict[str, _CachedQuota] = OrderedDict()
 
-    def remembered(self, namespace: str) -> Object | None:
-        """The document as it was read or written last; None where that is not worth trying."""
-        known = self._known.get(namespace)
-        return known.document if known is not None and known.is_trusted else None
+    def cached_document(self, namespace: str) -> Object | None:
+        """The document of the last read or write; None if it is not cached or probably outdated."""
+        cached = self._cache.get(namespace)
+        return cached.document if cached is not None and cached.is_trusted else None
 
     def ledger(self, namespace: str, document: Object) -> Ledger:
-        """The ledger of a document of a namespace; charges that were there the last time are not read again."""
-        known = self._known.get(namespace)
-        if known is None:
+        """The ledger of a namespace's document; reuses the charges that were parsed the last time."""
+        cached = self._cache.get(namespace)
+        if cached is None:
             return Ledger.read(document)
-        known.ledger = Ledger.read(document, known.ledger)
-        return known.ledger
+        cached.ledger = Ledger.read(document, cached.ledger)
+        return cached.ledger
 
     def forget(self, namespace: str) -> None:
-        """Know nothing of a namespace any more."""
-        self._known.pop(namespace, None)
+        """Remove a namespace from the cache."""
+        self._cache.pop(namespace, None)
 
     async def read(self, namespace: str) -> Object | None:
-        """The document as it is stored; None where there is none.
+        """Read the stored document; None if it does not exist.
 
         Raises:
-            ClusterError: it could not be read.
+            ClusterError: the read failed.
         """
         try:
             found: Object = await self._client.get(_RESOURCE.path(namespace, NAME), timeout=_CALL_SECONDS)
@@ -93,42 +93,42 @@ class Documents:
                 raise
             self.forget(namespace)
             return None
-        known = self._known.get(namespace)
-        self._remember(namespace, found, is_trusted=known is None or _version(known.document) == _version(found))
+        cached = self._cache.get(namespace)
+        self._remember(namespace, found, is_trusted=cached is None or _version(cached.document) == _version(found))
         return found
 
     async def swap(self, namespace: str, reading: Reading, ledger: Ledger) -> Swap:
-        """Write a ledger over the version that it rests on.
+        """Replace the ledger, if the stored document is still the version that was read.
 
         Raises:
-            APIError: the API server refused it, for another reason than that the version is no longer there.
+            APIError: the API server refused the write for another reason than a conflict.
         """
         document = reading.document
         body = {**document, "status": ledger.status(reading.quota, document["metadata"].get("generation", 0))}
-        is_trusted = self.remembered(namespace) is not None
+        is_trusted = self.cached_document(namespace) is not None
         self._remember(namespace, document, is_trusted=False)
         try:
             path = _RESOURCE.path(namespace, NAME, "status")
             written: Object = await self._client.put(path, body, timeout=_CALL_SECONDS)
         except APIError as error:
-            # Changed, gone, or made anew since it was read: the next read tells.
+            # Changed, deleted or recreated since it was read; the next read shows which.
             if error.conflict or error.not_found:
                 return False
             raise
         except Unreachable as error:
-            # The next read tells, and a charge that is there is not made again.
-            _logger.warning("no answer to a write of the ledger of %s: %s", namespace, error)
+            # The next read shows the result; a charge that is on the ledger is not written twice.
+            _logger.warning("no response to a write of the ledger of %s: %s", namespace, error)
             return None
         self._remember(namespace, written, is_trusted=is_trusted)
-        self._known[namespace].ledger = ledger
+        self._cache[namespace].ledger = ledger
         return True
 
     def _remember(self, namespace: str, document: Object, *, is_trusted: bool) -> None:
-        known = self._known.get(namespace)
-        self._known[namespace] = _Known(document, is_trusted, Ledger() if known is None else known.ledger)
-        self._known.move_to_end(namespace)
-        if len(self._known) > _MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        cached = self._cache.get(namespace)
+        self._cache[namespace] = _CachedQuota(document, is_trusted, Ledger() if cached is None else cached.ledger)
+        self._cache.move_to_end(namespace)
+        if len(self._cache) > _MOST_CACHED:
+            self._cache.popitem(last=False)
 
 
 def _version(document: Object) -> object:

@@ -1,4 +1,4 @@
-"""What waits for its turn with a namespace's ledger, and what becomes of it."""
+"""Charges and changes that wait for a write of a namespace's ledger."""
 
 from __future__ import annotations
 
@@ -21,91 +21,91 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
     from webhook.ledger.documents import Reading, Swap
 
-__all__ = ["Covered", "Make", "PendingChange", "PendingCharge", "PendingWrite", "Uncovered"]
+__all__ = ["Coverage", "CoverageRequired", "Make", "PendingChange", "PendingCharge", "PendingWrite"]
 
 Make = Callable[[Ledger, Quota, Object], Ledger]
-"""A ledger anew, from the one that is stored, the spec of the same GPUQuota, and the GPUQuota itself; the same ledger
-where nothing needs to be written."""
+"""Returns a new ledger for the stored one, the spec of its GPUQuota, and the GPUQuota itself. Returns the same ledger if
+nothing needs to be written."""
 
 _Answer = TypeVar("_Answer")
 
 _CHARGE_UNITS = 300
-"""Units of work for a charge on a ledger with 1,000 open ones. All that wait are judged at once."""
+"""Units of work for a charge on a ledger with 1,000 open charges. All pending charges are evaluated together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """What `used` holds already for a claim that the scheduler makes."""
+class Coverage:
+    """The amounts that `used` already contains for a claim that the scheduler creates."""
 
     amounts: Callable[[Quota], Amounts]
     since: Ledger
-    """The ledger that was there when reading it began. It holds for every later one that rests on the same lists: what
-    these show was there to be read, and what they do not is still on the ledger."""
+    """The ledger before the amounts were read. They stay valid for later ledgers whose `counted` is the same: an object
+    is either in the lists that were counted, or its charge is still on the ledger."""
 
 
-class Uncovered(Exception):  # noqa: N818 - it says what is missing
-    """Before a claim is charged, it has to be read what `used` holds for it already; nothing was charged."""
+class CoverageRequired(Exception):  # noqa: N818 - not an error: the caller reads the coverage and retries
+    """Nothing was charged: the amounts that `used` already contains for the claim must be read first."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__()
         self.ledger = ledger
-        """The one that is there."""
+        """The current ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement(Generic[_Answer]):
-    """What becomes of something that waits."""
+    """The result of evaluating a pending write."""
 
     ledger: Ledger
-    """To be written; the one from before where nothing needs to be."""
+    """The ledger to write; the previous one if nothing needs to be written."""
     written: _Answer
-    """The answer once it is."""
+    """The answer after the write."""
     unwritten: _Answer | Exception
-    """The answer if others are always faster."""
+    """The answer if every write meets a conflict."""
 
 
 @dataclass(eq=False)
 class PendingWrite(ABC, Generic[_Answer]):
-    """Something that wants a ledger to be written, until it is answered."""
+    """A change to a ledger that waits for its write and its answer."""
 
     most_seconds: ClassVar[float]
-    """How long it goes on trying."""
+    """Seconds after which it is not tried again."""
 
     since: float
-    """When it came, by the clock that never goes back."""
+    """The time it was queued, by the monotonic clock."""
     answered: asyncio.Future[_Answer] = field(default_factory=asyncio.Future, init=False)
     is_judged: bool = field(default=False, init=False)
-    """Whether it is judged at this moment; what comes of that may be written though nobody waits any more."""
+    """True while `judge` runs. Its result may still be written after the caller was cancelled."""
     _judgement: Judgement[_Answer] | Exception = field(init=False)
 
     def judge(self, ledger: Ledger, reading: Reading) -> Ledger:
-        """The ledger to write for it; the same one where there is nothing to write, or nobody waits any more.
+        """The ledger to write; the same one if there is nothing to write or the caller was cancelled.
 
-        What goes wrong is for who waits for it, and no reason to let down the others.
+        An error becomes the answer of this pending write only; the others in the batch continue.
 
         Args:
-            ledger: As it was read, and what others who wait have made of it since.
-            reading: What was read.
+            ledger: The ledger that was read, with the changes of the earlier pending writes of the batch.
+            reading: The GPUQuota that was read.
 
         Raises:
-            TooMuchWork: It is too much to be done here; see `policies.work`.
+            TooMuchWork: the work is too much for the event loop; see `policies.work`.
         """
-        self.is_judged = True  # before it is seen who waits: another thread may judge
+        self.is_judged = True  # before the check for a cancelled caller: `judge` may run in another thread
         try:
             if self.answered.done():
                 return ledger
-            self._judgement = judgement = self._judged(ledger, reading)
+            self._judgement = judgement = self._evaluate(ledger, reading)
         except TooMuchWork:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - any error is raised in the caller that waits for the answer
             self._judgement = error
             return ledger
         finally:
             self.is_judged = False
         return judgement.ledger
 
-    def tried(self, swap: Swap, now: float) -> None:
-        """Answer what was judged if it was written, or nothing had to be; else wait for another try, but not for ever."""
+    def finish_attempt(self, swap: Swap, now: float) -> None:
+        """Answer if the write succeeded or `most_seconds` passed; otherwise wait for the next attempt."""
         if self.answered.done():
             return
         if not swap and now - self.since < self.most_seconds:
@@ -114,7 +114,7 @@ class PendingWrite(ABC, Generic[_Answer]):
         self.answer(found if isinstance(found, Exception) else found.written if swap else found.unwritten)
 
     def answer(self, answer: _Answer | Exception) -> None:
-        """Answer, if anybody still waits for it."""
+        """Set the answer, unless there is one or the caller was cancelled."""
         if self.answered.done():
             return
         if isinstance(answer, Exception):
@@ -124,40 +124,40 @@ class PendingWrite(ABC, Generic[_Answer]):
 
     @abstractmethod
     def answer_without_quota(self) -> None:
-        """Answer that there is no GPUQuota."""
+        """Answer for a namespace without a GPUQuota."""
 
     @abstractmethod
-    def _judged(self, ledger: Ledger, reading: Reading) -> Judgement[_Answer]:
-        """What becomes of it; what is raised is its answer."""
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[_Answer]:
+        """The new ledger and the answers; an exception becomes the answer."""
 
 
 @dataclass(eq=False)
 class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
-    """An object that is being created."""
+    """A charge for an object that is being created."""
 
     most_seconds = 3.0
 
     charge: Callable[[Quota], Charge]
-    """Makes the charge by the limits that hold."""
+    """Returns the charge for the current limits."""
     enforced: bool
     dry_run: bool = False
-    is_coverable: bool = False
-    """Whether `used` may hold something for it already."""
-    covered: Covered | None = None
+    needs_coverage: bool = False
+    """True if `used` may already contain amounts for the object."""
+    coverage: Coverage | None = None
     call: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
-    """Identifies the charge as this call's own on the ledger. Random, so that no caller can name the call of another."""
-    left_behind: str = field(default="", init=False)
-    """The uid of the charge of its own that is, or may be, on the ledger. A conflict does not prove that it is not: a
-    connection that broke is tried again below us, and the second write then meets the first."""
+    """Marks the charge on the ledger as written by this call. Random, so that no caller can guess another's value."""
+    written_uid: str = field(default="", init=False)
+    """The uid of the charge that this call wrote or may have written. A conflict does not prove that the write failed:
+    the client retries after a broken connection, and the second write then conflicts with the first."""
 
     def answer_without_quota(self) -> None:
-        """Answer that nothing is limited."""
+        """Answer that the namespace has no limits."""
         self.answer(NoQuota())
 
-    def _judged(self, ledger: Ledger, reading: Reading) -> Judgement[ChargeVerdict | NoQuota]:
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[ChargeVerdict | NoQuota]:
         count_work(_CHARGE_UNITS)
         quota, charge = reading.quota, self.charge(reading.quota)
-        counted = self._counted(charge, ledger, quota)
+        counted = self._counted_amounts(charge, ledger, quota)
         admission = admit(
             ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
         )
@@ -165,21 +165,21 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
             return Judgement(ledger, admission, admission)
         opened = admission.ledger.reservations.get(charge.uid)
         if opened is not None and opened.call == self.call:
-            self.left_behind = charge.uid
+            self.written_uid = charge.uid
         return Judgement(admission.ledger, admission, admit_unwritten(ledger, quota, charge, enforced=self.enforced))
 
-    def _counted(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
-        """What `used` holds for it already, which means nothing as long as its pod's own charge is open."""
-        if not self.is_coverable or (charge.of is not None and ledger.reservations.is_open(*charge.of)):
+    def _counted_amounts(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
+        """The amounts that `used` already contains for the object; empty while its pod's charge is open."""
+        if not self.needs_coverage or (charge.of is not None and ledger.reservations.is_open(*charge.of)):
             return {}
-        if self.covered is None or self.covered.since.counted != ledger.counted:
-            raise Uncovered(ledger)
-        return self.covered.amounts(quota)
+        if self.coverage is None or self.coverage.since.counted != ledger.counted:
+            raise CoverageRequired(ledger)
+        return self.coverage.amounts(quota)
 
 
 @dataclass(eq=False)
 class PendingChange(PendingWrite[Ledger | None]):
-    """A ledger that is to be made anew; it tries longer than charges do, who come again by themselves."""
+    """A new ledger to write. It is tried longer than charges, because users retry charges themselves."""
 
     most_seconds = 10.0
 
@@ -190,13 +190,12 @@ class PendingChange(PendingWrite[Ledger | None]):
         """Answer that there is nothing to write."""
         self.answer(None)
 
-    def _judged(self, ledger: Ledger, reading: Reading) -> Judgement[Ledger | None]:
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[Ledger | None]:
         after = self.make(ledger, reading.quota, reading.document)
         return Judgement(after, after, APIError(HTTPStatus.CONFLICT, "Conflict", self._contended))
 
     @property
     def _contended(self) -> str:
         return (
-            f"GPUQuota {NAME} of namespace {self.namespace} was changed by others before every write for "
-            f"{self.most_seconds:.0f} s"
+            f"every write of GPUQuota {NAME} of namespace {self.namespace} met a conflict for {self.most_seconds:.0f} s"
         )

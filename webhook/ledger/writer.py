@@ -1,15 +1,14 @@
-"""The writer: one compare-and-swap for everything that comes for a namespace while the one before is being written.
+"""Batches the pending writes of each namespace's ledger: one compare-and-swap writes all that wait.
 
-The ledger of a namespace is the status of its GPUQuota. What was read or written last is remembered and tried first:
-where this replica is the only one that is asked about a namespace, a charge costs one request. Another replica's write
-shows as a conflict, and the ledger is read anew. An answer that got lost does no harm: the charge is found by its uid.
+The ledger of a namespace is the status of its GPUQuota. The writer caches the last document and tries it first: if only
+this replica writes to a namespace, a charge costs one request. After a write by another replica, the own write meets a
+conflict, and the writer reads the ledger again. A lost response does no harm: the charge is found by its uid.
 
-Nothing is answered but on a document that was written over, which proves that it was the latest, or was read for it.
+Every answer is based on the latest document: a successful write over it proves that, or it was read for the answer.
 
-A call that does not end with "may be created" leaves nothing of its own behind: what was, or may have been, written for
-it is taken back. A charge that another call made, or was answered on, stays: `call` of the charge says whose it is. Where
-taking back fails, the charge stays until the reconciler finds that its object does not exist: it counts too much for a
-while, and never too little.
+A call that does not allow the object leaves no charge of its own: the writer takes back what it wrote or may have
+written. It does not take back a charge of another call, which has another `call`. If taking back fails, the charge
+stays until the reconciler finds that its object does not exist: meanwhile the quota counts too much, never too little.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from policies.quota.ledger.admit import NoQuota
 from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.documents import Documents, Reading
-from webhook.ledger.pending import Covered, PendingChange, PendingCharge, Uncovered
+from webhook.ledger.pending import Coverage, CoverageRequired, PendingChange, PendingCharge
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -48,10 +47,10 @@ _logger = logging.getLogger("gpu_admission.ledger")
 
 
 class Runner(Protocol):
-    """Runs what is computed for a namespace, which in a large one is too long for the event loop."""
+    """Runs the computation for a namespace, which may take too long for the event loop."""
 
     async def __call__(self, namespace: str, work: Callable[[], T]) -> T:
-        """What `work` returns or raises; it may be called twice."""
+        """Return or raise what `work` does; may call it twice."""
         ...
 
 
@@ -60,17 +59,17 @@ async def _run_at_once(_namespace: str, work: Callable[[], T]) -> T:
 
 
 class _Turn(Enum):
-    """What became of one try."""
+    """The result of one attempt to write."""
 
     READ = auto()
-    """Nothing had to be written, or nothing can be."""
+    """Nothing to write, or the attempt failed."""
     WRITTEN = auto()
     LOST = auto()
-    """Others were faster, or nobody knows."""
+    """The write met a conflict, or its result is unknown."""
 
 
 class LedgerWriter:
-    """Charges objects that are being created. Every method is for one event loop."""
+    """Charges objects that are being created. Call all methods in the same event loop."""
 
     def __init__(
         self,
@@ -79,12 +78,12 @@ class LedgerWriter:
         run: Runner | None = None,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
-        """Prepare.
+        """Create a writer without pending writes.
 
         Args:
             client: Reads and writes GPUQuotas.
-            run: Runs what is computed for a namespace; if not given, it is computed at once.
-            clockwork: Time and chance.
+            run: Runs the computation for a namespace; by default in the event loop.
+            clockwork: Provides time and random numbers.
         """
         self._documents = Documents(client)
         self._run = run or _run_at_once
@@ -101,84 +100,86 @@ class LedgerWriter:
         dry_run: bool = False,
         cover: Callable[[], Awaitable[Callable[[Quota], Amounts]]] | None = None,
     ) -> ChargeVerdict | NoQuota:
-        """Write a charge, and say whether its object may be created; on a dry run, only say it.
+        """Write a charge and return whether its object may be created; a dry run writes nothing.
 
-        Cancelling this, by a time limit for example, takes back what was written, but where the quota fails open: there
-        the object is created without an answer.
+        If this call is cancelled, by a time limit for example, the charge is taken back. It stays if the quota fails
+        open, because the object is then created without an answer.
 
         Args:
-            namespace: Of the object.
-            charge: Makes the charge by the limits that hold when it is written.
-            enforced: Whether the quota of the namespace fails closed.
-            dry_run: Whether nothing may be written.
-            cover: Reads what makes `counted` for `Ledger.charge`; it is awaited after the ledger was read, nobody else
-                waits for it, and it is asked again where `used` was counted anew meanwhile.
+            namespace: Namespace of the object.
+            charge: Returns the charge for the limits at the time of the write.
+            enforced: True if the quota of the namespace fails closed.
+            dry_run: True if nothing may be written.
+            cover: Reads the amounts that `used` already contains for the object. Called after the ledger is read, and
+                again if `used` was counted again meanwhile. Other pending charges do not wait for it.
 
         Raises:
-            QuotaError: The GPUQuota that is stored cannot be read.
-            ClusterError: It could not be read or written.
+            QuotaError: the stored GPUQuota is invalid.
+            ClusterError: the GPUQuota could not be read or written.
         """
         if cover is None:
-            return await self._charged(namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run))
-        covered = None
+            return await self._write_charge(
+                namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run)
+            )
+        coverage = None
         while True:
             try:
-                return await self._charged(
-                    namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run, True, covered)
+                return await self._write_charge(
+                    namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run, True, coverage)
                 )
-            except Uncovered as uncovered:
-                since = uncovered.ledger
-            covered = Covered(await cover(), since)
+            except CoverageRequired as required:
+                since = required.ledger
+            coverage = Coverage(await cover(), since)
 
     async def has_quota(self, namespace: str) -> bool:
-        """Whether a namespace has a GPUQuota; one that was there the last time need not be read again.
+        """True if a namespace has a GPUQuota; reads it only if it is not cached.
 
         Raises:
-            ClusterError: It could not be read.
+            ClusterError: the GPUQuota could not be read.
         """
-        return self._documents.remembered(namespace) is not None or await self._documents.read(namespace) is not None
+        return (
+            self._documents.cached_document(namespace) is not None or await self._documents.read(namespace) is not None
+        )
 
     async def change(self, namespace: str, make: Make) -> Ledger | None:
-        """Write a ledger anew, for who counts what there is.
-
-        It takes its turn with the charges of the namespace, before those that wait.
+        """Write a new ledger, before the pending charges of the namespace.
 
         Args:
-            namespace: Of the GPUQuota.
-            make: Makes the ledger, again with every try.
+            namespace: Namespace of the GPUQuota.
+            make: Returns the new ledger; called for each attempt.
 
         Returns:
-            The ledger as it was made last, once it is stored; None where the namespace has no GPUQuota.
+            The stored ledger; None if the namespace has no GPUQuota.
 
         Raises:
-            QuotaError: The GPUQuota that is stored cannot be read.
-            ClusterError: It could not be read or written.
+            QuotaError: the stored GPUQuota is invalid.
+            ClusterError: the GPUQuota could not be read or written.
         """
-        amending = PendingChange(self._clockwork.clock(), namespace, make)
-        self._queue(namespace, amending)
-        return await amending.answered
+        change = PendingChange(self._clockwork.clock(), namespace, make)
+        self._queue(namespace, change)
+        return await change.answered
 
     async def close(self) -> None:
-        """Finish what was begun."""
+        """Finish all pending writes."""
         while self._workers:
             await asyncio.wait(self._workers.values())
 
-    async def _charged(self, namespace: str, charging: PendingCharge) -> ChargeVerdict | NoQuota:
-        self._queue(namespace, charging)
-        is_created = not charging.enforced
+    async def _write_charge(self, namespace: str, charge: PendingCharge) -> ChargeVerdict | NoQuota:
+        self._queue(namespace, charge)
+        is_created = not charge.enforced
         try:
-            answer = await charging.answered
+            answer = await charge.answered
             is_created = is_created or isinstance(answer, NoQuota) or answer.allowed
             return answer
         finally:
-            # In this order: what is judged in another thread is left behind before it is judged no more.
-            if (charging.is_judged or charging.left_behind) and not is_created:
-                self._take_back(namespace, charging)
+            # In this order: `judge`, in another thread, sets `written_uid` before it clears `is_judged`.
+            if (charge.is_judged or charge.written_uid) and not is_created:
+                self._take_back(namespace, charge)
 
-    def _take_back(self, namespace: str, charging: PendingCharge) -> None:
-        released = PendingChange(self._clockwork.clock(), namespace, partial(_taken_back, charging))
-        released.answered.add_done_callback(partial(_warn, namespace, charging))
-        self._queue(namespace, released)
+    def _take_back(self, namespace: str, charge: PendingCharge) -> None:
+        change = PendingChange(self._clockwork.clock(), namespace, partial(_ledger_without, charge))
+        change.answered.add_done_callback(partial(_warn_if_kept, namespace, charge))
+        self._queue(namespace, change)
 
     def _queue(self, namespace: str, waiting: PendingCharge | PendingChange) -> None:
         self._waiting.setdefault(namespace, []).append(waiting)
@@ -186,7 +187,7 @@ class LedgerWriter:
             self._workers[namespace] = asyncio.create_task(self._turns(namespace), name=f"ledger of {namespace}")
 
     async def _turns(self, namespace: str) -> None:
-        """Write everything that waits, and what came meanwhile, until nothing does."""
+        """Write batches until no pending write is left."""
         lost = 0
         try:
             while batch := self._batch(namespace):
@@ -200,24 +201,24 @@ class LedgerWriter:
             del self._waiting[namespace], self._workers[namespace]
 
     def _batch(self, namespace: str) -> list[PendingCharge | PendingChange]:
-        """Those who wait still; what is counted or taken back makes room for what is charged."""
+        """The writes that are still pending, changes before charges: a change may free quota."""
         waiting = self._waiting[namespace] = [each for each in self._waiting[namespace] if not each.answered.done()]
         return sorted(waiting, key=lambda each: isinstance(each, PendingCharge))
 
     async def _turn(self, namespace: str, batch: Sequence[PendingCharge | PendingChange]) -> _Turn:
-        """One try for all of a batch; whatever goes wrong, everybody who waits is told."""
+        """Try to write a batch once; an error answers every pending write of the batch."""
         try:
             return await self._try(namespace, batch)
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - any error is raised in the callers that wait for the answers
             self._documents.forget(namespace)
             for each in batch:
                 each.answer(error)
             return _Turn.READ
 
     async def _try(self, namespace: str, batch: Sequence[PendingCharge | PendingChange]) -> _Turn:
-        reading = self._reading(namespace, self._documents.remembered(namespace))
+        reading = self._parse_reading(namespace, self._documents.cached_document(namespace))
         if reading is None or (ledger := await self._ledger_after(namespace, reading, batch)) is reading.ledger:
-            reading = self._reading(namespace, await self._documents.read(namespace))
+            reading = self._parse_reading(namespace, await self._documents.read(namespace))
             if reading is None:
                 for each in batch:
                     each.answer_without_quota()
@@ -227,7 +228,7 @@ class LedgerWriter:
         if ledger is not reading.ledger:
             swap = await self._documents.swap(namespace, reading, ledger)
         for each in batch:
-            each.tried(swap, self._clockwork.clock())
+            each.finish_attempt(swap, self._clockwork.clock())
         if ledger is reading.ledger:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
@@ -235,9 +236,9 @@ class LedgerWriter:
     async def _ledger_after(
         self, namespace: str, reading: Reading, batch: Sequence[PendingCharge | PendingChange]
     ) -> Ledger:
-        return await self._run(namespace, partial(_judged, reading, batch))
+        return await self._run(namespace, partial(_judge_batch, reading, batch))
 
-    def _reading(self, namespace: str, document: Object | None) -> Reading | None:
+    def _parse_reading(self, namespace: str, document: Object | None) -> Reading | None:
         if document is None:
             return None
         time = rfc3339(self._clockwork.now())
@@ -247,24 +248,24 @@ class LedgerWriter:
         return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())
 
     def _rest(self, namespace: str, took: float) -> float:
-        """Time for others to read and write: who writes again at once is always faster than who has to read first."""
-        is_shared = self._documents.remembered(namespace) is None
+        """Seconds to leave to other replicas, which must read first and would lose against the next write."""
+        is_shared = self._documents.cached_document(namespace) is None
         return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + is_shared)
 
 
-def _judged(reading: Reading, batch: Sequence[PendingCharge | PendingChange]) -> Ledger:
-    """The ledger to write for all of a batch, one after the other; the same one where there is nothing to write."""
+def _judge_batch(reading: Reading, batch: Sequence[PendingCharge | PendingChange]) -> Ledger:
+    """The ledger with all pending writes of a batch; the same one if there is nothing to write."""
     ledger = reading.ledger
     for each in batch:
         ledger = each.judge(ledger, reading)
     return ledger
 
 
-def _taken_back(charging: PendingCharge, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    return ledger.take_back(charging.left_behind, charging.call)
+def _ledger_without(charge: PendingCharge, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    return ledger.take_back(charge.written_uid, charge.call)
 
 
-def _warn(namespace: str, charging: PendingCharge, released: asyncio.Future[Ledger | None]) -> None:
-    if not released.cancelled() and (error := released.exception()) is not None and charging.left_behind:
-        uid = charging.left_behind
-        _logger.warning("the charge of %s in %s is not taken back and ends by itself: %s", uid, namespace, error)
+def _warn_if_kept(namespace: str, charge: PendingCharge, answer: asyncio.Future[Ledger | None]) -> None:
+    if not answer.cancelled() and (error := answer.exception()) is not None and charge.written_uid:
+        text = "the charge of %s in %s could not be taken back and stays until it expires: %s"
+        _logger.warning(text, charge.written_uid, namespace, error)
