@@ -29,7 +29,7 @@ VERSION = "4000000000"
 
 
 @cache
-def managed(size: int) -> orjson.Fragment:
+def managed_fields(size: int) -> orjson.Fragment:
     """Who wrote which field, as long as it is on real objects."""
     fields = {f"f:field-{number:04}": {} for number in range(size // 22)}
     manager = {"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:metadata": fields}}
@@ -37,7 +37,7 @@ def managed(size: int) -> orjson.Fragment:
 
 
 @cache
-def repeated(name: str, count: int, **more: str) -> orjson.Fragment:
+def numbered_items(name: str, count: int, **more: str) -> orjson.Fragment:
     """A list of so many things that are the same on every object."""
     return orjson.Fragment(orjson.dumps([{"name": f"{name}-{number}", **more} for number in range(count)]))
 
@@ -51,7 +51,7 @@ def node(number: int) -> dict[str, Any]:
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": model, "nvidia.com/gpu.present": "true"}
     amounts = {"cpu": "192", "memory": "2113518948Ki", "ephemeral-storage": "3509825Mi", "pods": "110"}
     amounts["nvidia.com/gpu"] = "0" if number % 2 else str(GPUS)
-    images = repeated("registry.example.com/team/image", 50, digest=f"sha256:{0:064}")
+    images = numbered_items("registry.example.com/team/image", 50, digest=f"sha256:{0:064}")
     conditions = [
         {
             "type": f"Condition{index}",
@@ -69,7 +69,7 @@ def node(number: int) -> dict[str, Any]:
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {**features, **gfd, **labels},
             "annotations": {"node.alpha.kubernetes.io/ttl": "0", "csi.volume.kubernetes.io/nodeid": name * 10},
-            "managedFields": managed(3000),
+            "managedFields": managed_fields(3000),
         },
         "spec": {"providerID": f"x:///{name}", "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
         "status": {
@@ -111,7 +111,7 @@ def resource_slice(number: int) -> dict[str, Any]:
             "name": f"{name}-gpu.nvidia.com",
             "uid": f"{number:08x}-0000-4000-8000-{number:012x}",
             "resourceVersion": VERSION,
-            "managedFields": managed(3000),
+            "managedFields": managed_fields(3000),
         },
         "spec": {
             "driver": "gpu.nvidia.com",
@@ -133,8 +133,8 @@ def pod(number: int) -> dict[str, Any]:
         resources["claims"] = [{"name": "gpu", "request": "main"}]
         spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpu-{number // 400:016x}"}]
     environment, mounts = (
-        repeated("VARIABLE", 30, value="a value of the environment"),
-        repeated("volume", 8, path="/mnt"),
+        numbered_items("VARIABLE", 30, value="a value of the environment"),
+        numbered_items("volume", 8, path="/mnt"),
     )
     container = {"image": f"registry.example.com/{owner}:v1", "resources": resources, "env": environment}
     return {
@@ -148,14 +148,14 @@ def pod(number: int) -> dict[str, Any]:
             "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
             ],
-            "managedFields": managed(2000),
+            "managedFields": managed_fields(2000),
         },
         "spec": {
             **spec,
             "nodeName": f"node-{number % NODES:05}",
             "containers": [{"name": "main", **container, "volumeMounts": mounts}],
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-            "volumes": repeated("volume", 8, claimName="a-claim"),
+            "volumes": numbered_items("volume", 8, claimName="a-claim"),
         },
         "status": {
             "phase": "Running",
@@ -188,7 +188,7 @@ def claim(number: int) -> dict[str, Any]:
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{number:08x}", "controller": True}
             ],
-            "managedFields": managed(1500),
+            "managedFields": managed_fields(1500),
         },
         "spec": {"devices": {"requests": [{"name": "main", "exactly": exactly}]}},
         "status": {

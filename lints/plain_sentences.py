@@ -110,7 +110,8 @@ def _words(path: Path, line: int, text: str) -> Iterator[Breach]:
 
 def _is_bare(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """True for a function, other than a property, that is named by participles and adverbs alone."""
-    if any(not isinstance(name, ast.Call) for name in function.decorator_list) or function.name in GIVEN_NAMES:
+    decorators = {ast.unparse(decorator).rsplit(".", 1)[-1] for decorator in function.decorator_list}
+    if decorators & {"property", "cached_property", "setter"} or function.name in GIVEN_NAMES:
         return False
     words = function.name.strip("_").split("_")
     return bool(words[0]) and all(map(_is_participle_or_adverb, words))

@@ -69,7 +69,7 @@ def allocate(
     Raises:
         AllocationError: Kubernetes' scheduler would fail with this text.
     """
-    known = features if isinstance(features, Features) else Features.named(features)
+    known = features if isinstance(features, Features) else Features.from_names(features)
     usage = Usage.read(allocated or (), allocated_shared or (), allocated_capacity)
     allocator = Allocator(
         SliceIndex(slices or ()), claims=claims or (), classes=classes or (), usage=usage, features=known

@@ -72,7 +72,7 @@ def read_cluster(view: ClusterView) -> Cluster:
     index, usage, problem = None, NONE, ""
     try:
         index = _index(view)
-        usage = Usage.together(each.held for each in holding)
+        usage = Usage.of_allocations(each.held for each in holding)
     except AllocationError as error:
         problem = str(error)
     slices = view.list("ResourceSlice") if nodes is UNKNOWN else ()

@@ -107,7 +107,7 @@ def _node(position: int, lower: Sequence[_Pod], surveyed: SurveyedQuestion) -> _
     names = {each.name for each in lower}
     theirs = [each for each in surveyed.cluster.holding if _is_freed(each, names)]
     kept = {id(each) for each in theirs}
-    others = Usage.together(each.held for each in surveyed.cluster.holding if id(each) not in kept)
+    others = Usage.of_allocations(each.held for each in surveyed.cluster.holding if id(each) not in kept)
     held = {each.name: sum(len(claim.held.devices) for claim in theirs if each.name in claim.pods) for each in lower}
     ordered = sorted(lower, key=lambda each: (-each.priority, held[each.name], each.name))
     return _Node(position, name_of(surveyed.cluster.nodes[position]), tuple(ordered), tuple(theirs), others)

@@ -13,7 +13,7 @@ from policies.decision import Decision
 from policies.entries import CLAIM_KINDS, ENTRIES, Entry
 from policies.quota.opt_in import QUOTA_NAME, is_enforced
 from policies.review.coverage import find_gap
-from policies.review.on_demand import Review, imported, load_rooms
+from policies.review.on_demand import Review, load_function, load_rooms
 from policies.review.pods import (
     creates_pod,
     debugs_pod,
@@ -64,7 +64,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         if (request.group, request.kind) == ("", "ConfigMap") and not called:
             # The device plugin reads ConfigMaps of kube-system too, where the API server calls no webhook.
             held = settings_for(request.user, request.namespace, settings)
-            decision = _join(decision, imported("configuration")(request, view, held))
+            decision = _join(decision, load_function("configuration")(request, view, held))
         if gap := find_gap(request, view, settings):
             # Early words on a workload say that its pods are not reviewed, and nothing else.
             decision = _join(replace(decision, remarks=()), Decision(findings=gap.findings, object=decision.object))
@@ -123,7 +123,7 @@ def _settled_answer(entry: Entry, request: Request, view: ClusterView, settings:
     if not isinstance(view.get("GPUQuota", QUOTA_NAME, request.namespace), dict):
         return Decision(object=request.object)
     decision = _answer(entry.name, request, view, settings)
-    settled: Decision = imported("charges by view")(decision, view, settings)
+    settled: Decision = load_function("charges by view")(decision, view, settings)
     return settled.found_by(entry.name)
 
 
@@ -134,10 +134,10 @@ def _answer(entry: str, request: Request, view: ClusterView, settings: GPUAdmiss
         return Decision(object=request.object)
     if entry == "workloads":
         # The author of a workload may be exempt, and the controller that creates its pods is not.
-        decision: Decision = imported(entry)(request, view, settings, review)
+        decision: Decision = load_function(entry)(request, view, settings, review)
     else:
         is_special = entry == "configuration" and (request.group, request.kind) in _SPECIAL_KINDS
-        answer: Review = imported(request.kind if is_special else entry)
+        answer: Review = load_function(request.kind if is_special else entry)
         decision = answer(request, view, settings_for(request.user, request.namespace, settings))
     return decision.found_by(entry)
 

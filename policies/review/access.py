@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.access import validate
 from policies.decision import Decision
-from policies.review.on_demand import imported
+from policies.review.on_demand import load_function
 from policies.review.pods import is_being_converted
 
 if TYPE_CHECKING:
@@ -22,6 +22,6 @@ def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
     They are those of new pods, and those that debug a running one. It reads what it needs of a pod of any shape; `placement` reports what is malformed.
     """
-    seen = imported("own templates")(request, view, settings) if is_being_converted(request, view) else view
+    seen = load_function("own templates")(request, view, settings) if is_being_converted(request, view) else view
     findings = settings.judge(validate(request, seen, settings), request.namespace)
     return Decision(findings=findings, object=request.object)

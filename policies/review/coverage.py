@@ -11,7 +11,7 @@ from policies.entries import CLAIM_KINDS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
-from policies.review.on_demand import imported
+from policies.review.on_demand import load_function
 from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
@@ -157,7 +157,7 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
     kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
         return why, ""
-    if kind == ("", "ConfigMap") and imported("config map roles")(request, view, settings):
+    if kind == ("", "ConfigMap") and load_function("config map roles")(request, view, settings):
         return None
     if request.namespace in NEVER_MATCHED:
         remedy = "create it in another namespace to have it reviewed"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["Review", "imported", "load_rooms"]
+__all__ = ["Review", "load_function", "load_rooms"]
 
 Review = Callable[["Request", "ClusterView", "GPUAdmissionPolicy"], "Decision"]
 """What answers for an entry."""
@@ -43,9 +43,9 @@ _NAMES = {
     # Parts of a review that few objects need.
     "conversion record": "policies.conversion.converted_pods:conversion_record",
     "own templates": "policies.review.own_templates:with_own_templates",
+    # Imported by policies.placement.place itself; named here for load_rooms.
     "wishes": "policies.placement.wishes.node_conditions:apply_wish",
     "node findings": "policies.placement.resources.findings:node_findings",
-    "node conditions": "policies.placement.wishes.node_conditions:apply_wish",
     "config map roles": "policies.review.configuration:is_configuration",
     "charges by view": "policies.review.quota:settle_by_view",
     "charges of workloads": "policies.review.workload_charges:shortages",
@@ -55,7 +55,7 @@ _NAMES = {
 
 
 @cache
-def imported(name: str) -> Any:
+def load_function(name: str) -> Any:
     """The function of an entry, a kind or a part of a review."""
     return resolve_name(_NAMES[name])
 
@@ -64,4 +64,4 @@ def imported(name: str) -> Any:
 def load_rooms() -> None:
     """Import all of them now, rather than with the first request that needs them."""
     for name in _NAMES:
-        imported(name)
+        load_function(name)

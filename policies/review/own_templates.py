@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.sweep import references
 from policies.decision import TEMPLATE
-from policies.review.on_demand import Review, imported
+from policies.review.on_demand import Review, load_function
 from policies.view import Overlay
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissi
 
 
 def _own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> dict[Key, Object]:
-    conversion: Review = imported("conversion")
+    conversion: Review = load_function("conversion")
     return {each.key: each.manifest() for each in conversion(request, view, settings).templates}
 
 

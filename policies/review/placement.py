@@ -14,7 +14,7 @@ from policies.placement import tolerate_gpu_nodes
 from policies.placement.place import place
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import has_annotations, read_wishes
-from policies.review.on_demand import imported
+from policies.review.on_demand import load_function
 from policies.review.pods import review_created_pod
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ def _place(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """Findings on what a pod requests of its node; a converted pod has its conditions in the claim."""
-    if RECORD not in pod.annotations or imported("conversion record")(pod, request.namespace) is None:
+    if RECORD not in pod.annotations or load_function("conversion record")(pod, request.namespace) is None:
         wishes = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, request.namespace, view, settings, wishes, edits)
-        yield from imported("node findings")(replace(pod, document=edits.document), request.namespace, view, settings)
+        yield from load_function("node findings")(
+            replace(pod, document=edits.document), request.namespace, view, settings
+        )
         yield from selector_misspellings(pod, view)

@@ -20,7 +20,7 @@ from policies.kubernetes.pod_templates import pod_of
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.quota.opt_in import QUOTA_NAME
 from policies.request import Request
-from policies.review.on_demand import imported
+from policies.review.on_demand import load_function
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.workload_templates import templates_of, unread_pods
 
@@ -179,7 +179,7 @@ def shortage(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Itera
     before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}
     if all(count.pods <= before.get(pod.text, 0) for pod, count in counted):
         return ()
-    found: Iterable[Finding] = imported("charges of workloads")(
+    found: Iterable[Finding] = load_function("charges of workloads")(
         [(pod.document, count) for pod, count in counted], document, request, view, settings, review
     )
     return found

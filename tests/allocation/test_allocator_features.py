@@ -9,7 +9,7 @@ from policies.dra.allocation.features import DEFAULTS, Features, Implementation
 
 def test_the_defaults_are_those_of_kubernetes_1_36():
     assert (
-        Features.named(
+        Features.from_names(
             [
                 "DRAAdminAccess",
                 "DRAConsumableCapacity",
@@ -25,7 +25,9 @@ def test_the_defaults_are_those_of_kubernetes_1_36():
 
 
 def test_a_mapping_of_gates_is_read_by_what_is_on():
-    assert Features.named({"DRAAdminAccess": True, "DRADeviceTaints": False}) == Features.named(["DRAAdminAccess"])
+    assert Features.from_names({"DRAAdminAccess": True, "DRADeviceTaints": False}) == Features.from_names(
+        ["DRAAdminAccess"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,12 +40,12 @@ def test_a_mapping_of_gates_is_read_by_what_is_on():
     ids=["both", "one", "the other"],
 )
 def test_binding_conditions_need_two_gates(gates, on):
-    assert Features.named(gates).binding_conditions is on
+    assert Features.from_names(gates).binding_conditions is on
 
 
 def test_an_unknown_gate_is_refused():
     with pytest.raises(ValueError, match=r"^unknown feature DRASomething; the allocator knows DRAAdminAccess, "):
-        Features.named(["DRASomething"])
+        Features.from_names(["DRASomething"])
 
 
 @pytest.mark.parametrize(
@@ -58,4 +60,4 @@ def test_an_unknown_gate_is_refused():
     ids=["nothing", "stable features", "capacity", "conditions", "lists"],
 )
 def test_the_oldest_implementation_that_knows_all_features_is_used(gates, implementation):
-    assert Features.named(gates).implementation is implementation
+    assert Features.from_names(gates).implementation is implementation

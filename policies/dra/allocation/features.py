@@ -45,7 +45,7 @@ class Features:
     prioritized_list: bool = True
 
     @classmethod
-    def named(cls, names: Iterable[str] | Mapping[str, bool]) -> Features:
+    def from_names(cls, names: Iterable[str] | Mapping[str, bool]) -> Features:
         """The features with these names on and all others off.
 
         Names are those of feature gates; `DRADeviceBindingConditions+DRAResourceClaimDeviceStatus` can be given as two.

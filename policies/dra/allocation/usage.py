@@ -68,10 +68,10 @@ class Usage:
 
         Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go.
         """
-        return cls.together(map(Held.by, _results(claims)))
+        return cls.of_allocations(map(Held.by, _results(claims)))
 
     @classmethod
-    def together(cls, allocations: Iterable[Held]) -> Usage:
+    def of_allocations(cls, allocations: Iterable[Held]) -> Usage:
         """What several allocations hold.
 
         Raises:
@@ -93,7 +93,7 @@ class Usage:
         Raises:
             AllocationError: a capacity is no quantity.
         """
-        more = Usage.together(allocations)
+        more = Usage.of_allocations(allocations)
         capacity = {**(self.capacity or {})}
         for device, amounts in (more.capacity or {}).items():
             sums = {**capacity.get(device, {})}

@@ -101,13 +101,13 @@ def unicode_class(name: str, *, is_negated: bool) -> str | None:
         case "Ascii":
             return "[:^ascii:]" if is_negated else "[:ascii:]"
         case "Assigned":
-            return _unassigned() if is_negated else _ASSIGNED
+            return _unassigned_ranges() if is_negated else _ASSIGNED
         case "Cn":
-            return _ASSIGNED if is_negated else _unassigned()
+            return _ASSIGNED if is_negated else _unassigned_ranges()
         case "C":
-            return r"\pL\pM\pN\pP\pS\pZ" if is_negated else rf"\pC{_unassigned()}"
+            return r"\pL\pM\pN\pP\pS\pZ" if is_negated else rf"\pC{_unassigned_ranges()}"
         case "Lc":
-            return rf"\p{{Lm}}\p{{Lo}}\pM\pN\pP\pS\pZ\pC{_unassigned()}" if is_negated else r"\p{Lu}\p{Ll}\p{Lt}"
+            return rf"\p{{Lm}}\p{{Lo}}\pM\pN\pP\pS\pZ\pC{_unassigned_ranges()}" if is_negated else r"\p{Lu}\p{Ll}\p{Lt}"
     known = canonical if canonical in _CATEGORIES else _scripts().get(canonical)
     return known and rf"\{'P' if is_negated else 'p'}{{{known}}}"
 
@@ -124,7 +124,7 @@ def _scripts() -> dict[str, str]:
 
 
 @cache
-def _unassigned() -> str:
+def _unassigned_ranges() -> str:
     """The ranges of all code points that RE2 has no category for, which it has no name for either."""
     import re2  # noqa: PLC0415 - rarely needed, and slow to import
 
