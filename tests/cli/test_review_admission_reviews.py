@@ -106,11 +106,11 @@ def test_user_of_the_option_is_the_user_of_the_request(write, pod):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"request": None}, "The AdmissionReview asks nothing: request is missing"),
+        ({"request": None}, "The AdmissionReview has no request"),
         (
             {"apiVersion": "admission.k8s.io/v1beta1"},
             (
-                'The AdmissionReview is of another version: apiVersion is "admission.k8s.io/v1beta1", '
+                'The AdmissionReview has another version: apiVersion is "admission.k8s.io/v1beta1", '
                 'not "admission.k8s.io/v1"; set admissionReviewVersions to [v1]'
             ),
         ),

@@ -81,7 +81,7 @@ def test_namespace_that_cannot_exist_is_turned_down(namespace, shown):
     with pytest.raises(BadReview) as caught:
         decode(json.dumps(document).encode())
     assert str(caught.value) == (
-        f"The AdmissionReview cannot be read: request.namespace is {shown}, which is no name of a namespace: "
+        f"The AdmissionReview cannot be read: request.namespace is {shown}, which is not the name of a namespace: "
         "at most 63 lower-case letters, digits and dashes, without a dash at either end."
     )
 

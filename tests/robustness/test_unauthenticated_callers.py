@@ -18,7 +18,7 @@ HOLDERS = [Holder(f"team-a/train-{number}", {"h100": Fraction(2)}, timedelta(hou
 def test_note_lists_all_that_anybody_can_do():
     (note,) = Callers().notes()
     assert note == (
-        "no client CA is configured, so whoever reaches this port can: create ResourceClaimTemplates in namespaces that "
+        "no client CA is configured, so every client that reaches this port can: create ResourceClaimTemplates in namespaces that "
         f"convert (at most {AT_ONCE} new ones at once and {PER_MINUTE} a minute in each, swept after an hour); reserve what "
         "is left of a GPUQuota, for two minutes at a time and again and again, so that pods of its namespace are refused; "
         "learn what GPUs the cluster has, how much of each GPUQuota is used and by how many pods and claims; and by which "

@@ -241,7 +241,7 @@ async def test_body_of_more_than_3_mib_is_413(api):
 async def test_body_that_is_no_json_is_400(api):
     answer = await api("POST", CONFIG_MAPS, data=b"{")
     assert answer.code == 400
-    assert answer.message.startswith("couldn't get version/kind; json parse error: The body is no JSON: ")
+    assert answer.message.startswith("couldn't get version/kind; json parse error: The body is not valid JSON: ")
 
 
 async def test_body_in_yaml_is_415(api):

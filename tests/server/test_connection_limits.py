@@ -78,7 +78,7 @@ def test_closed_connections_are_logged_at_most_every_ten_seconds(caplog):
     (made,) = opened(connections, 1)
     for seconds in (0, 3, 4, 5, 1):
         now[0] += seconds
-        connections.closed(made, "head_timeout")
+        connections.record_closed(made, "head_timeout")
     assert [record.fields["connections"] for record in caplog.records] == [1, 3]
 
 

@@ -214,22 +214,22 @@ async def test_caller_is_refused_before_its_body_is_read(guarded, wire):
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ("{", "The body is no JSON: unexpected end of data at line 1 column 2."),
-        ("", "The body is no JSON: Input is a zero-length, empty document at line 1 column 1."),
+        ("{", "The body is not valid JSON: unexpected end of data at line 1 column 2."),
+        ("", "The body is not valid JSON: Input is a zero-length, empty document at line 1 column 1."),
         ("[" * 300 + "]" * 300, "The body is nested too deeply; no Kubernetes object has 254 levels."),
-        ("[]", f"The body is JSON, but no mapping; {HOW}"),
+        ("[]", f"The body is not a JSON object; {HOW}"),
         ("{}", f"The body has neither an object, nor a kind and a name; {HOW}"),
         ('{"kind": "pod"}', f"The body has neither an object, nor a kind and a name; {HOW}"),
         ('{"kind": "", "name": ""}', f"The body has neither an object, nor a kind and a name; {HOW}"),
         ('{"name": "train"}', f"The body has neither an object, nor a kind and a name; {HOW}"),
-        ('{"kind": "pod", "name": 1}', f"The field name is no text; {HOW}"),
-        ('{"object": {}, "namespace": []}', f"The field namespace is no text; {HOW}"),
+        ('{"kind": "pod", "name": 1}', f"The field name must be a string; {HOW}"),
+        ('{"object": {}, "namespace": []}', f"The field namespace must be a string; {HOW}"),
         ('{"objekt": {}}', f'The field "objekt" is unknown; {HOW}'),
         (
             '{"object": {}, "name": "train"}',
             f"The body has an object beside kind or name, and it can be asked about one only; {HOW}",
         ),
-        ('{"object": null}', "The object is no mapping; it must be a manifest with apiVersion and kind."),
+        ('{"object": null}', "The object must be a manifest with apiVersion and kind."),
         ('{"object": {"kind": "Pod"}}', "The object has no apiVersion; every object of Kubernetes names one."),
         (
             '{"object": {"apiVersion": "v1", "kind": ["Pod"]}}',
@@ -348,7 +348,7 @@ async def test_large_body_is_refused_without_announcement(caller):
 
 async def test_body_of_two_mebibytes_is_read(caller):
     answer = await caller.post(PATH, b" " * LARGEST_QUESTION)
-    assert plain(answer, 400).startswith("The body is no JSON: ")
+    assert plain(answer, 400).startswith("The body is not valid JSON: ")
 
 
 NAMED = {"kind": "pod", "name": "train"}

@@ -215,7 +215,7 @@ async def test_absurd_token_is_refused_at_once(live, asked):
 
 
 FORBIDDEN = (
-    "The user {} may not be told who holds which devices; an administrator allows it with kubectl create "
+    "The user {} may not see who holds which devices; an administrator allows it with kubectl create "
     "clusterrolebinding explain --clusterrole=gpu-admission-explain {}.\n"
 )
 
@@ -384,7 +384,7 @@ async def test_reason_of_a_failure_is_for_the_log(live, api, lines):
     api.faults.add(failing(403, "tokenreviews is forbidden"), path=TOKENS)
     await ask(live.client, ACCOUNT)
     first, second = lines(level="warning")
-    assert first["message"] == "the API server was asked about a caller in vain: tokenreviews is forbidden"
+    assert first["message"] == "the API server could not identify or authorize a caller: tokenreviews is forbidden"
     assert second["message"] == f"turned down: {AWAY[:-1]}"
 
 

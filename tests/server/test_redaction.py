@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.redaction import REDACTED, redacted
+from webhook.server.redaction import REDACTED, redact
 
 ENV = [
     {"name": "TOKEN", "value": "hunter2"},
@@ -22,33 +22,33 @@ SHOWN = [
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers", "ephemeralContainers"])
 def test_environments_of_containers_are_hidden(kind):
-    assert redacted({"spec": {kind: [{"name": "c", "env": ENV}]}}) == {"spec": {kind: [{"name": "c", "env": SHOWN}]}}
+    assert redact({"spec": {kind: [{"name": "c", "env": ENV}]}}) == {"spec": {kind: [{"name": "c", "env": SHOWN}]}}
 
 
 def test_environments_in_templates_are_hidden():
     job = {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"env": ENV}]}}}}}}
-    assert "hunter2" not in str(redacted(job))
+    assert "hunter2" not in str(redact(job))
 
 
 def test_environments_of_nvidias_configurations_are_hidden():
-    assert redacted({"spec": {"driver": {"env": ENV}}}) == {"spec": {"driver": {"env": SHOWN}}}
+    assert redact({"spec": {"driver": {"env": ENV}}}) == {"spec": {"driver": {"env": SHOWN}}}
 
 
 def test_what_kubectl_applied_is_hidden():
     key = "kubectl.kubernetes.io/last-applied-configuration"
     pod = {"metadata": {"annotations": {key: '{"env": "hunter2"}', "other": "x"}}}
-    assert redacted(pod) == {"metadata": {"annotations": {key: REDACTED, "other": "x"}}}
+    assert redact(pod) == {"metadata": {"annotations": {key: REDACTED, "other": "x"}}}
 
 
 def test_everything_else_stays():
     pod = {"spec": {"containers": [{"image": "i", "args": ["--value"], "env": "none"}]}, "value": 7}
-    assert redacted(pod) == pod
+    assert redact(pod) == pod
 
 
 def test_the_object_itself_is_not_touched():
     pod = {"spec": {"containers": [{"env": ENV}]}}
     before = copy.deepcopy(pod)
-    redacted(pod)
+    redact(pod)
     assert pod == before
 
 
@@ -60,4 +60,4 @@ ANY_JSON = st.recursive(
 
 @given(ANY_JSON)
 def test_any_object_can_be_shown(document):
-    redacted(document)
+    redact(document)

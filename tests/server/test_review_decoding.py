@@ -6,7 +6,7 @@ import math
 import pytest
 
 from policies.request import UserInfo
-from webhook.server.admission_review import BadReview, decode, name_in, unparsed
+from webhook.server.admission_review import BadReview, decode, name_in, read_head
 
 
 def refused(body):
@@ -72,7 +72,7 @@ LOOP.append(LOOP)
 def test_a_review_from_yaml_that_json_cannot_express_is_refused(review, value):
     review["request"]["object"]["x"] = value
     with pytest.raises(
-        BadReview, match=r"^The (AdmissionReview holds values that JSON cannot express|body is no JSON: )"
+        BadReview, match=r"^The (AdmissionReview holds values that JSON cannot express|body is not valid JSON: )"
     ):
         decode(review)
 
@@ -86,18 +86,18 @@ def test_unknown_fields_stay_in_the_object_and_are_ignored_outside(review):
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "The body is no JSON: Input is a zero-length, empty document at line 1 column 1."),
-        (b"{", "The body is no JSON: unexpected end of data at line 1 column 2."),
-        (b'{"a": NaN}', "The body is no JSON: unexpected character, expected a JSON value at line 1 column 7."),
-        (b'"\\ud800"', "The body is no JSON: no low surrogate in string at line 1 column 2."),
-        (b'"\xff"', "The body is no JSON: str is not valid UTF-8: surrogates not allowed at line 1 column 1."),
-        (b"[" * 100_000, "The body is no JSON: depth limit exceeded at line 1 column 1026."),
+        (b"", "The body is not valid JSON: Input is a zero-length, empty document at line 1 column 1."),
+        (b"{", "The body is not valid JSON: unexpected end of data at line 1 column 2."),
+        (b'{"a": NaN}', "The body is not valid JSON: unexpected character, expected a JSON value at line 1 column 7."),
+        (b'"\\ud800"', "The body is not valid JSON: no low surrogate in string at line 1 column 2."),
+        (b'"\xff"', "The body is not valid JSON: str is not valid UTF-8: surrogates not allowed at line 1 column 1."),
+        (b"[" * 100_000, "The body is not valid JSON: depth limit exceeded at line 1 column 1026."),
         (b"[" * 300 + b"]" * 300, "The body is nested too deeply; no Kubernetes object has 254 levels."),
-        (b"[]", 'The body is JSON, but no mapping with kind "AdmissionReview".'),
-        (b"null", 'The body is JSON, but no mapping with kind "AdmissionReview".'),
-        (b"{}", 'The body is no AdmissionReview: kind is missing, not "AdmissionReview".'),
-        (b'{"kind":"Pod"}', 'The body is no AdmissionReview: kind is "Pod", not "AdmissionReview".'),
-        (b'{"kind":7}', 'The body is no AdmissionReview: kind is no text, not "AdmissionReview".'),
+        (b"[]", 'The body is not a JSON object with kind "AdmissionReview".'),
+        (b"null", 'The body is not a JSON object with kind "AdmissionReview".'),
+        (b"{}", 'The body is not an AdmissionReview: kind is missing, not "AdmissionReview".'),
+        (b'{"kind":"Pod"}', 'The body is not an AdmissionReview: kind is "Pod", not "AdmissionReview".'),
+        (b'{"kind":7}', 'The body is not an AdmissionReview: kind is not a string, not "AdmissionReview".'),
     ],
 )
 def test_what_is_no_review_is_refused(body, sentence):
@@ -110,12 +110,12 @@ def test_what_is_no_review_is_refused(body, sentence):
         (
             {"apiVersion": "admission.k8s.io/v1beta1"},
             (
-                'The AdmissionReview is of another version: apiVersion is "admission.k8s.io/v1beta1", not '
+                'The AdmissionReview has another version: apiVersion is "admission.k8s.io/v1beta1", not '
                 '"admission.k8s.io/v1"; set admissionReviewVersions to [v1].'
             ),
         ),
-        ({"request": None}, "The AdmissionReview asks nothing: request is missing."),
-        ({"request": []}, "The AdmissionReview cannot be read: request is no mapping."),
+        ({"request": None}, "The AdmissionReview has no request."),
+        ({"request": []}, "The AdmissionReview cannot be read: request must be a mapping."),
     ],
 )
 def test_a_review_of_another_kind_is_refused(review, change, sentence):
@@ -126,22 +126,22 @@ def test_a_review_of_another_kind_is_refused(review, change, sentence):
     ("change", "problem"),
     [
         ({"uid": ""}, "request.uid is empty"),
-        ({"uid": None}, "request.uid is no text"),
-        ({"uid": 1}, "request.uid is no text"),
-        ({"kind": None}, "request.kind is no mapping"),
-        ({"kind": "Pod"}, "request.kind is no mapping"),
+        ({"uid": None}, "request.uid must be a string"),
+        ({"uid": 1}, "request.uid must be a string"),
+        ({"kind": None}, "request.kind must be a mapping"),
+        ({"kind": "Pod"}, "request.kind must be a mapping"),
         ({"kind": {}}, "request.kind.kind is missing"),
-        ({"operation": "READ"}, "request.operation is none of CREATE, UPDATE, DELETE and CONNECT"),
-        ({"operation": None}, "request.operation is none of CREATE, UPDATE, DELETE and CONNECT"),
-        ({"object": []}, "request.object is no mapping"),
-        ({"object": "pod"}, "request.object is no mapping"),
-        ({"oldObject": 7}, "request.oldObject is no mapping"),
-        ({"userInfo": []}, "request.userInfo is no mapping"),
-        ({"userInfo": {"groups": "admins"}}, "request.userInfo.groups is no list"),
-        ({"userInfo": {"groups": ["a", 1]}}, "request.userInfo.groups[1] is no text"),
-        ({"dryRun": "yes"}, "request.dryRun is neither true nor false"),
-        ({"dryRun": 1}, "request.dryRun is neither true nor false"),
-        ({"namespace": 5}, "request.namespace is no text"),
+        ({"operation": "READ"}, "request.operation must be CREATE, UPDATE, DELETE or CONNECT"),
+        ({"operation": None}, "request.operation must be CREATE, UPDATE, DELETE or CONNECT"),
+        ({"object": []}, "request.object must be a mapping"),
+        ({"object": "pod"}, "request.object must be a mapping"),
+        ({"oldObject": 7}, "request.oldObject must be a mapping"),
+        ({"userInfo": []}, "request.userInfo must be a mapping"),
+        ({"userInfo": {"groups": "admins"}}, "request.userInfo.groups must be a list"),
+        ({"userInfo": {"groups": ["a", 1]}}, "request.userInfo.groups[1] must be a string"),
+        ({"dryRun": "yes"}, "request.dryRun must be true or false"),
+        ({"dryRun": 1}, "request.dryRun must be true or false"),
+        ({"namespace": 5}, "request.namespace must be a string"),
     ],
 )
 def test_a_question_of_wrong_types_is_refused(review, change, problem):
@@ -166,7 +166,7 @@ def test_a_name_that_is_not_made_yet_is_shown_as_it_begins(review_of):
 
 def test_unparsed_request_has_the_uid_only():
     body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":{"group":'
-    request = unparsed(body, "quota")
+    request = read_head(body, "quota")
     assert (request.uid, request.entry, request.object, request.kind) == ("0a1b-2c3d", "quota", None, "")
 
 
@@ -185,8 +185,8 @@ POD = '"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","v
 )
 def test_namespace_is_known_before_a_review_is_parsed(fields, namespace):
     body = f'{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"0a1b",{fields}'
-    assert unparsed(body.encode(), "quota").namespace == namespace
+    assert read_head(body.encode(), "quota").namespace == namespace
 
 
 def test_body_that_begins_in_another_way_cannot_be_answered_unparsed():
-    assert unparsed(b'{"request":{"uid":"0a1b-2c3d"}}', "quota") is None
+    assert read_head(b'{"request":{"uid":"0a1b-2c3d"}}', "quota") is None

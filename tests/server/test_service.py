@@ -218,7 +218,7 @@ async def test_address_that_is_no_name_is_reported(start):
 
 
 def test_client_ca_without_names_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"^A client CA without allowed client names admits nobody; name the API"):
+    with pytest.raises(ValueError, match=r"^A client CA without allowed client names allows no client; name the API"):
         ClientCertificates(tmp_path / "ca.crt", frozenset())
 
 

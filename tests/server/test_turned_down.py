@@ -82,7 +82,7 @@ async def test_large_body_is_refused_without_announcement(webhook):
 
 async def test_body_of_eight_mebibytes_is_read(webhook):
     answer = await webhook.client.post("/conversion", b" " * 8 * 1024 * 1024)
-    assert plain(answer, 400).startswith("The body is no JSON: ")
+    assert plain(answer, 400).startswith("The body is not valid JSON: ")
 
 
 @pytest.mark.parametrize("given", ["", "5", "-5s", "5 s", "5s ", "abc", "1e3s", "s", "5sm"])
@@ -123,7 +123,7 @@ async def test_answer_to_a_bad_review_says_what_is_wrong(webhook, review_of, pod
 async def test_what_is_turned_down_is_logged_and_counted(webhook, lines):
     await webhook.client.post("/conversion", b"{")
     (line,) = lines(level="warning")
-    assert line["message"].startswith("turned down: The body is no JSON: ")
+    assert line["message"].startswith("turned down: The body is not valid JSON: ")
     assert (line["path"], line["status"]) == ("/conversion", 400)
     counted = 'gpu_admission_requests_total{verdict="turned_down",webhook="conversion"} 1.0'
     assert counted in webhook.metrics.text().decode()

@@ -23,7 +23,7 @@ from webhook.server.admission_response import (
     encode_refused_template,
     encode_too_large,
 )
-from webhook.server.admission_review import BadReview, TooLargeReview, decode, unparsed
+from webhook.server.admission_review import BadReview, TooLargeReview, decode, read_head
 from webhook.server.deadlines import Deadline
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.review_runner import ReviewRunner
@@ -52,10 +52,10 @@ _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
 
 
 class Admission:
-    """Answers the calls of the API server with what the policies decide.
+    """Answers the calls of the API server with the decisions of the policies.
 
-    Whoever asks a question that can be understood gets an answer: where there is no decision, because a rule raised or
-    the time is up, the entry's failure policy is the answer, and the log and the caller are told the same id.
+    Every valid review gets an answer. If there is no decision, because a rule raised an exception or the time is up, the
+    failure policy of the entry decides, and the answer and the log contain the same id.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class Admission:
         quotas: QuotaKeeper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare.
+        """Create the admission of one server.
 
         Args:
             view: The cluster.
-            settings: Gives the administrator's choices as they are now.
-            metrics: Counts.
-            templates: Creates what answers refer to; without it no template is created.
-            quotas: Charges what is created; without it nothing is charged, and judged by what the view shows.
-            clock: Tells seconds that never go back.
+            settings: Returns the current settings.
+            metrics: Counts answers and decisions.
+            templates: Creates the templates of converted pods; if None, no template is created.
+            quotas: Charges created objects; if None, nothing is charged and quotas are checked against the view.
+            clock: Returns monotonic seconds.
         """
         self._view = view
         self._settings = settings
@@ -91,31 +91,31 @@ class Admission:
         """Begin the deadline of a call with the `timeout` of its query.
 
         Raises:
-            BadDuration: `timeout` is no duration.
+            BadDuration: `timeout` is not a duration.
         """
         return Deadline.start(self._clock, timeout)
 
     async def answer(
         self, entry: Entry, body: bytes, deadline: Deadline, *, caller_is_known: bool = False, address: str = ""
     ) -> bytes:
-        """Review what an AdmissionReview asks, and write the AdmissionReview that answers it.
+        """Review the request of an AdmissionReview and return the AdmissionReview with the response.
 
-        Before that, the templates exist that the answer refers to, and the quota is charged.
+        Creates the templates that the response references and charges the quota first.
 
         Args:
             entry: The entry that was called.
             body: The AdmissionReview.
-            deadline: Of the call.
-            caller_is_known: Whether the caller is authenticated; `quota.nameHolders` may depend on it.
-            address: Of the caller. One that is not known uses a share of its own, because it can name any namespace.
+            deadline: Deadline of the call.
+            caller_is_known: True if the caller is authenticated; `quota.nameHolders` may depend on it.
+            address: Address of the caller. An unknown caller has a share of its own, because it can name any namespace.
 
         Raises:
-            BadReview: The body is no AdmissionReview, so there is no uid to answer to; or it is large, there is no time to
-                parse it, and it does not begin like that of an API server.
+            BadReview: the body is not an AdmissionReview, so it has no uid to respond to; or it is large, there is no time
+                to parse it, and it does not begin like that of an API server.
         """
         caller = "" if caller_is_known else address
         try:
-            request = await self._decoded(entry, body, deadline, caller)
+            request = await self._decode(entry, body, deadline, caller)
         except (Busy, TimeoutError, TooLargeReview) as error:
             # A call without an answer would pass where the entry fails open. Parsing the body now would hold the loop.
             too_large = _TOO_MANY_VALUES if isinstance(error, TooLargeReview) else ""
@@ -127,56 +127,56 @@ class Admission:
         request = replace(request, compares=not self._turns.is_used_up(payer), caller_is_known=caller_is_known)
         run = self._runner.for_call(body, deadline, payer)
         try:
-            decision = await self._decided(request, self._settings(), deadline, run)
-            return self._answered(entry, request, decision, deadline)
+            decision = await self._decide(request, self._settings(), deadline, run)
+            return self._encode_answer(entry, request, decision, deadline)
         except Busy:
-            return self._busy(entry, request, deadline)
+            return self._deny_busy(entry, request, deadline)
         except RefusedTemplate as refused:
             answer = encode_refused_template(request, refused)
-            return self._refused(entry, request, deadline, refused.template, refused.error.message, answer)
+            return self._deny_template(entry, request, deadline, refused.template, refused.error.message, answer)
         except TooManyTemplates as limited:
             answer = encode_limited_template(request, limited)
-            return self._refused(entry, request, deadline, limited.template, str(limited), answer)
+            return self._deny_template(entry, request, deadline, limited.template, str(limited), answer)
         except TimeoutError as error:
             return self._failure(entry, request, deadline, "ran out of time", error)
-        except Exception as error:  # noqa: BLE001 - whatever a rule stumbles over, its caller waits for an answer
+        except Exception as error:  # noqa: BLE001 - the caller needs an answer after any exception of a rule
             return self._failure(entry, request, deadline, "failed", error)
 
     def refuse(self, entry: Entry, body: bytes, deadline: Deadline, too_large: str = "") -> bytes | None:
-        """The answer to a body that is not parsed; None if it does not begin like that of an API server.
+        """Deny a body without parsing it; None if it does not begin like that of an API server.
 
         Args:
             entry: The entry that was called.
             body: The body, or its beginning.
-            deadline: Of the call.
-            too_large: What is too large, after "its AdmissionReview"; empty if there is no time or memory now.
+            deadline: Deadline of the call.
+            too_large: The reason, to follow "its AdmissionReview"; empty if there is no time or memory now.
         """
-        request = unparsed(body, entry.name)
+        request = read_head(body, entry.name)
         if request is None:
             return None
         if not too_large:
-            return self._busy(entry, request, deadline)
-        return self._denied(entry, request, deadline, encode_too_large(request, too_large))
+            return self._deny_busy(entry, request, deadline)
+        return self._deny(entry, request, deadline, encode_too_large(request, too_large))
 
-    async def _decoded(self, entry: Entry, body: bytes, deadline: Deadline, caller: str) -> Request:
+    async def _decode(self, entry: Entry, body: bytes, deadline: Deadline, caller: str) -> Request:
         if len(body) <= _LARGE_BODY:
             return decode(body, entry.name)
-        begun = unparsed(body, entry.name)
+        begun = read_head(body, entry.name)
         payer = (begun.namespace if begun is not None else "") or LARGE_BODIES, caller
         return await self._runner.run(lambda: decode(body, entry.name), deadline, payer, is_long=True)
 
-    async def _decided(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run) -> Decision:
+    async def _decide(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run) -> Decision:
         decision = await run(lambda: review(request, self._view, settings))
         if decision.charges and self._quotas is not None:
             decision = await self._quotas.charge(decision, request, settings, deadline, run)
         elif decision.charges:
             decision = await run(partial(settle_by_view, decision, self._view, settings))
-        return await self._effected(request, decision, settings, deadline, run)
+        return await self._ensure_templates(request, decision, settings, deadline, run)
 
-    async def _effected(
+    async def _ensure_templates(
         self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
     ) -> Decision:
-        """The decision when its templates exist; another one where one of them turns out to be somebody else's."""
+        """The decision once its templates exist; a new one if a template exists with another content."""
         if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
             return decision
         namespace = request.namespace
@@ -191,7 +191,7 @@ class Admission:
         seen = {("ResourceClaimTemplate", *key): stored for key, stored in foreign.items()}
         return await run(lambda: review(request, Overlay(self._view, seen), settings))
 
-    def _answered(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
+    def _encode_answer(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
         answer = orjson.dumps(encode(decision, entry, request))
         # A review in the loop cannot be interrupted by a timer.
         if deadline.passed:
@@ -207,18 +207,18 @@ class Admission:
         log_decision(entry, request, "failed", (), elapsed, failure=identifier)
         return orjson.dumps(encode_failure(entry, request, what, identifier))
 
-    def _refused(
+    def _deny_template(
         self, entry: Entry, request: Request, deadline: Deadline, template: Template, why: str, answer: dict[str, Any]
     ) -> bytes:
         log_refused_template(entry, request, template.name, why)
         self.metrics.count_refused_conversion()
-        return self._denied(entry, request, deadline, answer)
+        return self._deny(entry, request, deadline, answer)
 
-    def _busy(self, entry: Entry, request: Request, deadline: Deadline) -> bytes:
+    def _deny_busy(self, entry: Entry, request: Request, deadline: Deadline) -> bytes:
         self.metrics.count_review_refused()
-        return self._denied(entry, request, deadline, encode_busy(request))
+        return self._deny(entry, request, deadline, encode_busy(request))
 
-    def _denied(self, entry: Entry, request: Request, deadline: Deadline, answer: dict[str, Any]) -> bytes:
+    def _deny(self, entry: Entry, request: Request, deadline: Deadline, answer: dict[str, Any]) -> bytes:
         elapsed = deadline.elapsed
         self.metrics.count_answer(entry.name, "denied", elapsed)
         log_decision(entry, request, "denied", (), elapsed)

@@ -1,9 +1,9 @@
-"""The answer of an AdmissionReview v1, so that kubectl prints what a person can act on.
+"""The response of an AdmissionReview v1, with messages that kubectl prints and users can act on.
 
-Refusals of policy are 403 Forbidden, whose message kubectl prints line by line. Refusals of a configuration are 422
-Invalid with a cause for each field, as the API server's own validation writes them. kubectl prints the causes and
-leaves the message out; events and controllers do the opposite, so both are there. Refusals that will not last are 429
-TooManyRequests, after which clients of Kubernetes come again by themselves.
+Refusals of policy are 403 Forbidden; kubectl prints the message line by line. Refusals of a configuration are 422
+Invalid with a cause for each field, like the API server's own validation. kubectl prints the causes without the
+message; events and controllers show the message without the causes, so the response has both. Temporary refusals are
+429 TooManyRequests, after which Kubernetes clients retry by themselves.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _LONGEST_QUALIFIED_NAME = 63
 
 
 def encode(decision: Decision, entry: Entry, request: Request) -> dict[str, Any]:
-    """The AdmissionReview that tells a decision.
+    """The AdmissionReview for a decision.
 
-    A patch is told only by entries that mutate, and only beside a `patchType`: the API server turns anything else
-    into a failed call. Source: k8s.io/apiserver pkg/admission/plugin/webhook/request/admissionreview.go.
+    Only entries that mutate return a patch, always with a `patchType`: the API server turns anything else into a failed
+    call. Source: k8s.io/apiserver pkg/admission/plugin/webhook/request/admissionreview.go.
     """
     response: dict[str, Any] = {"uid": request.uid, "allowed": decision.allowed}
     if not decision.allowed:
@@ -59,16 +59,16 @@ def encode(decision: Decision, entry: Entry, request: Request) -> dict[str, Any]
 
 
 def encode_failure(entry: Entry, request: Request, what: str, identifier: str) -> dict[str, Any]:
-    """The AdmissionReview of an entry that has no decision to tell.
+    """The AdmissionReview for a review without a decision.
 
-    Entries with failure policy Fail refuse, and all others let the request pass and say so: a refusal is a refusal
-    for the API server whatever its code and the failure policy are.
+    Entries with failure policy Fail refuse the request. All others allow it with a warning, because the API server
+    treats every refusal as one, whatever its code and the failure policy are.
 
     Args:
         entry: The entry that was called.
-        request: The question it could not answer.
-        what: What happened to it, after "it": `failed`, `ran out of time`.
-        identifier: What the log has the details under.
+        request: The request that was not reviewed.
+        what: The failure, to follow "it": `failed`, `ran out of time`.
+        identifier: The id of the details in the log.
     """
     response: dict[str, Any] = {"uid": request.uid, "allowed": entry.failure_policy == "Ignore"}
     if entry.failure_policy == "Ignore":
@@ -85,7 +85,7 @@ def encode_failure(entry: Entry, request: Request, what: str, identifier: str) -
 
 
 def encode_busy(request: Request) -> dict[str, Any]:
-    """The AdmissionReview of a request that could not have its turn before its deadline."""
+    """The AdmissionReview for a request that did not get its turn before its deadline."""
     message = (
         f"too many requests: this one was not reviewed in time, because others that take long came first; try again in "
         f"{_BUSY_SECONDS} s"
@@ -94,13 +94,13 @@ def encode_busy(request: Request) -> dict[str, Any]:
 
 
 def encode_too_large(request: Request, why: str) -> dict[str, Any]:
-    """The AdmissionReview of an object that is not reviewed because of its size.
+    """The AdmissionReview for an object that is not reviewed because of its size.
 
-    A call without an answer would pass where the entry fails open, so padding an object would get around every rule.
+    Without a response, an entry that fails open would admit the object, so padding would bypass every rule.
 
     Args:
-        request: The question.
-        why: What is too large, after "its AdmissionReview".
+        request: The request.
+        why: What is too large, to follow "its AdmissionReview".
     """
     message = f"the object is too large to be reviewed: its AdmissionReview {why}; make the object smaller"
     status = {"status": "Failure", "code": 413, "reason": "RequestEntityTooLarge", "message": message}
@@ -108,9 +108,9 @@ def encode_too_large(request: Request, why: str) -> dict[str, Any]:
 
 
 def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[str, Any]:
-    """The AdmissionReview of a pod whose template the API server refuses.
+    """The AdmissionReview for a pod whose template the API server refuses.
 
-    Its reason is told, because it can be acted on; where it is to come again later, the caller is told the same.
+    Contains the API server's reason, because users can act on it, and its delay for a retry.
     """
     error = refused.error
     said = _one_line(error.message, _LONGEST_LINE).rstrip(".")
@@ -130,7 +130,7 @@ def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[
 
 
 def encode_limited_template(request: Request, limited: TooManyTemplates) -> dict[str, Any]:
-    """The AdmissionReview of a pod that needs one new template too many for its namespace."""
+    """The AdmissionReview for a pod that needs a new template after its namespace reached the limit."""
     message = (
         f'the pod needs the ResourceClaimTemplate "{limited.template.name}", which does not exist, and {limited}; try '
         f"again in {limited.seconds} s; pods with the same container names and GPU requests share a template"
@@ -148,7 +148,7 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
     denials = decision.denials
-    lines, more = _fitting(denials, lambda finding: _line(finding.text, finding.rule.id))
+    lines, more = _limit_lines(denials, lambda finding: _line(finding.text, finding.rule.id))
     if decision.left_out:
         unseen = len(denials) - len(lines) + decision.left_out
         more = f"and {unseen:,} more findings; put these right first"
@@ -178,8 +178,8 @@ def _later(message: str, seconds: int) -> dict[str, Any]:
     return {"status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": details}
 
 
-def _fitting(denials: Sequence[Finding], write: Callable[[Finding], str]) -> tuple[list[str], str]:
-    """As many lines as a refusal may have, and a word about the others."""
+def _limit_lines(denials: Sequence[Finding], write: Callable[[Finding], str]) -> tuple[list[str], str]:
+    """The lines that fit into a refusal, and a line about the number of the others."""
     lines: list[str] = []
     room = _LONGEST_MESSAGE
     for finding in denials:
@@ -201,7 +201,7 @@ def _one_line(text: str, longest: int) -> str:
 
 
 def _annotations(annotations: dict[str, str]) -> dict[str, str]:
-    """Annotations under keys that the API server takes; it would drop any other key without a word to the caller."""
+    """Annotations with keys that the API server accepts; it silently drops all others."""
     legal = {}
     for key, value in annotations.items():
         name = _NOT_IN_QUALIFIED_NAMES.sub("-", key)[:_LONGEST_QUALIFIED_NAME].strip("-_.")

@@ -1,7 +1,7 @@
-"""The question of an AdmissionReview v1, read strictly.
+"""The request of an AdmissionReview v1, parsed strictly.
 
-The envelope is typed; the object inside stays the JSON it came as. A caller that sends anything else is told what is
-wrong in one sentence, since what it sent cannot even be answered: an answer carries the question's uid.
+The envelope is typed; the object in it stays JSON. An invalid review raises `BadReview` with one sentence for the caller,
+because a response needs the uid of the request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policies.kubernetes.paths import FieldPath, lookup
 from policies.request import Request, UserInfo
 from webhook.server.strict_json import BadJSON, TooManyValues, read_json
 
-__all__ = ["API_VERSION", "KIND", "BadReview", "TooLargeReview", "decode", "name_in", "unparsed"]
+__all__ = ["API_VERSION", "KIND", "BadReview", "TooLargeReview", "decode", "name_in", "read_head"]
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -34,11 +34,11 @@ _BEGINNING = re.compile(
 """How API servers begin a review. Source: k8s.io/api/admission/v1/types.go, whose fields are written in their order."""
 
 _Text = Annotated[str, Field(min_length=1)]
-_MAPPING = "is no mapping"
+_MAPPING = "must be a mapping"
 
 
 class BadReview(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A body that is no AdmissionReview v1 with a request. Its text is one plain sentence for who sent it."""
+    """A body that is not a valid AdmissionReview v1. Its text is one sentence for the caller."""
 
 
 class TooLargeReview(BadReview):
@@ -46,7 +46,7 @@ class TooLargeReview(BadReview):
 
 
 class _Part(BaseModel):
-    # Whatever else the API server sends, now or in a newer version, is none of our business.
+    # Ignore all other fields, so that a newer API server may send more.
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, alias_generator=to_camel)
 
 
@@ -61,7 +61,10 @@ class _User(_Part):
 
 
 class _Question(_Part):
-    """AdmissionRequest; source: k8s.io/api/admission/v1/types.go. Go writes empty fields as null or not at all."""
+    """An AdmissionRequest. Go writes empty fields as null or omits them.
+
+    Source: k8s.io/api/admission/v1/types.go.
+    """
 
     uid: _Text
     kind: _Kind
@@ -80,14 +83,14 @@ class _Review(_Part):
 
 
 def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
-    """Read the question that an AdmissionReview asks of a webhook entry.
+    """Read the request of an AdmissionReview for a webhook entry.
 
     Args:
-        body: The body of the call as it came, or a review that was read from a file.
-        entry: The entry that was called; empty for all of them together.
+        body: The body of the call, or a review that was read from a file.
+        entry: The entry that was called; empty for all entries.
 
     Raises:
-        BadReview: The body is no AdmissionReview of `admission.k8s.io/v1` with a request.
+        BadReview: the body is not an AdmissionReview of `admission.k8s.io/v1` with a request.
     """
     document = _json(body)
     _check_version(document)
@@ -97,8 +100,8 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
         raise BadReview(f"The AdmissionReview cannot be read: {_first_problem(error)}.") from error
     if question.namespace and not is_dns_label(question.namespace):
         raise BadReview(
-            f"The AdmissionReview cannot be read: request.namespace {_shown(question.namespace)}, which is no name of a "
-            "namespace: at most 63 lower-case letters, digits and dashes, without a dash at either end."
+            f"The AdmissionReview cannot be read: request.namespace {_describe(question.namespace)}, which is not the name "
+            "of a namespace: at most 63 lower-case letters, digits and dashes, without a dash at either end."
         )
     if not question.namespace and entry and ENTRIES[entry].concern == "quota":
         raise BadReview(
@@ -122,10 +125,10 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
     )
 
 
-def unparsed(body: bytes, entry: str) -> Request | None:
-    """A request of which only uid and namespace are known; None if no API server begins a body like that.
+def read_head(body: bytes, entry: str) -> Request | None:
+    """A request with the uid and namespace only; None if no API server begins a body like that.
 
-    It stands for a body that is not parsed, or not yet. The namespace may be unknown all the same.
+    Replaces the request of a body that is not parsed, or not yet. The namespace may be empty.
 
     Args:
         body: The body, or its beginning.
@@ -139,14 +142,14 @@ def unparsed(body: bytes, entry: str) -> Request | None:
 
 
 def name_in(request: Request) -> str:
-    """The name to show people; of an object whose name is not made yet, what its `generateName` begins it with."""
+    """The name to show to users; the `generateName` of an object without a name."""
     generated = lookup(request.object, ("metadata", "generateName"))
     return request.name or name_of(request.object or {}) or (generated if isinstance(generated, str) else "")
 
 
 def _json(body: bytes | dict[str, Any]) -> Any:
     if isinstance(body, dict):
-        body = _written(body)
+        body = _json_bytes(body)
     try:
         return read_json(body)
     except TooManyValues as error:
@@ -155,8 +158,8 @@ def _json(body: bytes | dict[str, Any]) -> Any:
         raise BadReview(str(error)) from error
 
 
-def _written(review: dict[str, Any]) -> bytes:
-    """A review that came from YAML as JSON, which is stricter about numbers, texts and keys."""
+def _json_bytes(review: dict[str, Any]) -> bytes:
+    """A review from YAML as JSON, which is stricter about numbers, strings and keys."""
     try:
         return json.dumps(review, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -165,34 +168,35 @@ def _written(review: dict[str, Any]) -> bytes:
 
 def _check_version(document: Any) -> None:
     if not isinstance(document, dict):
-        raise BadReview(f'The body is JSON, but no mapping with kind "{KIND}".')
+        raise BadReview(f'The body is not a JSON object with kind "{KIND}".')
     if (kind := document.get("kind")) != KIND:
-        raise BadReview(f'The body is no AdmissionReview: kind {_shown(kind)}, not "{KIND}".')
+        raise BadReview(f'The body is not an AdmissionReview: kind {_describe(kind)}, not "{KIND}".')
     if (version := document.get("apiVersion")) != API_VERSION:
         raise BadReview(
-            f'The AdmissionReview is of another version: apiVersion {_shown(version)}, not "{API_VERSION}"; '
+            f'The AdmissionReview has another version: apiVersion {_describe(version)}, not "{API_VERSION}"; '
             "set admissionReviewVersions to [v1]."
         )
     if lookup(document, ("request",)) is None:
-        raise BadReview("The AdmissionReview asks nothing: request is missing.")
+        raise BadReview("The AdmissionReview has no request.")
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
+    """What is wrong with the value of a string field, to follow the field's name."""
     if value is None:
         return "is missing"
-    return f"is {json.dumps(value[:100])}" if isinstance(value, str) else "is no text"
+    return f"is {json.dumps(value[:100])}" if isinstance(value, str) else "is not a string"
 
 
 _WRONG = {
     "missing": "is missing",
-    "string_type": "is no text",
+    "string_type": "must be a string",
     "string_too_short": "is empty",
-    "bool_type": "is neither true nor false",
-    "list_type": "is no list",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
     "dict_type": _MAPPING,
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
-    "literal_error": "is none of CREATE, UPDATE, DELETE and CONNECT",
+    "literal_error": "must be CREATE, UPDATE, DELETE or CONNECT",
 }
 
 

@@ -1,4 +1,4 @@
-"""The web application: one path per webhook entry, and a plain sentence for everything that is no call of one."""
+"""The web application: one path for each webhook entry and one for explanations."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ __all__ = ["ADMISSION", "CALLERS", "LARGEST_BODY", "TRAFFIC", "Traffic", "create
 
 
 class Traffic:
-    """Counts the calls under way, so that a server can wait for the last one.
+    """Counts the calls in flight, so that a server can wait for the last one.
 
-    aiohttp waits for handlers too when it shuts down, but from then on it drops what connections send: a call whose
-    body is still arriving would never be answered.
+    aiohttp waits for handlers too when it shuts down, but drops the bytes that connections send meanwhile: it would
+    never answer a call whose body is still arriving.
     """
 
     def __init__(self, show: Callable[[float], None]) -> None:
-        """Begin without calls; `show` is told the number whenever it changes."""
+        """Begin without calls; `show` is called with the number whenever it changes."""
         self._show = show
         self.under_way = 0
-        """How many calls are between their head and their answer."""
+        """The number of calls between their head and their answer."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.draining = False
-        """Whether callers are asked, by `Connection: close`, to come back on another connection."""
+        """True if answers close their connection (`Connection: close`), so that clients open new ones elsewhere."""
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """One call, from its head to its answer."""
+        """Count one call, from its head to its answer."""
         self._change(1)
         try:
             yield
@@ -62,7 +62,7 @@ class Traffic:
             self._change(-1)
 
     async def quiet(self, longest: float) -> bool:
-        """Wait until no call is under way, at most so many seconds; whether it came to that."""
+        """Wait until no call is in flight; False if one still is after `longest` seconds."""
         try:
             async with asyncio.timeout(longest):
                 await self._quiet.wait()
@@ -115,12 +115,12 @@ def create_app(admission: Admission, callers: Callers, explainer: Explainer, gat
 
     Args:
         admission: Answers the reviews.
-        callers: Says who may call entries with effects.
-        explainer: Explains.
-        gate: Says who gets explanations.
+        callers: Allows or refuses calls of entries with effects.
+        explainer: Answers the questions.
+        gate: Allows or refuses calls for explanations.
     """
     load_rooms()
-    app = web.Application(middlewares=[_answered], client_max_size=LARGEST_BODY)
+    app = web.Application(middlewares=[_answer_every_call], client_max_size=LARGEST_BODY)
     app[ADMISSION] = admission
     app[CALLERS] = callers
     app[_BODIES] = BodyBudget()
@@ -174,23 +174,23 @@ def _entry(request: web.Request) -> Entry:
 
 
 @web.middleware
-async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every call gets an answer with a sentence, and is counted; while the server drains, it is a connection's last."""
+async def _answer_every_call(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count a call and answer it, also after an exception; while the server drains, close the connection."""
     traffic = request.app[TRAFFIC]
     with traffic.call():
         try:
             response = await handler(request)
         except web.HTTPException as refusal:
-            response = _turned_down(request, refusal)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours must not show the caller a traceback
-            response = _crashed(request, error)
+            response = _refusal_response(request, refusal)
+        except Exception as error:  # noqa: BLE001 - a bug must not show a traceback to the caller
+            response = _crash_response(request, error)
     response.headers[hdrs.SERVER] = "gpu-admission"
     if traffic.draining:
         response.force_close()
     return response
 
 
-def _turned_down(request: web.Request, refusal: web.HTTPException) -> web.Response:
+def _refusal_response(request: web.Request, refusal: web.HTTPException) -> web.Response:
     sentence = _sentence(request, refusal)
     log_refusal(request.path, request.remote, refusal.status, sentence)
     _count(request, "unavailable" if isinstance(refusal, web.HTTPServiceUnavailable) else "turned_down")
@@ -199,7 +199,7 @@ def _turned_down(request: web.Request, refusal: web.HTTPException) -> web.Respon
 
 
 def _sentence(request: web.Request, refusal: web.HTTPException) -> str:
-    """What to say; instead of aiohttp's own words where it is the router that found no handler."""
+    """The text of a refusal; replaces aiohttp's own text if the router found no handler."""
     if request.match_info.http_exception is None:
         return refusal.text or refusal.reason
     if not isinstance(refusal, web.HTTPMethodNotAllowed):
@@ -207,7 +207,7 @@ def _sentence(request: web.Request, refusal: web.HTTPException) -> str:
     return _NO_METHOD_TO_EXPLAIN if request.path == PATH else _NO_METHOD
 
 
-def _crashed(request: web.Request, error: Exception) -> web.Response:
+def _crash_response(request: web.Request, error: Exception) -> web.Response:
     # 503 rather than 500: to the API server both are a failed call, and its failure policy decides.
     identifier = secrets.token_hex(4)
     log_crash(request.path, identifier, error)

@@ -33,10 +33,10 @@ _LEVERS = (
     ),
     "use the time of this replica with reviews",
 )
-"""Everything that an unauthenticated caller can do: what `/readyz`, the log and docs/security.md say."""
+"""Everything that an unauthenticated caller can do, for `/readyz`, the log and docs/security.md."""
 
-_ANYBODY = (
-    f"no client CA is configured, so whoever reaches this port can: {'; '.join(_LEVERS)}. To prevent it, configure a "
+_NO_CLIENT_CA = (
+    f"no client CA is configured, so every client that reaches this port can: {'; '.join(_LEVERS)}. To prevent it, configure a "
     "client CA (docs/client-certificates.md), or let a NetworkPolicy admit the API server only"
 )
 
@@ -45,16 +45,16 @@ _ANYBODY = (
 class Callers:
     """The clients whose calls may have effects, such as writing a template.
 
-    Anybody inside a cluster can reach a webhook's Service, and a forged review would have the effects of a true one.
-    Entries without effects answer everybody: what they tell of the cluster is which GPUs it has and how much of a quota
-    is left, and never who holds it. Who gets explanations is for `ExplainGate` to say.
+    Every pod of a cluster can reach a webhook's Service, and a forged review would have the effects of a real one.
+    Entries without effects answer every caller: they show which GPUs the cluster has and how much of a quota is left,
+    but not the holders. `ExplainGate` protects explanations.
     """
 
     allowed: frozenset[str] | None = None
-    """Common names of client certificates; None where no client CA is configured, and everybody may call."""
+    """Common names of client certificates; None if no client CA is configured, so that every client may call."""
 
     def refusal(self, entry: Entry, transport: asyncio.BaseTransport | None) -> str:
-        """Why a call of an entry is not answered, as one sentence; empty when it is."""
+        """Why a call of an entry is refused, as one sentence; empty if it is allowed."""
         if self.allowed is None or entry.side_effects == "None":
             return ""
         what = f"/{entry.name} has effects"
@@ -76,16 +76,16 @@ class Callers:
         return self.allowed is not None and peer_name(transport) in self.allowed
 
     def payer(self, transport: asyncio.BaseTransport | None, address: str) -> str:
-        """Whose share of the memory a call takes: all known clients have one, and so have all others beside them.
+        """The payer of a call's memory: one for all known clients, one for all others.
 
-        Where no client is known, each address has its own.
+        Without a client CA, each address is a payer of its own.
         """
         if self.allowed is None:
             return address
         return "" if self.knows(transport) else _STRANGERS
 
     def notes(self) -> list[str]:
-        """What the administrator should know about who may call."""
+        """Notes for the administrator about the clients that may call."""
         if self.allowed is not None:
             return []
-        return [_ANYBODY]
+        return [_NO_CLIENT_CA]

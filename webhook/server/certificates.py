@@ -25,13 +25,13 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCertificate:
-    """What a server shows its clients, and what it knows about it."""
+    """The certificate that a server shows to its clients."""
 
     reloading: ReloadingContext
     ca_pem: bytes | None = None
-    """The authority's certificate, where the certificate was made at start."""
+    """The authority's certificate, if the certificate was issued at start."""
     watcher: FileWatcher | None = None
-    """Brings changed files into service, where the certificate lies in files."""
+    """Reloads changed files, if the certificate is in files."""
     now: Callable[[], datetime]
 
     def expiry(self) -> float:
@@ -39,7 +39,7 @@ class ServingCertificate:
         return self.reloading.pair.not_after.timestamp()
 
     def problem(self) -> str:
-        """Why clients would refuse it; empty when they would not."""
+        """Why clients would refuse the certificate; empty if they accept it."""
         end = self.reloading.pair.not_after
         if self.now() <= end:
             return ""
@@ -49,17 +49,17 @@ class ServingCertificate:
 def certificate_of(
     source: KeyPairFiles | SelfSigned, client_ca: bytes | None, *, now: Callable[[], datetime]
 ) -> ServingCertificate:
-    """Read or make a certificate.
+    """Read or issue the serving certificate.
 
     Args:
-        source: Where it comes from.
-        client_ca: As `client_ca_of` reads it.
-        now: Tells the present moment, with a time zone.
+        source: The files to read, or the names to issue it for.
+        client_ca: The bundle that `client_ca_of` returns.
+        now: Returns the current time with a time zone.
 
     Raises:
-        BadKeyPair: The files hold nothing that can be served.
-        BadClientCA: The client CAs cannot be used.
-        CannotServe: The authority's certificate cannot be written.
+        BadKeyPair: the files contain no usable key pair.
+        BadClientCA: the client CAs are invalid.
+        CannotServe: the authority's certificate cannot be written.
     """
     if isinstance(source, KeyPairFiles):
         reloading = ReloadingContext(source.load(now()), client_ca, clock=now)
@@ -69,10 +69,10 @@ def certificate_of(
 
 
 def client_ca_of(config: ListenConfig) -> bytes | None:
-    """The authorities of client certificates, PEM; None where nobody has to show one.
+    """The authorities of client certificates as PEM; None if clients need no certificate.
 
     Raises:
-        CannotServe: They cannot be read.
+        CannotServe: the file cannot be read.
     """
     return _read(config.clients.ca_file) if config.clients else None
 
@@ -93,7 +93,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that who waits for it finds all of it or none."""
+    """Write a file atomically, so that no reader sees a part of it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_bytes(content)

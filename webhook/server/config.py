@@ -41,7 +41,7 @@ class ClientCertificates:
 
     def __post_init__(self) -> None:
         if not self.names:
-            raise ValueError("A client CA without allowed client names admits nobody; name the API server's client.")
+            raise ValueError("A client CA without allowed client names allows no client; name the API server's client.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +55,19 @@ class ListenConfig:
     probe_port: int = 8080
     """The port of probes and metrics; 0 for any that is free."""
     clients: ClientCertificates | None = None
-    """None where everybody may call."""
+    """None if every client may call."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     """How many connections each of the two ports may have open."""
     reload_seconds: float = POLL_SECONDS
-    """How often the files of the certificate are looked at."""
+    """Seconds between two reads of the certificate's files."""
     drain_delay: float = 15.0
-    """Seconds for which to serve on after being told to stop: until then, endpoints still send callers here."""
+    """Seconds to continue serving after SIGTERM, while endpoints still send callers here."""
     drain_timeout: float = 10.0
-    """Seconds to wait after that for the calls under way; the API server gives none of them longer by default."""
+    """Seconds to wait after that for calls in flight; the API server's default timeout is not longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig(ListenConfig):
-    """How to run a server that no cluster gives a certificate."""
+    """The configuration of a server with its own certificate."""
 
     certificate: KeyPairFiles | SelfSigned

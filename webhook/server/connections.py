@@ -1,4 +1,4 @@
-"""Connections: how long they are kept, and what the log says of callers who break HTTP."""
+"""HTTP connections: how long they stay open, and how broken HTTP is logged."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 __all__ = ["KEEP_ALIVE", "create_runner"]
 
 KEEP_ALIVE = 180.0
-"""Seconds that an idle connection is kept. The API server closes its own after 90; it must be the one who does, or
-calls would meet a connection that is being closed."""
+"""Seconds until the server closes an idle connection. The API server closes its own after 90. The client must close
+first: otherwise it sends calls on a connection that the server is closing."""
 
 _LARGEST_HEADER = 20 * 1024
-"""Bytes of one header; the longest that somebody needs holds a token of 16 KiB."""
+"""Bytes of one header; the longest legitimate one contains a token of 16 KiB."""
 
 _logger = logging.getLogger("gpu_admission.connections")
 
 
 def create_runner(app: web.Application) -> web.AppRunner:
-    """Prepare to serve an application.
+    """Create the runner of an application.
 
-    There is no access log: it costs a fifth of the throughput, and decisions have lines of their own. No body is
-    decompressed: the API server compresses none, and the application turns down one that says it is compressed.
+    It writes no access log: that costs a fifth of the throughput, and decisions are logged separately. It decompresses
+    no body: the API server compresses none, and the application refuses compressed ones.
     """
-    app.middlewares.insert(0, _observed)
+    app.middlewares.insert(0, _report_request)
     return web.AppRunner(
         app,
         access_log=None,
@@ -45,7 +45,7 @@ def create_runner(app: web.Application) -> web.AppRunner:
 
 
 @web.middleware
-async def _observed(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _report_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Report to the connection when a request begins and when its answer is ready."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     if not isinstance(protocol, GuardedConnection):
@@ -63,10 +63,10 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a record of aiohttp's is about a mistake of ours.
+    """False for a log record of aiohttp about a client that breaks HTTP.
 
-    Of callers who break HTTP, aiohttp writes an error with a trace, and whoever reaches the port could fill the log with
-    them; of these, one line of warning is written instead.
+    aiohttp logs such a client with a traceback, so every client that reaches the port could fill the log. This filter
+    logs one line of warning instead.
     """
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, (HttpProcessingError, web.RequestPayloadError)):

@@ -1,8 +1,9 @@
-"""The gate of a live server: the API server says who asks, and whether RBAC lets them.
+"""The gate of a live server: authenticates and authorizes callers through the API server.
 
-As components of Kubernetes do it, a TokenReview says whose bearer token it is, and a SubjectAccessReview whether that
-user may `post` to the path. The source of who a client certificate stands for, and that it goes before a token: apiserver,
-pkg/authentication/authenticatorfactory/delegating.go and pkg/authentication/request/x509.
+Like the components of Kubernetes, it sends a TokenReview to identify the user of a bearer token, and a
+SubjectAccessReview to check that the user may `post` to the path. A client certificate takes precedence over a token, and
+its subject names the user. Source: apiserver, pkg/authentication/authenticatorfactory/delegating.go and
+pkg/authentication/request/x509.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ LARGEST_TOKEN = 16 * 1024
 
 
 class BadToken(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A header that holds no token that anybody could have been given. Its text is one plain sentence."""
+    """An Authorization header without a valid bearer token. Its text is one sentence for the caller."""
 
 
 def bearer_token(request: web.Request) -> str:
-    """The token of a call, in printable ASCII; empty where the call has no `Authorization` header.
+    """The token of a call, in printable ASCII; empty if the call has no `Authorization` header.
 
     Raises:
-        BadToken: There is something else, or more than one.
+        BadToken: the header contains no bearer token, or there are several headers.
     """
     headers = request.headers.getall(hdrs.AUTHORIZATION, [])
     if not headers:
         return ""
     scheme, _, token = headers[0].strip().partition(" ")
     token = token.strip()
-    if len(headers) > 1 or scheme.lower() != "bearer" or not _could_be_one(token):
+    if len(headers) > 1 or scheme.lower() != "bearer" or not _is_token(token):
         raise BadToken("The Authorization header holds no bearer token; send one, as in Authorization: Bearer TOKEN.")
     if len(token) > LARGEST_TOKEN:
         raise BadToken(
@@ -57,7 +58,7 @@ def bearer_token(request: web.Request) -> str:
     return token
 
 
-def _could_be_one(token: str) -> bool:
+def _is_token(token: str) -> bool:
     return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
@@ -69,7 +70,7 @@ _AUTHENTICATED = "system:authenticated"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _LONGEST_RETRY_AFTER = 30.0
 _LONGEST_NAME = 253
-"""Characters of a user's name that are told; people who are known by more exist in no cluster we know of."""
+"""Characters of a user's name that a message shows."""
 _NO_CREDENTIALS = (
     f"{PATH} tells who holds which devices and answers only to users of the cluster; call with a token, as in "
     'curl -H "Authorization: Bearer $(kubectl create token NAME)" with the name of a service account.'
@@ -86,18 +87,18 @@ _AWAY = (
 
 
 class DelegatedGate:
-    """Admits whom the API server knows, and whom RBAC allows to `post` to the path of explanations."""
+    """Admits users of the cluster whom RBAC allows to `post` to the path of explanations."""
 
     def __init__(self, authenticator: TokenAuthenticator, access: SubjectAccess) -> None:
-        """Args: who says whose tokens are; who says what users may do."""
+        """Create a gate that authenticates tokens and checks access with the API server."""
         self._authenticator = authenticator
         self._access = access
 
     async def admit(self, request: web.Request, deadline: Deadline) -> str:
-        """As `ExplainGate.admit`."""
+        """The name of the user; see `ExplainGate.admit`."""
         try:
             async with asyncio.timeout(max(deadline.remaining, 0)):
-                user = _certified(request) or await self._authenticated(request)
+                user = _certificate_user(request) or await self._token_user(request)
                 is_allowed = await self._access.allows(user, PATH, _VERB)
         except TimeoutError as error:
             raise NotAdmitted("unavailable", _LATE) from error
@@ -111,7 +112,7 @@ class DelegatedGate:
             raise NotAdmitted("forbidden", _forbidden(user.name))
         return user.name
 
-    async def _authenticated(self, request: web.Request) -> AuthenticatedUser:
+    async def _token_user(self, request: web.Request) -> AuthenticatedUser:
         try:
             token = bearer_token(request)
         except BadToken as error:
@@ -124,8 +125,8 @@ class DelegatedGate:
         return user
 
 
-def _certified(request: web.Request) -> AuthenticatedUser | None:
-    """Who showed a client certificate; None where nobody did."""
+def _certificate_user(request: web.Request) -> AuthenticatedUser | None:
+    """The user of the client certificate; None without one."""
     name = peer_name(request.transport)
     if name is None:
         return None
@@ -136,7 +137,7 @@ def _certified(request: web.Request) -> AuthenticatedUser | None:
 def _forbidden(name: str) -> str:
     shown = json.dumps(name) if len(name) <= _LONGEST_NAME else json.dumps(f"{name[:_LONGEST_NAME]}...")
     return (
-        f"The user {shown} may not be told who holds which devices; an administrator allows it with kubectl create "
+        f"The user {shown} may not see who holds which devices; an administrator allows it with kubectl create "
         f"clusterrolebinding explain --clusterrole={CLUSTER_ROLE} {_subject(name)}."
     )
 

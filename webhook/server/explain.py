@@ -1,4 +1,4 @@
-"""`POST /v1/explain`: where something would fit, why not elsewhere, and what to change, for callers who may know."""
+"""`POST /v1/explain`: explains where an object fits, why not elsewhere, and what to change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.cluster.lookups import NotFoundError
 from webhook.server.bodies import JSON, Form
 from webhook.server.deadlines import BadDuration
 from webhook.server.explain_gate import NotAdmitted
-from webhook.server.explain_question import BadQuestion, decode_question, ended
+from webhook.server.explain_question import BadQuestion, as_sentence, decode_question
 from webhook.server.explainer import UnavailableError
 from webhook.server.logs import log_explanation
 
@@ -37,10 +37,10 @@ _RETRY = {hdrs.RETRY_AFTER: "1"}
 
 
 class ExplainCalls:
-    """The calls of `/v1/explain`; nothing is read or looked at for callers that the gate does not admit."""
+    """Handles the calls of `/v1/explain`; reads no body of a caller that the gate does not admit."""
 
     def __init__(self, explainer: Explainer, gate: ExplainGate, metrics: Metrics) -> None:
-        """Args: who explains, and to whom; what counts."""
+        """Create the handler of one server."""
         self._explainer = explainer
         self._gate = gate
         self._metrics = metrics
@@ -49,7 +49,7 @@ class ExplainCalls:
         """Answer one call.
 
         Raises:
-            web.HTTPException: with one plain sentence, when there is no answer.
+            web.HTTPException: there is no answer; the text is one sentence.
         """
         try:
             deadline = self._explainer.deadline(request.query.get("timeout"))
@@ -70,7 +70,7 @@ class ExplainCalls:
         return web.Response(body=answer.body, content_type=JSON)
 
     async def _admit(self, request: web.Request, deadline: Deadline) -> str:
-        """The caller's name, once the gate has said that it may know."""
+        """The caller's name, if the gate admits it."""
         try:
             caller = await self._gate.admit(request, deadline)
         except NotAdmitted as error:
@@ -94,4 +94,4 @@ def _refusal(error: NotAdmitted) -> web.HTTPException:
 def _not_found(error: NotFoundError) -> str:
     sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
     remedy = "" if error.is_certain else "; post the object itself"
-    return ended(f"{sentence}{remedy}{error.hint}")
+    return as_sentence(f"{sentence}{remedy}{error.hint}")

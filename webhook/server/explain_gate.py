@@ -1,4 +1,4 @@
-"""Who gets explanations: the gate before `POST /v1/explain`, and the one for a server without an API server."""
+"""The gate that protects `POST /v1/explain`, and the gate of a server without an API server."""
 
 from __future__ import annotations
 
@@ -18,50 +18,49 @@ __all__ = ["PATH", "ExplainGate", "NamedClients", "NotAdmitted", "Outcome"]
 PATH = "/v1/explain"
 
 Outcome = Literal["unauthenticated", "forbidden", "unavailable"]
-"""Nobody knows who asks; they may not know; or nobody can say at the moment, and asking again may help."""
+"""The caller is unknown; the caller is known but not allowed; or the check failed and a retry may succeed."""
 
 _TELLS = f"{PATH} tells who holds which devices and answers only to known clients"
 
 
 class NotAdmitted(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A caller gets no explanation. Its text is one plain sentence for who called."""
+    """A caller gets no explanation. Its text is one sentence for the caller."""
 
     def __init__(self, outcome: Outcome, sentence: str, retry_after: float = 1.0) -> None:
-        """Args: why; the sentence; where it is unavailable, after how many seconds to ask again."""
+        """Create the error; `retry_after` is the seconds until a retry, for the outcome `unavailable`."""
         super().__init__(sentence)
         self.outcome = outcome
         self.retry_after = retry_after
 
 
 class ExplainGate(Protocol):
-    """Decides who gets explanations.
+    """Decides which callers get explanations.
 
-    They tell who holds which devices in every namespace, so it is one right for everything: whoever has it may ask about
-    any object.
+    Explanations show who holds which devices in every namespace, so there is one permission for all objects.
     """
 
     async def admit(self, request: web.Request, deadline: Deadline) -> str:
-        """The name of who asks, for the log.
+        """The name of the caller, for the log.
 
         Args:
-            request: The call, of which only the head has been read.
-            deadline: When the caller gives up.
+            request: The call; only its head has been read.
+            deadline: Deadline of the call.
 
         Raises:
-            NotAdmitted: The caller gets no explanation.
+            NotAdmitted: the caller gets no explanation.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NamedClients:
-    """The gate of a server that has no API server to ask: clients whose certificate has one of some names."""
+    """The gate of a server without an API server: admits client certificates with certain names."""
 
     allowed: frozenset[str] | None = None
-    """Common names; None where no client CA is configured: where nobody can prove who they are, nobody gets any."""
+    """Common names; None if no client CA is configured, so that no caller can be identified or admitted."""
 
     async def admit(self, request: web.Request, deadline: Deadline) -> str:
-        """As `ExplainGate.admit`."""
+        """The name in the certificate; see `ExplainGate.admit`."""
         if self.allowed is None:
             raise NotAdmitted(
                 "forbidden",

@@ -1,4 +1,4 @@
-"""The question of a call of `/v1/explain`, read strictly."""
+"""The question of a call of `/v1/explain`, parsed strictly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import AddedKind
 
-__all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "decode_question", "ended"]
+__all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "as_sentence", "decode_question"]
 
 MOST_TEMPLATES = 64
 """Pod templates of one workload; each is a question of its own, and RayClusters and JobSets have a handful."""
@@ -25,16 +25,16 @@ _FIELDS = ("object", "namespace", "kind", "name")
 
 
 class BadQuestion(ValueError):  # noqa: N818 - the name says what is wrong, as BadReview does
-    """A body that asks nothing that can be explained. Its text is one plain sentence for who sent it."""
+    """A body without a question that can be explained. Its text is one sentence for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostedObject:
-    """A question about an object that the caller brings along."""
+    """A question about an object in the body."""
 
     object: Object
     namespace: str
-    """Where it would be created, if it does not say itself; empty for `default`."""
+    """The namespace of an object without one; empty for `default`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,18 @@ class NamedObject:
 
 
 def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObject | NamedObject:
-    """Read what a call asks.
+    """Read the question of a call.
 
     Args:
-        body: The JSON that was sent.
+        body: The JSON body.
         added: The kinds that the settings add.
 
     Raises:
-        BadQuestion: The body is nothing that can be explained.
+        BadQuestion: the body is not a valid question.
     """
     document = _json(body)
     if not isinstance(document, dict):
-        raise BadQuestion(f"The body is JSON, but no mapping; {_HOW}.")
+        raise BadQuestion(f"The body is not a JSON object; {_HOW}.")
     for field in document:
         if field not in _FIELDS:
             raise BadQuestion(f"The field {json.dumps(field[:100])} is unknown; {_HOW}.")
@@ -76,17 +76,17 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
     try:
         return NamedObject(find_kind(kind, added), name, namespace)
     except KindUnknownError as error:
-        raise BadQuestion(ended(f"The kind cannot be explained: {error}")) from error
+        raise BadQuestion(as_sentence(f"The kind cannot be explained: {error}")) from error
 
 
-def ended(sentence: str) -> str:
-    """A sentence with its full stop, if it is no question."""
+def as_sentence(sentence: str) -> str:
+    """The text with a full stop, unless it ends with a question mark."""
     return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 def _object(document: Any) -> Object:
     if not isinstance(document, dict):
-        raise BadQuestion("The object is no mapping; it must be a manifest with apiVersion and kind.")
+        raise BadQuestion("The object must be a manifest with apiVersion and kind.")
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
             raise BadQuestion(f"The object has no {field}; every object of Kubernetes names one.")
@@ -98,7 +98,7 @@ def _text(document: dict[str, Any], field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadQuestion(f"The field {field} is no text; {_HOW}.")
+        raise BadQuestion(f"The field {field} must be a string; {_HOW}.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The explainer: answers questions aside from the event loop, one at a time."""
+"""Answers questions about placement in a thread, one at a time."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _DEFAULT_NAMESPACE = "default"
 
 
 class UnavailableError(Exception):
-    """No answer in time; asking again may help. Its text is one plain sentence."""
+    """No answer in time; a retry may succeed. Its text is one sentence for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it is sent, and what it comes to."""
+    """The body of an answer, and its verdicts."""
 
     body: bytes
     verdicts: tuple[str, ...]
@@ -46,11 +46,10 @@ class Answer:
 
 
 class Explainer:
-    """Explains to several callers one after the other, in a thread, so that reviews go on meanwhile.
+    """Explains one question after the other in a thread, so that reviews continue in the event loop.
 
-    Selectors that a caller brings along may cost as much for each device as Kubernetes allows, which can take hours on a
-    large cluster. So work ends with the time of its call, or once its caller has gone; the next one's turn comes when it
-    has ended.
+    A caller's selectors may cost as much for each device as Kubernetes allows, which can take hours on a large cluster.
+    So the work stops at the deadline of its call, or when the caller disconnects; then the next question begins.
     """
 
     def __init__(
@@ -75,24 +74,24 @@ class Explainer:
         """Begin the deadline of a call with the `timeout` of its query.
 
         Raises:
-            BadDuration: `timeout` is no duration.
+            BadDuration: `timeout` is not a duration.
         """
         return Deadline.start(self._clock, timeout)
 
     async def answer(
         self, asked: PostedObject | NamedObject, deadline: Deadline, is_awaited: Callable[[], bool]
     ) -> Answer:
-        """Explain what is asked.
+        """Answer a question.
 
         Args:
             asked: The question.
-            deadline: When the caller gives up.
-            is_awaited: Whether the caller is still there; asked from a thread, often.
+            deadline: Deadline of the call.
+            is_awaited: True if the caller is still connected; called often, from a thread.
 
         Raises:
-            BadQuestion: There is nothing to explain about the object.
-            NotFoundError: The cluster does not show the object.
-            UnavailableError: Others are being answered, or the time is up.
+            BadQuestion: the object cannot be explained.
+            NotFoundError: the cluster does not show the object.
+            UnavailableError: too many questions are waiting, or the time is up.
         """
         await self._take_turn(deadline)
 
@@ -104,7 +103,7 @@ class Explainer:
 
         try:
             return await run_aside(
-                lambda: self._explained(asked, check_cancelled), deadline.remaining, self._turn.release
+                lambda: self._explain(asked, check_cancelled), deadline.remaining, self._turn.release
             )
         except TimeoutError as error:
             raise UnavailableError(
@@ -125,7 +124,7 @@ class Explainer:
         finally:
             self._waiting -= 1
 
-    def _explained(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck) -> Answer:
+    def _explain(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck) -> Answer:
         check_cancelled()
         namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
         settings, document = self._settings(), self._object(asked)

@@ -1,7 +1,7 @@
-"""Guarded connections: one connection from its first byte to its end, within limits of time, size and number.
+"""Guarded connections: enforce limits of time, size and number on each connection.
 
-It stands between the socket and aiohttp's protocol for HTTP. Before the first byte it is a bare socket, because asyncio's
-objects for TLS cost fifty times as much.
+They wrap aiohttp's protocol for HTTP. Until the first byte, a connection is a bare socket, because asyncio's objects for
+TLS need fifty times as much memory.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["HANDSHAKE_SECONDS", "HEAD_SECONDS", "LARGEST_HEAD", "Endpoint", "GuardedConnection"]
 
 HANDSHAKE_SECONDS = 10
-"""From the connection to the end of its TLS handshake; over plain HTTP, to its first byte."""
+"""Seconds from accepting a connection to the end of its TLS handshake; over plain HTTP, to its first byte."""
 HEAD_SECONDS = 10
-"""From the handshake, or later from the first byte of a request, to the end of the request's head."""
+"""Seconds from the handshake, or from the first byte of a later request, to the end of the request's head."""
 LARGEST_HEAD = 64 * 1024
 """Bytes of a request's head. The longest legitimate one holds a token of 16 KiB."""
 _SHUTDOWN_SECONDS = 5
@@ -60,11 +60,11 @@ class _TLS(SSLProtocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         # If the handshake failed, asyncio does not call the inner protocol.
-        self._connection.ended()
+        self._connection.finish()
 
 
 class Endpoint:
-    """What all connections of one port share."""
+    """The state that all connections of one port share."""
 
     def __init__(
         self,
@@ -119,16 +119,16 @@ class GuardedConnection(asyncio.Protocol):
     def abort(self, reason: str) -> None:
         """Close the connection now; counted unless the reason is empty."""
         if reason:
-            self._endpoint.connections.closed(self, reason)
+            self._endpoint.connections.record_closed(self, reason)
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
             self._socket.close()
         if self._raw is not None:
             self._raw.abort()
-        self.ended()
+        self.finish()
 
-    def ended(self) -> None:
-        """Forget the connection; more than once is no error."""
+    def finish(self) -> None:
+        """Stop counting the connection; may be called more than once."""
         self._has_ended = True
         self._stop_timer()
         self._endpoint.connections.remove(self)
@@ -177,7 +177,7 @@ class GuardedConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection."""
-        self.ended()
+        self.finish()
         if self._http is not None:
             self._http.connection_lost(exc)
 

@@ -1,4 +1,4 @@
-"""Guarded sites: where connections are accepted, for aiohttp to serve within the limits of connections."""
+"""Guarded sites: accept connections for aiohttp, within the limits of connections."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["GuardedSite"]
 
 _ACCEPTED_AT_ONCE = 64
-"""Connections accepted in one turn of the event loop, so that a crowd at the door does not stop those inside."""
+"""Connections accepted in one iteration of the event loop, so that many new ones do not delay the open ones."""
 _BACKLOG = 512
 _PAUSE_SECONDS = 1.0
-"""For how long nothing is accepted after the system had no file descriptor or memory for a connection."""
+"""Seconds without accepting after the system had no file descriptor or memory for a connection."""
 
 _logger = logging.getLogger("gpu_admission.connections")
 
@@ -48,7 +48,7 @@ class GuardedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """The address, for people."""
+        """The address, as aiohttp shows it."""
         return f"{self._host or '*'}:{self.port}"
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Holders: who holds what there is too little of, for those who are refused."""
+"""Finds the holders of a namespace's quota, to name them in refusals."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HoldersSeen"]
 
-_BELIEVED_SECONDS = 5.0
-"""For how long what was found holds: a controller that is refused tries again at once, and counting the 2,000 pods of a
-namespace takes a second."""
+_CACHE_SECONDS = 5.0
+"""How long a result is cached: a refused controller retries at once, and counting the 2,000 pods of a namespace takes a
+second."""
 _LONGEST_LOOK = 60.0
-"""Seconds after which a look is given up."""
+"""Seconds after which a search is stopped."""
 _LONGEST_WAIT = 1.0
-"""Seconds that a refusal waits for its last words."""
+"""Seconds that a refusal waits for the holders."""
 _MOST_REMEMBERED = 64
 
 _logger = logging.getLogger("gpu_admission.quotas")
@@ -41,39 +41,39 @@ _Found = tuple["Holder", ...]
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The last look at one namespace."""
+    """The last search in one namespace."""
 
     began: float
     task: asyncio.Task[_Found]
     counter: Counter
-    """Remembers what it counted; looks come one after the other, so it is for one thread at a time."""
+    """Caches what it counted. Only one search runs at a time, so only one thread uses it."""
 
 
 class HoldersSeen:
-    """Finds out who holds something of a namespace's quota, and remembers it for a moment."""
+    """Finds the holders of a namespace's quota and caches them for a few seconds."""
 
     def __init__(self, view: ClusterView, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Args: the cluster, and what tells seconds that never go back."""
+        """Create an empty cache; `clock` returns monotonic seconds."""
         self._view = view
         self._clock = clock
         self._looks: OrderedDict[str, _Look] = OrderedDict()
 
     async def look(self, namespace: str, settings: Quotas, seconds: float) -> _Found:
-        """Who holds something in a namespace; nobody where that is not found out in time.
+        """The holders in a namespace; empty if they are not found in time.
 
         Args:
-            namespace: Whose quota.
+            namespace: Namespace of the quota.
             settings: How quotas count.
-            seconds: That are left.
+            seconds: Seconds to wait at most.
         """
         task = self._task(namespace, settings)
         done, _ = await asyncio.wait([task], timeout=max(min(seconds, _LONGEST_WAIT), 0))
         return task.result() if done else ()
 
     def _task(self, namespace: str, settings: Quotas) -> asyncio.Task[_Found]:
-        """The last look where that is not over, or not long ago; else another one."""
+        """The last search if it is running or recent; otherwise a new one."""
         last = self._looks.get(namespace)
-        if last is not None and (not last.task.done() or self._clock() - last.began < _BELIEVED_SECONDS):
+        if last is not None and (not last.task.done() or self._clock() - last.began < _CACHE_SECONDS):
             return last.task
         counter = Counter() if last is None else last.counter
         task = asyncio.create_task(self._found(namespace, settings, counter), name="holders")
@@ -84,14 +84,14 @@ class HoldersSeen:
         return task
 
     async def _found(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
-        """What a look finds; nobody if it fails: a refusal must not become none because its last words fail."""
+        """The holders; empty after an error, because the refusal is correct without them."""
         try:
             return await run_spread(partial(self._holders, namespace, settings, counter), _LONGEST_LOOK)
         except QuotaError:
-            # The quota has changed since it was charged by.
+            # The quota has changed since the charge.
             return ()
         except Exception:
-            _logger.exception("who holds GPUs in %s was not found out", namespace)
+            _logger.exception("the holders of GPUs in %s could not be determined", namespace)
             return ()
 
     def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:

@@ -22,32 +22,32 @@ are tens of milliseconds while something is explained."""
 
 
 class Server(Protocol):
-    """What is started, drained and closed."""
+    """A server that `run` starts, drains and closes."""
 
     async def start(self) -> Ready:
-        """Come back when calls can come; cancelled, it leaves what `close` closes."""
+        """Return when the server accepts calls; after cancellation, `close` cleans up."""
         ...
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Answer everything that still comes, then come back; sooner when `hurry` is set."""
+        """Answer the remaining calls, then return; `hurry` ends the delay."""
         ...
 
     async def close(self) -> None:
-        """Close everything now; more than once is no mistake."""
+        """Close everything now; may be called more than once."""
         ...
 
 
 async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
-    """Run a server until SIGTERM or SIGINT, then drain it and come back; a second signal ends the delay of draining.
+    """Run a server until SIGTERM or SIGINT, then drain and close it.
 
-    A server that is told to stop before it has started is closed at once.
+    A second signal ends the delay of draining. A signal before the server has started closes it at once.
 
     Args:
-        server: What to run; it is closed in the end.
-        on_ready: Called once, when calls can come.
+        server: The server to run.
+        on_ready: Called once, when the server accepts calls.
 
     Raises:
-        CannotServe: There is no certificate to serve with, a file cannot be read or written, or a port is taken.
+        CannotServe: the certificate is missing, a file cannot be read or written, or a port is taken.
     """
     _allow_all_files()
     stop, hurry = asyncio.Event(), asyncio.Event()
@@ -82,7 +82,7 @@ def _allow_all_files() -> None:
 
 
 async def _start(server: Server, stop: asyncio.Event) -> Ready | None:
-    """Start it; None where it was told to stop first."""
+    """Start the server; None if a signal stopped it first."""
     starting, stopping = asyncio.create_task(server.start()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

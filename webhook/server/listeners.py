@@ -59,13 +59,13 @@ _logger = logging.getLogger("gpu_admission.service")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What callers need to know of a server that has started."""
+    """The addresses and the CA of a server that has started."""
 
     host: str
     port: int
     probe_port: int
     ca_pem: bytes | None
-    """The certificate to verify the server with, where the server made its own."""
+    """The certificate to verify the server with, if the server issued its own."""
 
 
 class Listeners:
@@ -86,10 +86,10 @@ class Listeners:
         self._measuring: asyncio.Task[None] | None = None
 
     async def answer_probes(self) -> None:
-        """Listen for probes: from here on they are told why calls should not come yet.
+        """Listen for probes, which show why the server is not ready yet.
 
         Raises:
-            CannotServe: The port is taken or not allowed.
+            CannotServe: the port is taken or not allowed.
         """
         self._probe_port = await self._listen("probes", self._probes, self._config.probe_port)
         self._measuring = asyncio.create_task(measure_loop_lag(self._metrics.observe_loop_lag))

@@ -1,4 +1,4 @@
-"""Logs: one line of JSON for each event, and no event that can pass for two."""
+"""Logs: one line of JSON for each event; no event can inject a second line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from webhook.cluster.errors import ClusterError
 from webhook.server.admission_review import name_in
 from webhook.server.explain_question import NamedObject
-from webhook.server.redaction import redacted
+from webhook.server.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _one_line(line: dict[str, Any]) -> str:
 
 
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Make every logger of the process write lines of JSON, to stderr if nothing else is said."""
+    """Make every logger of the process write lines of JSON, by default to stderr."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JSONFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -81,19 +81,19 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
 def log_decision(
     entry: Entry, request: Request, verdict: str, rules: Sequence[str], seconds: float, *, failure: str = ""
 ) -> None:
-    """Log how a review ended; what was reviewed only where the level is debug, and redacted there.
+    """Log the verdict of a review; at level debug also the object, redacted.
 
     Args:
         entry: The webhook entry that was called.
-        request: What it was asked.
-        verdict: What it answered.
-        rules: The ids of the rules that found something.
-        seconds: How long it took.
+        request: The request.
+        verdict: The verdict of the answer.
+        rules: The ids of the rules with findings.
+        seconds: The duration of the review.
         failure: The id of the failure that prevented a decision.
     """
     fields: dict[str, Any] = {
         **_subject(entry, request),
-        "user": _clipped(request.user.username),
+        "user": _clip(request.user.username),
         "verdict": verdict,
         "rules": list(dict.fromkeys(rules))[:_MOST_RULES],
         "milliseconds": round(seconds * 1000, 3),
@@ -103,65 +103,65 @@ def log_decision(
         fields["failure"] = failure
     _decisions.info("reviewed", extra={"fields": fields})
     if _decisions.isEnabledFor(logging.DEBUG):
-        bodies = {"object": redacted(request.object), "old_object": redacted(request.old_object)}
-        _decisions.debug("object of the review", extra={"fields": {"uid": _clipped(request.uid), **bodies}})
+        bodies = {"object": redact(request.object), "old_object": redact(request.old_object)}
+        _decisions.debug("object of the review", extra={"fields": {"uid": _clip(request.uid), **bodies}})
 
 
 def log_failure(entry: Entry, request: Request, what: str, identifier: str, error: Exception | None) -> None:
-    """Log why there is no decision, under the id that the answer names.
+    """Log why there is no decision, with the id that the answer contains.
 
     Args:
         entry: The webhook entry that was called.
-        request: What it was asked.
-        what: What happened to it, after "it": `failed`, `ran out of time`.
+        request: The request.
+        what: The failure, to follow "the webhook": `failed`, `ran out of time`.
         identifier: The failure's id.
-        error: What was raised, with its trace if that is a mistake of ours; None when time ran out.
+        error: The exception, logged with its traceback unless it is a `ClusterError`; None if time ran out.
     """
     fields = {"failure": identifier, **_subject(entry, request)}
     if isinstance(error, ClusterError):
         _decisions.error(
-            "no decision: the webhook %s; the API server: %s", what, _clipped(str(error)), extra={"fields": fields}
+            "no decision: the webhook %s; the API server: %s", what, _clip(str(error)), extra={"fields": fields}
         )
     else:
         _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
 
 
 def log_refused_template(entry: Entry, request: Request, template: str, reason: str) -> None:
-    """Log that the API server refuses the template of a pod, and with it the pod.
+    """Log that a pod is refused because its template cannot be created.
 
     Args:
         entry: The webhook entry that was called.
-        request: What it was asked.
+        request: The request.
         template: The template's name.
-        reason: What the API server said.
+        reason: The API server's message.
     """
     fields = {**_subject(entry, request), "template": template}
-    _decisions.warning("no template, and so no pod: %s", _clipped(reason), extra={"fields": fields})
+    _decisions.warning("no template, and so no pod: %s", _clip(reason), extra={"fields": fields})
 
 
 def log_uncharged(entry: Entry, request: Request, reason: str) -> None:
-    """Log why something could not be charged to its namespace's quota.
+    """Log why an object could not be charged to its namespace's quota.
 
     Args:
         entry: The webhook entry that was called.
-        request: What it was asked.
-        reason: What the API server said, or what is wrong with the quota.
+        request: The request.
+        reason: The API server's message, or the error in the quota.
     """
-    _decisions.warning("not charged: %s", _clipped(reason), extra={"fields": _subject(entry, request)})
+    _decisions.warning("not charged: %s", _clip(reason), extra={"fields": _subject(entry, request)})
 
 
 def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Sequence[str], seconds: float) -> None:
-    """Log who was explained what; the object itself is not logged.
+    """Log the caller, the question and the verdicts of an explanation, without the object.
 
     Args:
         caller: The name of the user, or of the client's certificate.
         asked: The question.
-        verdicts: What the explanations come to.
-        seconds: How long it took.
+        verdicts: The verdicts of the explanations.
+        seconds: The duration of the call.
     """
     fields: dict[str, Any] = {
-        "user": _clipped(caller),
-        **_asked(asked),
+        "user": _clip(caller),
+        **_question_fields(asked),
         "verdicts": list(verdicts),
         "milliseconds": round(seconds * 1000, 3),
     }
@@ -169,37 +169,37 @@ def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Se
 
 
 def log_crash(path: str, identifier: str, error: Exception) -> None:
-    """Log an error outside of any review, under the id that the answer names."""
-    _decisions.error("a call failed", extra={"fields": {"failure": identifier, "path": _clipped(path)}}, exc_info=error)
+    """Log an error outside of any review, with the id that the answer contains."""
+    _decisions.error("a call failed", extra={"fields": {"failure": identifier, "path": _clip(path)}}, exc_info=error)
 
 
 def log_refusal(path: str, remote: str | None, status: int, sentence: str) -> None:
-    """Log a call that was turned down before there was anything to review."""
-    fields = {"path": _clipped(path), "remote": remote, "status": status}
+    """Log a call that was refused before any review."""
+    fields = {"path": _clip(path), "remote": remote, "status": status}
     _decisions.warning("turned down: %s", sentence, extra={"fields": fields})
 
 
 def log_unknown_caller(remote: str | None, error: Exception) -> None:
-    """Log why nobody knows who asks for an explanation, or whether they may have it; the caller is not told that much.
+    """Log why the API server could not identify or authorize a caller; the caller gets fewer details.
 
     Args:
         remote: The caller's address.
-        error: What the API server said, or why it did not say anything.
+        error: The API server's error, or the reason for no response.
     """
     fields = {"remote": remote}
     _decisions.warning(
-        "the API server was asked about a caller in vain: %s", _clipped(str(error)), extra={"fields": fields}
+        "the API server could not identify or authorize a caller: %s", _clip(str(error)), extra={"fields": fields}
     )
 
 
 def log_broken_call(remote: str | None, reason: str) -> None:
-    """Log a call that is no HTTP, or whose body is not framed as its head says.
+    """Log a call that is not valid HTTP, or whose body does not match its head.
 
     Args:
         remote: The caller's address.
-        reason: What the reader of HTTP says; of it the first line, because the rest quotes what was sent.
+        reason: The parser's error. Only its first line is logged, because the rest quotes the request.
     """
-    first_line = _clipped(reason.partition("\n")[0].rstrip(":"))
+    first_line = _clip(reason.partition("\n")[0].rstrip(":"))
     _decisions.warning("turned down: The call breaks HTTP: %s", first_line, extra={"fields": {"remote": remote}})
 
 
@@ -207,9 +207,9 @@ def log_closed_connections(address: str, reason: str, number: int) -> None:
     """Log that a limit closed connections.
 
     Args:
-        address: Where the last of them came from.
-        reason: Which limit closed it, as the metric `gpu_admission_connections_closed_total` names it.
-        number: How many were closed since the last line.
+        address: The address of the last one.
+        reason: The limit that closed it, as in the metric `gpu_admission_connections_closed_total`.
+        number: The number of connections closed since the last line.
     """
     fields = {"remote": address, "reason": reason, "connections": number}
     _decisions.warning("closed a connection beyond a limit", extra={"fields": fields})
@@ -217,23 +217,23 @@ def log_closed_connections(address: str, reason: str, number: int) -> None:
 
 def _subject(entry: Entry, request: Request) -> dict[str, Any]:
     return {
-        "uid": _clipped(request.uid),
+        "uid": _clip(request.uid),
         "webhook": entry.name,
         "operation": request.operation,
-        "kind": _clipped(f"{request.kind}.{request.group}" if request.group else request.kind),
-        "namespace": _clipped(request.namespace),
-        "name": _clipped(name_in(request)),
+        "kind": _clip(f"{request.kind}.{request.group}" if request.group else request.kind),
+        "namespace": _clip(request.namespace),
+        "name": _clip(name_in(request)),
     }
 
 
-def _asked(asked: PostedObject | NamedObject) -> dict[str, str]:
+def _question_fields(asked: PostedObject | NamedObject) -> dict[str, str]:
     if isinstance(asked, NamedObject):
         kind, name, namespace = asked.kind.name, asked.name, asked.namespace
     else:
         kind, name = asked.object["kind"], name_of(asked.object)
         namespace = namespace_of(asked.object) or asked.namespace
-    return {"kind": _clipped(kind), "namespace": _clipped(namespace), "name": _clipped(name)}
+    return {"kind": _clip(kind), "namespace": _clip(namespace), "name": _clip(name)}
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"

@@ -1,4 +1,4 @@
-"""Metrics: what Prometheus reads from `/metrics`. Labels take only values that the program itself chooses."""
+"""The metrics on `/metrics`. The program chooses all label values, so that callers cannot add more."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "PORTS", "TEMPLATES", "VERDICTS", "Metrics"]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
-"""How a call can end: with a decision (the first three), without one, or before there was anything to decide."""
+"""Results of a call: a decision (the first three), a failure, or refused before any review."""
 
 EXPLAINED = ("answered", "unavailable", "failed", "turned_down")
-"""How a call for an explanation can end; unavailable where others were being answered, or the time was up."""
+"""Results of a call for an explanation; unavailable if too many were waiting or the time was up."""
 
 EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
-"""What can be found out about who asks for an explanation; unavailable where the API server did not say."""
+"""Results of checking the caller of an explanation; unavailable if the API server did not answer."""
 
 TEMPLATES = ("created", "found", "unmarked", "foreign", "failed", "limited", "unmatched")
-"""What can come of a template that must exist; unmarked where it was about to be swept, foreign with another spec."""
+"""Results of ensuring a template; unmarked if it was about to be swept, foreign if it has another spec."""
 
 PORTS = ("webhook", "probes")
 
@@ -43,7 +43,7 @@ class Metrics:
     """The metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
-        # A timestamp beside every counter would double the page, and Prometheus makes nothing of it.
+        # A timestamp for every counter would double the page, and Prometheus does not use it.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -60,13 +60,11 @@ class Metrics:
             "exempted", "Findings that an exemption kept from refusing or warning.", "webhook", "rule"
         )
         conversions = self._counter(
-            "conversions", "Pods that asked for conversion, by what became of it; dry runs not counted.", "outcome"
+            "conversions", "Pods that requested conversion, by outcome; dry runs are not counted.", "outcome"
         )
-        templates = self._counter(
-            "templates", "ResourceClaimTemplates that answers waited for, by what came of it.", "outcome"
-        )
+        templates = self._counter("templates", "ResourceClaimTemplates that answers waited for, by outcome.", "outcome")
         outcomes = self._counter(
-            "quota_outcomes", "Charges to quotas, by what came of it; dry runs not counted.", "webhook", "outcome"
+            "quota_outcomes", "Charges to quotas, by outcome; dry runs are not counted.", "webhook", "outcome"
         )
         explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
         explain_callers = self._counter(
@@ -127,7 +125,7 @@ class Metrics:
         self._duration[entry].observe(seconds)
 
     def count_decision(self, entry: str, decision: Decision, *, dry_run: bool) -> None:
-        """Count what the rules found, and what became of a pod that was to be converted."""
+        """Count the findings of a decision and the outcome of a conversion."""
         for finding in decision.findings:
             self._findings.labels(entry, finding.rule.id, finding.severity.value).inc()
             if finding.exempt:
@@ -136,15 +134,15 @@ class Metrics:
             self._conversions[outcome].inc()
 
     def count_refused_conversion(self) -> None:
-        """Count a pod that was to be converted and is refused because its template cannot be created."""
+        """Count a pod that is refused because its template cannot be created."""
         self._conversions["refused"].inc()
 
     def count_template(self, outcome: str) -> None:
-        """Count a template that the API server was asked for by what came of it, one of `TEMPLATES`."""
+        """Count a template that was requested from the API server, by outcome, one of `TEMPLATES`."""
         self._templates[outcome].inc()
 
     def count_quota_outcome(self, entry: str, outcome: str) -> None:
-        """Count a charge by the entry that was called and what came of it, one of `policies.quota.charging.outcomes.OUTCOMES`."""
+        """Count a charge by entry and outcome, one of `policies.quota.charging.outcomes.OUTCOMES`."""
         self._quota_outcomes[entry, outcome].inc()
 
     def count_explanation(self, outcome: str) -> None:
@@ -152,35 +150,35 @@ class Metrics:
         self._explanations[outcome].inc()
 
     def count_explain_caller(self, outcome: str) -> None:
-        """Count a call for an explanation by what was found out about its caller, one of `EXPLAIN_CALLERS`."""
+        """Count the check of an explanation's caller by outcome, one of `EXPLAIN_CALLERS`."""
         self._explain_callers[outcome].inc()
 
     def closed_by(self, port: str) -> Callable[[str], None]:
-        """Return what counts the connections of a port that a limit closes, one of `PORTS`, by one of `CLOSED`."""
+        """A counter of closed connections of a port, one of `PORTS`; call it with one of `CLOSED`."""
         return lambda reason: self._closed[port, reason].inc()
 
     def watch_connections(self, open_of: Mapping[str, Callable[[], int]]) -> None:
-        """Show how many connections are open at each port, counted at every scrape."""
+        """Export the number of open connections of each port, counted at every scrape."""
         for port, count in open_of.items():
             self._connections.labels(port).set_function(count)
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
-        """Show a certificate's end, asked for at every scrape, in seconds since 1970."""
+        """Export the expiry of the certificate in seconds since 1970, read at every scrape."""
         self._certificate.set_function(expiry)
 
     def watch_readiness(self, ready: Callable[[], bool]) -> None:
-        """Show whether calls should come here, asked for at every scrape."""
+        """Export whether this replica is ready, checked at every scrape."""
         self._gauge("ready", "1 where calls should come to this replica.").set_function(ready)
 
     def watch_settings(self, accepted: Callable[[], bool]) -> None:
-        """Show whether the stored settings hold, asked for at every scrape."""
+        """Export whether the stored settings are in effect, checked at every scrape."""
         gauge = self._gauge(
             "settings_accepted", "1 where the stored GPUAdmissionPolicy holds, or none is stored; 0 where others hold."
         )
         gauge.set_function(accepted)
 
     def text(self) -> bytes:
-        """Everything in the text format of Prometheus."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:

@@ -1,4 +1,4 @@
-"""Open connections: which are closed if there are more than the limits allow, in total or of one address.
+"""Open connections: chooses which to close beyond the limits, in total or per address.
 
 A connection whose client has had no answer yet is *new*; afterwards it is *kept*, because the API server leaves its
 connections open between calls. Beyond a limit the oldest new connection is closed, so silent ones go first and a client
@@ -120,7 +120,7 @@ class OpenConnections:
             return True
         of_address = self._addresses[connection.address]
         if not (of_address.may_keep and self._total.may_keep):
-            self.closed(connection, "total_limit" if of_address.may_keep else "address_limit")
+            self.record_closed(connection, "total_limit" if of_address.may_keep else "address_limit")
             return False
         self._uncount(connection)
         self._kept.add(connection)
@@ -132,7 +132,7 @@ class OpenConnections:
         """Count a connection no longer: its client is known."""
         self._uncount(connection)
 
-    def closed(self, connection: LimitedConnection, reason: str) -> None:
+    def record_closed(self, connection: LimitedConnection, reason: str) -> None:
         """Count a connection that a limit closes, and log it unless a line was written a moment ago."""
         self._count_closed(reason)
         self._unlogged += 1

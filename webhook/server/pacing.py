@@ -1,4 +1,4 @@
-"""Pacing: long work in a thread that rests now and then, so that the event loop can answer."""
+"""Pacing: runs long work in a thread that pauses regularly, so that the event loop can answer."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ __all__ = ["Pacer", "run_aside", "run_spread", "spread"]
 T = TypeVar("T")
 
 
-async def run_aside(work: Callable[[], T], seconds: float, ended: Callable[[], None]) -> T:
-    """Run a function in a thread of its own, and wait for its result as long as it is of use.
+async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], None]) -> T:
+    """Run a function in a new thread and return its result.
 
-    Nobody can stop a thread from outside: the function itself has to see that its time is over. A daemon's thread keeps
-    no process from ending.
+    Python cannot stop a thread from outside, so the function must check its time itself. The thread is a daemon, so that
+    it does not keep the process from ending.
 
     Args:
-        work: What to run.
-        seconds: How long to wait.
-        ended: What to call, in the loop, once the function has come to its end, which may be after its time.
+        work: The function.
+        seconds: How long to wait for the result.
+        on_end: Called in the event loop when the function has ended, which may be after `seconds`.
 
     Raises:
-        TimeoutError: there is no result yet.
-        RuntimeError: there can be no more threads.
+        TimeoutError: there is no result after `seconds`.
+        RuntimeError: the system cannot start another thread.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
     try:
-        threading.Thread(target=_run, args=(work, loop, result, ended), daemon=True).start()
+        threading.Thread(target=_run, args=(work, loop, result, on_end), daemon=True).start()
     except RuntimeError:
-        ended()
+        on_end()
         raise
     try:
         await asyncio.wait([result], timeout=max(seconds, 0))
@@ -51,42 +51,42 @@ async def run_aside(work: Callable[[], T], seconds: float, ended: Callable[[], N
 
 
 def _run(
-    work: Callable[[], T], loop: asyncio.AbstractEventLoop, result: asyncio.Future[T], ended: Callable[[], None]
+    work: Callable[[], T], loop: asyncio.AbstractEventLoop, result: asyncio.Future[T], on_end: Callable[[], None]
 ) -> None:
-    with contextlib.suppress(RuntimeError):  # from a loop that has ended meanwhile
+    with contextlib.suppress(RuntimeError):  # the event loop may be closed by now
         try:
             value = work()
-        except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+        except Exception as error:  # noqa: BLE001 - any exception is raised in the caller
             loop.call_soon_threadsafe(_settle, result, partial(result.set_exception, error))
         else:
             loop.call_soon_threadsafe(_settle, result, partial(result.set_result, value))
         finally:
-            loop.call_soon_threadsafe(ended)
+            loop.call_soon_threadsafe(on_end)
 
 
 def _settle(result: asyncio.Future[T], settle: Callable[[], None]) -> None:
-    """Settle the result, unless nobody waits for it any more."""
+    """Set the result, unless the caller no longer waits."""
     if not result.done():
         settle()
 
 
 _WORK, _REST = 0.005, 0.005
-"""Seconds. Python computes in one thread at a time, so work rests as long as it ran, and reviews run in between."""
+"""Seconds. Python runs one thread at a time, so work pauses as long as it ran, and reviews run in between."""
 
 
 class Pacer:
-    """Lets work in a thread rest between its steps, and ends it once `stop` was called."""
+    """Pauses work in a thread between its steps, and ends it after `stop`."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
         self._since = time.monotonic()
 
     def stop(self) -> None:
-        """Let the work end at its next step."""
+        """End the work at its next step."""
         self._stopped.set()
 
     def __call__(self) -> None:
-        """Rest if the work has gone on for long enough; end the work if it was stopped."""
+        """Pause if the work ran long enough; raise if it was stopped."""
         if time.monotonic() - self._since >= _WORK:
             self._stopped.wait(_REST)
             self._since = time.monotonic()
@@ -95,16 +95,16 @@ class Pacer:
 
 
 def spread(work: Callable[[], T], pacer: Pacer) -> T:
-    """Run a function in this thread that rests each time it counts work."""
+    """Run a function in this thread; it may pause each time it counts work."""
     with counted_by(lambda _units: pacer()):
         return work()
 
 
 async def run_spread(work: Callable[[], T], seconds: float) -> T:
-    """Run a function in a thread that rests each time it counts work, and ends at its next step if the caller stops waiting.
+    """Run a function in a thread that pauses regularly; stop it when the caller stops waiting.
 
     Raises:
-        TimeoutError: There is no result after so many seconds.
+        TimeoutError: there is no result after `seconds`.
     """
     pacer = Pacer()
     try:

@@ -1,7 +1,7 @@
-"""Probes: what the kubelet and Prometheus ask, over plain HTTP on a port of its own.
+"""Probes and metrics for the kubelet and Prometheus, over plain HTTP on a port of their own.
 
-Plain HTTP, so that a certificate that went wrong shows as a reason for not being ready and not as a failed handshake
-that restarts the pod.
+Plain HTTP, so that an invalid certificate shows as a reason in readiness and not as a failed handshake that restarts the
+pod.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _logger = logging.getLogger("gpu_admission.service")
 
 
 class Readiness:
-    """Whether callers should be sent here, with the reasons why not."""
+    """The readiness of a server, with the reasons if it is not ready."""
 
     def __init__(self, checks: Sequence[Callable[[], str]], notes: Sequence[Callable[[], Iterable[str]]] = ()) -> None:
-        """Begin as not ready, since nothing listens yet.
+        """Begin in the phase `starting`, which is not ready.
 
         Args:
-            checks: Asked at every probe; each gives a reason for not being ready, or an empty text.
-            notes: Asked at every probe; what an administrator should know, and what keeps nobody from being ready.
+            checks: Called at every probe; each returns a reason for not being ready, or an empty string.
+            notes: Called at every probe; each returns notes for the administrator, which do not affect readiness.
         """
         self._checks = checks
         self._notes = notes
@@ -39,18 +39,18 @@ class Readiness:
         self._logged: list[str] | None = None
 
     def reasons(self) -> list[str]:
-        """Why callers should not be sent here; empty when they should."""
+        """Why the server is not ready; empty if it is ready."""
         reasons = [] if self.phase == "serving" else [f"the server is {self.phase}"]
         return reasons + [reason for check in self._checks if (reason := check())]
 
     def log(self, reasons: list[str]) -> None:
-        """Log the reasons where they are others than before: a probe that fails tells nobody else why."""
+        """Log the reasons if they have changed, because the kubelet does not report them."""
         if reasons != self._logged:
             self._logged = reasons
             _logger.info("not ready: %s" if reasons else "ready%s", "; ".join(reasons))
 
     def notes(self) -> list[str]:
-        """What an administrator should know."""
+        """Notes for the administrator."""
         return [note for notes in self._notes for note in notes()]
 
 
@@ -70,7 +70,7 @@ def create_probes(readiness: Readiness, metrics: Metrics) -> web.Application:
 
 
 async def _livez(request: web.Request) -> web.Response:
-    """The event loop turns, or this would not be answered; nothing else would be mended by a restart."""
+    """Always ok: only a blocked event loop, which cannot answer, needs a restart."""
     return web.Response(text="ok\n")
 
 

@@ -1,9 +1,9 @@
-"""Quotas: what is being created is charged to its namespace's quota before it is admitted.
+"""Charges an object to its namespace's quota before it is admitted.
 
-The answer rests on the ledger as it is stored, never on a cache: a quota that was made a moment ago holds as well. Caches
-tell what a device is, and what a template asks for; what they do not show yet is read from the API server, so that a
-template and a pod that are applied together need not wait for each other. How much is read does not depend on what the
-object names: nothing but the GPUQuota in a namespace that has none, and at most 32 objects for one review.
+The answer is based on the stored ledger, never on a cache, so a GPUQuota counts as soon as it is created. Caches provide
+devices and templates. An object that they do not show yet is read from the API server, so that a template and a pod can
+be applied together. The number of reads is bounded whatever the object names: only the GPUQuota in a namespace without
+one, and at most 32 objects for one review.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ __all__ = ["QuotaKeeper"]
 
 _CALL_SECONDS = 5.0
 _ANSWER_SECONDS = 0.25
-"""What is left of the deadline for the answer when charging is given up, or nobody has found out yet who holds what."""
+"""Seconds of the deadline that are reserved for the answer; charging and the search for holders stop before."""
 
 
 class QuotaKeeper:
-    """Charges what is being created, and says whether it may be."""
+    """Charges objects that are being created, and decides whether the quota admits them."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class QuotaKeeper:
         *,
         count: Callable[[str, str], None] = lambda _entry, _outcome: None,
     ) -> None:
-        """Prepare.
+        """Create the keeper of one server.
 
         Args:
-            client: Reads what the view does not show yet.
+            client: Reads objects that the view does not show yet.
             view: The cluster.
             writer: Writes charges.
-            holders: Finds out who holds what there is too little of.
-            count: Called for each charge with the entry and what came of it; dry runs are not counted.
+            holders: Finds the holders of an exceeded quota.
+            count: Called for each charge with the entry and the outcome; not for dry runs.
         """
         self._client = client
         self._view = view
@@ -84,20 +84,20 @@ class QuotaKeeper:
     async def charge(
         self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
     ) -> Decision:
-        """Write the charge of a decision, and return what it comes to.
+        """Write the charge of a decision, and return the decision with its outcome.
 
-        Nothing stays charged that is not admitted. If time is up or the API server fails, the decision says so.
+        An object that is not admitted is not charged. If time is up or the API server fails, the decision says so.
 
         Args:
-            decision: Of an entry for quotas, with a charge.
-            request: What is being created. For an unknown caller, a refusal names no holders by default.
+            decision: Decision of an entry for quotas, with a charge.
+            request: The request. For an unknown caller, a refusal names no holders by default.
             settings: The administrator's settings.
-            deadline: Of the call.
+            deadline: Deadline of the call.
             run: Runs long computations so that other calls are answered meanwhile.
         """
         charged = decision
         try:
-            charged, outcome = await self._charged(decision, request, settings, deadline, run)
+            charged, outcome = await self._review_and_charge(decision, request, settings, deadline, run)
         except TimeoutError:
             outcome = Unavailable("the API server takes too long")
         except ClusterError as error:
@@ -105,12 +105,12 @@ class QuotaKeeper:
             outcome = Unavailable(str(error), is_lasting=is_lasting)
         if not charged.charges:
             return charged
-        return (await self._settled(charged, outcome, request, settings, deadline)).found_by(request.entry)
+        return (await self._settle(charged, outcome, request, settings, deadline)).found_by(request.entry)
 
-    async def _charged(
+    async def _review_and_charge(
         self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
     ) -> tuple[Decision, ChargeOutcome]:
-        """The decision by the objects that are stored, and what came of its charge."""
+        """The decision with all objects that its charge needs, and the outcome of the charge."""
         (charge,) = decision.charges
         if charge.unseen or charge.excess is not None:
             async with _until(deadline):
@@ -127,12 +127,12 @@ class QuotaKeeper:
         (charge,) = decision.charges
         if charge.excess is not None and charge.enforced:
             return decision, charge.excess
-        return decision, await self._written(charge, request, settings, deadline)
+        return decision, await self._write_charge(charge, request, settings, deadline)
 
-    async def _written(
+    async def _write_charge(
         self, charge: ChargeRequest, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
     ) -> ChargeOutcome:
-        is_coverable = charge.of is not None and charge.of[1] == OWN
+        needs_coverage = charge.of is not None and charge.of[1] == OWN
         try:
             async with _until(deadline):
                 return await self._writer.charge(
@@ -140,12 +140,12 @@ class QuotaKeeper:
                     partial(charge_under, charge),
                     enforced=charge.enforced,
                     dry_run=request.dry_run,
-                    cover=(lambda: self._covered(charge, settings)) if is_coverable else None,
+                    cover=(lambda: self._read_coverage(charge, settings)) if needs_coverage else None,
                 )
         except (Uncountable, QuotaError) as outcome:
             return outcome
 
-    async def _settled(
+    async def _settle(
         self,
         decision: Decision,
         outcome: ChargeOutcome,
@@ -165,8 +165,8 @@ class QuotaKeeper:
         names = {"Always": True, "Never": False}.get(settings.quota.name_holders, request.caller_is_known)
         return settle(decision, outcome, holders, names_holders=names)
 
-    async def _covered(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
-        """What the pod of a claim for extended resources is charged for it already."""
+    async def _read_coverage(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
+        """Read the amounts that the pod of a claim for extended resources is charged for it already."""
         claims = list_all(self._client, RESOURCES["ResourceClaim"], charge.namespace)
         pod, others = await asyncio.gather(self._get(("Pod", charge.namespace, charge.owner)), claims)
         if charge.of is None or lookup(pod, ("metadata", "uid")) != charge.of[0]:
@@ -174,7 +174,7 @@ class QuotaKeeper:
         return lambda quota: cover(pod, others, charge.uid, quota, self._view, settings.quota)
 
     async def _get(self, key: Key) -> Object | None:
-        """An object as it is stored; None where there is none, or none can be called that."""
+        """Read a stored object; None if it does not exist or its name is invalid."""
         kind, namespace, name = key
         try:
             found: Object = await self._client.get(RESOURCES[kind].path(namespace, name), timeout=_CALL_SECONDS)

@@ -1,27 +1,27 @@
-"""Redaction: objects as they may be shown in a log."""
+"""Redaction: removes secrets from objects before they are logged."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["REDACTED", "redacted"]
+__all__ = ["REDACTED", "redact"]
 
 REDACTED = "[redacted]"
 
 _WHOLE_OBJECT = "kubectl.kubernetes.io/last-applied-configuration"
-"""An annotation in which kubectl keeps the manifest, environment and all, as one text."""
+"""An annotation in which kubectl keeps the whole manifest, including its environment, as one string."""
 
 
-def redacted(document: Any) -> Any:
-    """A copy of an object without the values of environment variables, which are often passwords and tokens.
+def redact(document: Any) -> Any:
+    """A copy of an object without the values of environment variables.
 
-    Environments are found wherever they are, in pods, in pod templates of every kind, in NVIDIA's configurations: any
-    list called `env` whose items have a `value`. Names stay, and so do references to Secrets, which tell none.
+    The values are often passwords and tokens. Redacts every list with the key `env` whose items have a `value`: in pods,
+    in pod templates of every kind, in NVIDIA's configurations. Names and references to Secrets stay.
     """
     if isinstance(document, dict):
         return {key: _member(key, value) for key, value in document.items()}
     if isinstance(document, list):
-        return [redacted(item) for item in document]
+        return [redact(item) for item in document]
     return document
 
 
@@ -30,11 +30,11 @@ def _member(key: Any, value: Any) -> Any:
         return REDACTED
     if key == "env" and isinstance(value, list):
         return [_variable(item) for item in value]
-    return redacted(value)
+    return redact(value)
 
 
 def _variable(item: Any) -> Any:
-    shown = redacted(item)
-    if isinstance(shown, dict) and "value" in shown:
-        shown["value"] = REDACTED
-    return shown
+    copy = redact(item)
+    if isinstance(copy, dict) and "value" in copy:
+        copy["value"] = REDACTED
+    return copy

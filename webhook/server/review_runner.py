@@ -1,7 +1,7 @@
-"""Where reviews run: short ones in the event loop, long ones aside, in turns.
+"""Runs short reviews in the event loop, and long ones in a thread, in turns.
 
-Python computes in one thread at a time. What a thread computes delays the loop by no more than the interpreter's switch
-interval at each of its turns, and the thread rests as long as it works.
+Python runs one thread at a time. A computing thread delays the event loop by at most the interpreter's switch interval in
+each turn, and it pauses as long as it works.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class ReviewRunner:
         count: Callable[[], None] = lambda: None,
         work_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Prepare.
+        """Create a runner.
 
         Args:
-            turns: Whose turn it is aside.
-            count: Called for each review that runs aside.
+            turns: The queue for long reviews.
+            count: Called for each review that runs in a thread.
             work_clock: Returns the seconds of work of the current thread.
         """
         self._turns = turns or Turns()
@@ -57,19 +57,19 @@ class ReviewRunner:
         self._work_clock = work_clock
 
     def for_call(self, body: bytes, deadline: Deadline, payer: Payer = _NOBODY) -> Run:
-        """What runs the work of one call."""
+        """The runner for the work of one call."""
         return Run(self, deadline, payer, is_long=len(body) > LARGEST_IN_LOOP)
 
     async def run(
         self, work: Callable[[], T], deadline: Deadline, payer: Payer = _NOBODY, *, is_long: bool = False
     ) -> T:
-        """What `work` returns or raises.
+        """Return or raise what `work` does.
 
         Args:
-            work: A function of the request and the view, which may be called twice.
-            deadline: After which the result is of no use.
-            payer: Whose share of the time it uses.
-            is_long: Whether it is known to be too long for the event loop.
+            work: A function without side effects; may be called twice.
+            deadline: Deadline of the call.
+            payer: The payer of the time.
+            is_long: True if the work is known to be too long for the event loop.
 
         Raises:
             Busy: the turn of the payer would come too late.
@@ -78,24 +78,24 @@ class ReviewRunner:
         if not is_long and not self._turns.runs_aside(payer):
             try:
                 with counted_by(Allowance(IN_LOOP)):
-                    return self._measured(work, partial(self._turns.charge, payer))
+                    return self._measure(work, partial(self._turns.charge, payer))
             except TooMuchWork:
                 pass
         await self._turns.take(payer, deadline)
         self._count()
         pacer, spent = Pacer(), list[float]()
 
-        def ended() -> None:
+        def finish() -> None:
             self._turns.charge(payer, sum(spent))
             self._turns.release()
 
         try:
-            measured = partial(self._measured, partial(spread, work, pacer), spent.append)
-            return await run_aside(measured, deadline.remaining, ended)
+            measured = partial(self._measure, partial(spread, work, pacer), spent.append)
+            return await run_aside(measured, deadline.remaining, finish)
         finally:
             pacer.stop()
 
-    def _measured(self, work: Callable[[], T], charge: Callable[[float], None]) -> T:
+    def _measure(self, work: Callable[[], T], charge: Callable[[float], None]) -> T:
         began = self._work_clock()
         try:
             return work()
@@ -104,18 +104,18 @@ class ReviewRunner:
 
 
 class LedgerRunner:
-    """Runs what charging and counting compute while a ledger waits for it: how much that is depends on its namespace."""
+    """Runs the computations of charging and counting; their length depends on the namespace."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Args: a clock that returns seconds and never goes back."""
+        """Create a runner; `clock` returns monotonic seconds."""
         self._runner = ReviewRunner()
         self._clock = clock
 
     async def __call__(self, namespace: str, work: Callable[[], T]) -> T:
-        """What `work` returns or raises; see `ReviewRunner.run`.
+        """Return or raise what `work` does; see `ReviewRunner.run`.
 
         Raises:
-            TimeoutError: It took too long, or others did.
+            TimeoutError: the work, or the wait for its turn, took too long.
         """
         try:
             return await self._runner.run(work, Deadline.start(self._clock, _LEDGER_SECONDS), (namespace, ""))
@@ -131,8 +131,8 @@ class Run:
     deadline: Deadline
     payer: Payer
     is_long: bool
-    """Whether the object is too large to be reviewed in the event loop."""
+    """True if the object is too large to be reviewed in the event loop."""
 
     async def __call__(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises; see `ReviewRunner.run`."""
+        """Return or raise what `work` does; see `ReviewRunner.run`."""
         return await self.runner.run(work, self.deadline, self.payer, is_long=self.is_long)

@@ -1,4 +1,4 @@
-"""JSON that callers send, read strictly."""
+"""Parses the JSON of callers strictly."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from webhook.cluster.answers import parse_json
 __all__ = ["MOST_VALUES", "BadJSON", "TooManyValues", "has_more_values", "most_values", "read_json"]
 
 MOST_VALUES = 250_000
-"""Values that a document may have: objects, lists, and what they hold.
+"""Maximum number of values in a document: objects, lists, and their members.
 
-The bytes of a body say little about its memory: 8 MiB of `[],` are 195 MiB of Python's objects, of `{"a":1},` even more.
-With this bound it is 45 MiB at the most. Pods, workloads and claims have 25 bytes and more for each value, so two objects
-of 3 MiB, the largest that an API server takes, stay below it. What is in a string does not count, such as the lines of a
-ConfigMap.
+The size of a body does not bound its memory: 8 MiB of `[],` become 195 MiB of Python objects, of `{"a":1},` even more.
+This limit bounds it to 45 MiB. Pods, workloads and claims have at least 25 bytes for each value, so two objects of 3 MiB,
+the largest that an API server accepts, stay below the limit. The content of strings does not count, such as the lines of
+a ConfigMap.
 """
 
 
 class BadJSON(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A body that is no JSON, or none that could be written again. Its text is one plain sentence for who sent it."""
+    """A body that is not valid JSON, or is nested too deeply. Its text is one sentence for the caller."""
 
 
 class TooManyValues(BadJSON):
@@ -29,19 +29,21 @@ class TooManyValues(BadJSON):
 
 
 def read_json(body: bytes) -> Any:
-    """The document of a body.
+    """Parse the document of a body.
 
     Raises:
-        BadJSON: there is none.
+        BadJSON: the body is invalid or too large.
     """
     if has_more_values(body, MOST_VALUES):
         raise TooManyValues(f"The body has more than {MOST_VALUES:,} values.")
     try:
         document = parse_json(body)
     except orjson.JSONDecodeError as error:
-        raise BadJSON(f"The body is no JSON: {error.msg} at line {error.lineno} column {error.colno}.") from error
+        raise BadJSON(
+            f"The body is not valid JSON: {error.msg} at line {error.lineno} column {error.colno}."
+        ) from error
     try:
-        # What could not be written again is nested deeper than the policies go down, or fails later, in a patch or a log.
+        # orjson parses deeper nesting than it serializes; such a document would fail later, in a patch or a log.
         orjson.dumps(document)
     except TypeError as error:
         raise BadJSON("The body is nested too deeply; no Kubernetes object has 254 levels.") from error
@@ -49,12 +51,12 @@ def read_json(body: bytes) -> Any:
 
 
 def most_values(body: bytes) -> int:
-    """The most values that a body can have: each one but the first follows a comma or begins a list or an object."""
+    """An upper bound of a body's values: all but the first follow a comma or begin a list or an object."""
     return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def has_more_values(body: bytes, most: int) -> bool:
-    """True if a body has more than so many values, not counting what only looks like one inside a string."""
+    """True if a body has more than `most` values; the content of strings does not count."""
     if most_values(body) <= most:
         return False
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")

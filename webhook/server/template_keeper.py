@@ -1,7 +1,7 @@
-"""Effects: what must be in the cluster before an answer is sent.
+"""Creates ResourceClaimTemplates before the answer that references them.
 
-A converted pod refers to a template. Validation asks about it 2 ms later, perhaps another replica, and the claim is made
-as soon as the pod is stored; so the replica that converts a pod creates its template before it answers.
+A converted pod references a template. Validation needs it 2 ms later, perhaps in another replica, and the claim is
+created as soon as the pod is stored. So the replica that converts a pod creates its template before it answers.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ __all__ = [
 ]
 
 FIELD_MANAGER = {"fieldManager": "gpu-admission"}
-"""Who writes, for `metadata.managedFields`."""
+"""The name in `metadata.managedFields`."""
 
 REMEMBERED_SECONDS = 60.0
-"""For how long a template that was seen is not looked at again where no cache tells. Much shorter than it takes to sweep
+"""How long a template that was seen is not read again, if no cache shows templates. Much shorter than it takes to sweep
 one."""
 
 _LAG_SECONDS = 2.0
-"""For how long a cache is believed to lag behind. A template that it does not show then is gone: somebody deleted it, or
-its whole namespace, which may be there again under the same name."""
+"""The longest assumed lag of a cache. A template that it does not show after that was deleted, alone or with its
+namespace, which may exist again under the same name."""
 
 _RESOURCE = RESOURCES["ResourceClaimTemplate"]
 _NAMESPACE = RESOURCES["Namespace"]
 _MOST_REMEMBERED = 4096
 _CALL_SECONDS = 10.0
 _MORE_TURNS = 2
-"""How often something may come between, such as a deletion between two calls, or a connection that was closed."""
+"""Retries after an interruption, such as a deletion between two calls, or a closed connection."""
 
-_TOLD = (403, 404, 422, 429)
-"""What the API server refuses for a reason that its user or administrator can do something about: rights, quotas, a
-namespace that is going or gone, an API that is not served, policies of others, too many requests."""
+_ACTIONABLE_CODES = (403, 404, 422, 429)
+"""Codes of refusals that a user or administrator can act on: permissions, quotas, a namespace that is terminating or
+missing, an API that is not served, policies of other webhooks, too many requests."""
 
 TemplateResult = Literal["created", "found", "unmarked", "foreign", "failed", "limited", "unmatched"]
 
 
 class RefusedTemplate(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """The API server refuses a template, for a reason that people can do something about."""
+    """The API server refuses a template, for a reason that users can act on."""
 
     def __init__(self, template: Template, error: APIError) -> None:
         super().__init__(error.message)
@@ -77,7 +77,7 @@ class RefusedTemplate(Exception):  # noqa: N818 - the name says what is wrong; "
 
 
 class TooManyTemplates(Exception):  # noqa: N818 - as above
-    """A namespace got too many new templates within the last minutes."""
+    """A namespace reached its limit of new templates."""
 
     def __init__(self, template: Template, seconds: int) -> None:
         super().__init__(
@@ -86,14 +86,13 @@ class TooManyTemplates(Exception):  # noqa: N818 - as above
         )
         self.template = template
         self.seconds = seconds
-        """After which trying again may help."""
+        """Seconds after which a retry may succeed."""
 
 
 class TemplateKeeper:
-    """Sees to it that templates exist.
+    """Creates templates that do not exist.
 
-    Calls may come in any number at once: a template that several pods wait for is created once, by a task of its own,
-    so that the caller with the shortest deadline does not decide for the others.
+    Concurrent calls for a template share one task that creates it, so that the shortest deadline does not end the others.
     """
 
     def __init__(
@@ -105,14 +104,14 @@ class TemplateKeeper:
         clock: Callable[[], float] = time.monotonic,
         count: Callable[[TemplateResult], None] = lambda _: None,
     ) -> None:
-        """Prepare; nothing is asked before `ensure`.
+        """Create the keeper of one server; it sends no request before `ensure`.
 
         Args:
-            client: Talks to the API server.
-            view: The cluster; a template that it shows is not asked for.
-            rates: Bounds how many new ones a namespace gets; None where callers do not decide what is created.
-            clock: Tells seconds that never go back.
-            count: Called for each template that the API server was asked for.
+            client: Sends requests to the API server.
+            view: The cluster; a template that it shows is not requested.
+            rates: Limits new templates per namespace; None if callers cannot choose the templates.
+            clock: Returns monotonic seconds.
+            count: Called for each template that was requested from the API server.
         """
         self._client = client
         self._view = view
@@ -126,14 +125,14 @@ class TemplateKeeper:
         """Create the templates that do not exist.
 
         Returns:
-            Those that exist with another spec, as they are; empty when all are as they must be.
+            The stored templates that have another spec; empty if all have the right one.
 
         Raises:
-            TimeoutError: The deadline passed; what was begun goes on.
-            RefusedTemplate: The API server refuses one, for a reason to be told.
-            TooManyTemplates: One is new, and its namespace got too many new ones lately.
-            APIError: It failed.
-            Unreachable: It did not answer.
+            TimeoutError: the deadline passed; running requests continue.
+            RefusedTemplate: the API server refuses one, for a reason that users can act on.
+            TooManyTemplates: one is new, and its namespace reached its limit.
+            APIError: the API server failed.
+            Unreachable: the API server did not answer.
         """
         foreign: dict[Key, Object] = {}
         async with asyncio.timeout(max(deadline.remaining, 0)):
@@ -141,7 +140,7 @@ class TemplateKeeper:
                 key = template.namespace, template.name
                 if key in foreign or self._knows(template):
                     continue
-                stored = await self._brought(template)
+                stored = await self._stored_template(template)
                 if without_nulls(stored.get("spec")) == template.spec:
                     self._remember(key)
                 else:
@@ -181,7 +180,7 @@ class TemplateKeeper:
         return stored
 
     def forget(self, template: Template) -> None:
-        """Ask the API server about a template the next time, though it was seen a moment ago."""
+        """Read a template from the API server the next time, even if it was seen recently."""
         self._remembered.pop((template.namespace, template.name), None)
 
     def _knows(self, template: Template) -> bool:
@@ -198,34 +197,36 @@ class TemplateKeeper:
         if len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)
 
-    async def _brought(self, template: Template) -> Object:
+    async def _stored_template(self, template: Template) -> Object:
         try:
-            return await asyncio.shield(self._begun(template))
+            return await asyncio.shield(self._task_for(template))
         except APIError as error:
-            if error.code in _TOLD:
+            if error.code in _ACTIONABLE_CODES:
                 raise RefusedTemplate(template, error) from error
             raise
 
-    def _begun(self, template: Template) -> asyncio.Task[Object]:
+    def _task_for(self, template: Template) -> asyncio.Task[Object]:
         key = template.namespace, template.name
         task = self._under_way.get(key)
         if task is None:
-            task = asyncio.create_task(self._bring(template), name=f"template {template.namespace}/{template.name}")
+            task = asyncio.create_task(
+                self._create_or_adopt(template), name=f"template {template.namespace}/{template.name}"
+            )
             self._under_way[key] = task
-            task.add_done_callback(lambda ended: self._ended(key, ended))
+            task.add_done_callback(lambda done: self._finish_task(key, done))
         return task
 
-    def _ended(self, key: Key, task: asyncio.Task[Object]) -> None:
+    def _finish_task(self, key: Key, task: asyncio.Task[Object]) -> None:
         del self._under_way[key]
-        # Everybody who waited may have gone; then nobody else asks for the error, and asyncio would complain.
+        # If all callers were cancelled, only this reads the exception; asyncio warns about exceptions that are not read.
         error = None if task.cancelled() else task.exception()
         if isinstance(error, TooManyTemplates):
             self._count("limited")
         elif task.cancelled() or error is not None:
             self._count("failed")
 
-    async def _bring(self, template: Template, more_turns: int = _MORE_TURNS) -> Object:
-        """The template as it is stored, created if it was not."""
+    async def _create_or_adopt(self, template: Template, more_turns: int = _MORE_TURNS) -> Object:
+        """The stored template, created if it does not exist."""
         try:
             return await self._create(template)
         except Unreachable:
@@ -242,11 +243,11 @@ class TemplateKeeper:
             # A conflict of something new is about what else is written with it, such as the status of a ResourceQuota.
             elif not (more_turns and error.conflict):
                 raise
-        return await self._bring(template, more_turns - 1)
+        return await self._create_or_adopt(template, more_turns - 1)
 
     async def _create(self, template: Template) -> Object:
         if self._rates is not None and not self._rates.take(template.namespace):
-            return await self._existing(template, self._rates)
+            return await self._adopt_without_token(template, self._rates)
         path = _RESOURCE.path(template.namespace)
         try:
             stored: Object = await self._client.post(path, template.manifest(), FIELD_MANAGER, timeout=_CALL_SECONDS)
@@ -257,8 +258,8 @@ class TemplateKeeper:
         self._count("created")
         return stored
 
-    async def _existing(self, template: Template, rates: TemplateRates) -> Object:
-        """The template if it exists: only new ones have to wait."""
+    async def _adopt_without_token(self, template: Template, rates: TemplateRates) -> Object:
+        """The existing template; the limit applies to new templates only."""
         try:
             return await self._adopt(template)
         except APIError as error:
@@ -267,7 +268,7 @@ class TemplateKeeper:
             raise TooManyTemplates(template, max(1, rates.seconds_until_next(template.namespace))) from error
 
     async def _adopt(self, template: Template) -> Object:
-        """The template that exists; if it is ours and was to be swept, it stays now."""
+        """The existing template; removes the mark for sweeping if it has the right spec."""
         path = _RESOURCE.path(template.namespace, template.name)
         stored: Object = await self._client.get(path, timeout=_CALL_SECONDS)
         if without_nulls(stored.get("spec")) != template.spec:

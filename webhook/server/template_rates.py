@@ -36,7 +36,7 @@ class TemplateRates:
     """The tokens of each namespace."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Args: a clock that returns seconds and never goes back."""
+        """Begin with full buckets; `clock` returns monotonic seconds."""
         self._clock = clock
         self._full_at: OrderedDict[str, float] = OrderedDict()
         """When the bucket of a namespace is full again, those that took a token last at the end; full ones are left out."""
@@ -45,22 +45,22 @@ class TemplateRates:
         """Take a token of a namespace; False if there is none."""
         if self.seconds_until_next(namespace):
             return False
-        self._set(namespace, self._missing(namespace) + _SECONDS)
+        self._set(namespace, self._seconds_until_full(namespace) + _SECONDS)
         self._forget_full()
         return True
 
     def give_back(self, namespace: str) -> None:
         """Give a token back that was not needed."""
-        self._set(namespace, self._missing(namespace) - _SECONDS)
+        self._set(namespace, self._seconds_until_full(namespace) - _SECONDS)
 
     def seconds_until_next(self, namespace: str) -> int:
         """Whole seconds until there is a token; 0 if there is one."""
-        return max(0, math.ceil(self._missing(namespace) + _SECONDS - _FULL_AGAIN))
+        return max(0, math.ceil(self._seconds_until_full(namespace) + _SECONDS - _FULL_AGAIN))
 
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def _missing(self, namespace: str) -> float:
+    def _seconds_until_full(self, namespace: str) -> float:
         """Seconds until the bucket is full."""
         return max(0.0, self._full_at.get(namespace, 0.0) - self._clock())
 

@@ -38,12 +38,11 @@ class BadClientCA(ValueError):  # noqa: N818 - named like BadKeyPair, its neighb
 def server_context(pair: KeyPair, client_ca: bytes | None = None) -> ssl.SSLContext:
     """Build a context that serves one key pair: TLS 1.2 or newer, HTTP/1.1, Python's default ciphers.
 
-    With `client_ca`, clients may show a certificate, which must then verify (kubelet probes have none, and still get
-    their answer); whether a caller without one may do what it asks for is for the handler to say. Without it, client
-    certificates are not asked for.
+    With `client_ca`, the server requests a client certificate and verifies it. A client may send none, as kubelet probes
+    do; the handlers decide what such a client may do. Without `client_ca`, the server requests no client certificate.
 
     Args:
-        pair: What to serve. Dates are not looked at; `KeyPair.check` does that.
+        pair: The key pair to serve. `KeyPair.check` checks its dates; this function does not.
         client_ca: PEM certificates of the authorities that issue client certificates.
 
     Raises:
@@ -81,8 +80,8 @@ def _trust(context: ssl.SSLContext, client_ca: bytes) -> None:
 
 
 def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
-    # OpenSSL is given what was parsed, not the PEM as it came: so it serves what was checked, and never finds an
-    # encrypted key, for which it would ask for a password on the terminal.
+    # OpenSSL gets the parsed pair, not the original PEM: so it serves the pair that was checked, and never finds an
+    # encrypted key, for which it would prompt for a password on the terminal.
     key = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     chain = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in pair.chain)
     # Python loads certificates from paths only. This one is memory: no disk sees the key, and a container with a
@@ -104,13 +103,12 @@ def _utc_now() -> datetime:
 class ReloadingContext:
     """A server context whose certificate can be replaced while connections are open.
 
-    The server gets `context` once and keeps it. At every handshake, with or without SNI, that context hands the
-    connection over to the one that serves at the moment. Open connections stay with the context they began with.
+    The server gets `context` once and keeps it. At every handshake, with or without SNI, that context switches the
+    connection to the current context. Open connections keep the context of their handshake.
 
-    OpenSSL takes only part of the settings from the context it is handed over to: certificate, key, trusted
-    authorities, ALPN. Whether a client certificate is asked for, protocol versions and session tickets stay those of
-    `context`; but Python asks the new one whether a peer's certificate counts as verified. So both sorts are built
-    with the same `client_ca`.
+    After the switch, OpenSSL takes only some settings from the current context: certificate, key, trusted authorities,
+    ALPN. The request for a client certificate, protocol versions and session tickets come from `context`; but Python
+    checks the current context whether a peer's certificate is verified. So all contexts have the same `client_ca`.
     """
 
     def __init__(
@@ -119,9 +117,9 @@ class ReloadingContext:
         """Check the first pair and serve it.
 
         Args:
-            pair: The pair to begin with.
-            client_ca: As in `server_context`; it stays the same for all pairs to come.
-            clock: Tells the present moment, with a time zone.
+            pair: The first pair.
+            client_ca: As in `server_context`; the same for all later pairs.
+            clock: Returns the current time with a time zone.
 
         Raises:
             BadKeyPair: The pair cannot be used now.
@@ -166,7 +164,7 @@ class FileWatcher:
         self._refused: tuple[KeyPair | None, str] | None = None
 
     def poll(self) -> None:
-        """Look at the files once, and serve what they hold if that is new and usable. Blocks on the file system."""
+        """Read the files once, and serve their pair if it is new and valid. Blocks on the file system."""
         pair = None
         try:
             pair = self._files.read()
@@ -194,7 +192,7 @@ class FileWatcher:
             self._files,
             pair.fingerprint,
             ", ".join(pair.names) or "no name",
-            _written(pair.not_after),
+            _timestamp(pair.not_after),
         )
 
     def _log_refused(self, pair: KeyPair | None, reason: str) -> None:
@@ -204,27 +202,27 @@ class FileWatcher:
         _logger.error(
             "Refused the key pair in %s; the one from before, valid until %s, keeps serving. %s",
             self._files,
-            _written(self._reloading.pair.not_after),
+            _timestamp(self._reloading.pair.not_after),
             reason,
         )
 
 
-def _written(moment: datetime) -> str:
+def _timestamp(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def peer_name(transport: asyncio.BaseTransport | None) -> str | None:
-    """Say who is at the other end: the common name of the client certificate that the handshake verified.
+    """The common name of the client certificate that the handshake verified.
 
-    None for a client without a certificate, on a connection that is gone already or is not TLS, and for a
-    certificate that does not have exactly one common name, since there would be no telling which one is meant.
+    None for a client without a certificate, for a connection that is closed or not TLS, and for a certificate that does
+    not have exactly one common name, because the name would be ambiguous.
     """
     names = _subject(transport, "commonName")
     return names[0] if len(names) == 1 else None
 
 
 def peer_organizations(transport: asyncio.BaseTransport | None) -> list[str]:
-    """The organizations of the client certificate that the handshake verified: to Kubernetes, the user's groups."""
+    """The organizations of the verified client certificate, which are the user's groups in Kubernetes."""
     return _subject(transport, "organizationName")
 
 

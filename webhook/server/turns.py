@@ -143,7 +143,7 @@ class Turns:
             raise
 
     def release(self) -> None:
-        """Give the turn to the caller whose last one is longest ago, and of its payers to the one with the most left."""
+        """Give the turn to the caller whose last one is oldest, and to its payer with the most time left."""
         while self._waiting:
             payer = max(self._waiting, key=lambda payer: (-self._last_turns[payer[1]], self._share(payer).left))
             turn = self._waiting[payer][0]
