@@ -25,7 +25,6 @@ NOT_YET = (
     "docs/rules.md",
     "policies/dra/allocation/needs.py",  # has the words of Kubernetes' own error
     "policies/kubernetes/printable.py",
-    "policies/quota",
     "webhook/sandbox/admission/calls.py",
 )
 

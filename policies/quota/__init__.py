@@ -1,1 +1,1 @@
-"""Quotas: what a pod or a claim costs, and what still fits. Arithmetic only; who writes it down is `webhook.ledger`."""
+"""Quotas: the charge of a pod or claim, and whether it fits. `webhook.ledger` stores charges."""

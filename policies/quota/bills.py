@@ -1,4 +1,4 @@
-"""Bills: what asks come to, limit by limit, as long as nobody knows what they get."""
+"""Bills: the amounts of asks under each limit while their devices are not allocated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAME_IT = (
 
 @dataclass(frozen=True, slots=True)
 class UnknownProduct:
-    """A request could get any product, a limit depends on the product, and the quota has `unknownProducts: Deny`."""
+    """A request for any product under a limit by product, with `unknownProducts: Deny`."""
 
     limit: Limit
     ask: Ask
@@ -73,13 +73,13 @@ class Uncountable(Exception):  # noqa: N818 - the name says what is wrong; "Erro
 
 
 def charge_under(request: ChargeRequest, quota: Quota) -> Charge:
-    """What a request comes to under the limits of a quota.
+    """The charge of a request under the limits of a quota.
 
     Raises:
         Uncountable: The product or the memory of a GPU is unknown, and the quota needs it.
     """
     bills = {}
-    by_asks: dict[int, Bill] = {}  # claims from the same template come to the same
+    by_asks: dict[int, Bill] = {}  # claims from the same template share one tuple
     for piece, asks in request.pieces.items():
         if id(asks) not in by_asks:
             found = bill(asks, quota)
@@ -92,10 +92,10 @@ def charge_under(request: ChargeRequest, quota: Quota) -> Charge:
 
 
 def bill(asks: Iterable[Ask], quota: Quota) -> Bill | UnknownProduct | UnknownMemory:
-    """What asks come to under a quota: each the most that it can get, in every limit that it could touch.
+    """The amounts of asks under a quota: the largest possible amount in every limit that could count them.
 
-    An ask for which there is no device, and that no other product could meet, comes to nothing. `most` has no memory
-    where nobody knows how much it is.
+    An ask that no known device and no unknown product can satisfy is charged nothing. `most` has no memory if the memory
+    is unknown.
     """
     asks = tuple(asks)
     kinds = sum(len(choice.kinds) + len(choice.unseen) for ask in asks for choice in ask.choices)
@@ -122,7 +122,7 @@ def _whatever_is_selected(asks: Iterable[Ask]) -> dict[Unit, Fraction]:
 
 
 def _most(ask: Ask, unit: Unit, selector: Selector) -> Fraction | None:
-    """The most of a unit that an ask can come to in what is selected; None where nobody knows."""
+    """The largest possible amount of an ask in the selected devices; None if it is unknown."""
     counted = Fraction(0)
     for choice in ask.choices:
         for kind in _possible(choice):
@@ -147,9 +147,9 @@ def _size(kind: DeviceKind, unit: Unit, ask: Ask) -> Fraction | None:
 
 
 def _largest_memory(kind: DeviceKind, ask: Ask) -> Fraction | None:
-    """As much memory as the largest device has that the cluster shows and the ask could get; None where it shows none.
+    """The memory of the largest known device that the ask could get; None if no such device is known.
 
-    Where that is a smaller part of a GPU, it is that many times as much.
+    The memory of a smaller part of a GPU is scaled up to the size of the kind.
     """
     shown = {each for choice in ask.choices for each in choice.kinds if each.memory is not None}
     sizes = (ceil(each.memory * max(1, kind.gpus / each.gpus if each.gpus else 1)) for each in shown if each.memory)
@@ -158,7 +158,7 @@ def _largest_memory(kind: DeviceKind, ask: Ask) -> Fraction | None:
 
 
 def _depends_on_the_unknown(ask: Ask, limit: Limit) -> bool:
-    """Whether an ask could get a device of which nobody knows whether a limit counts it, or for how much."""
+    """True if an ask could get a device whose amount under the limit is unknown."""
     return any(
         (limit.selector.products and not kind.product) or (limit.unit == "memory" and kind.memory is None)
         for choice in ask.choices

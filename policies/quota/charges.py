@@ -31,72 +31,69 @@ Unit = Literal["gpus", "memory", "devices"]
 ChargedKind = Literal["Pod", "PodGroup", "ResourceClaim"]
 
 Amounts = Mapping[str, Fraction]
-"""By the names of limits. A limit that is not there is not touched."""
+"""By the names of limits; a missing limit counts nothing."""
 
 OWN = ""
-"""The piece of a charge that a pod asks for itself, by extended resources; the others are named as in
-`spec.resourceClaims`."""
+"""The piece of a charge for a pod's own extended resources. Other pieces are named as in `spec.resourceClaims`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """What quotas know of a device."""
+    """The properties of a device that quotas count."""
 
     product: str
-    """As labels spell it, without what they append for MIG and sharing; empty where nobody knows."""
+    """As labels spell it, without the suffixes for MIG and sharing; empty if unknown."""
     profile: str = ""
     """The MIG profile as NVML spells it; empty for whole GPUs."""
     gpus: Fraction = Fraction(1)
     """How much of a GPU it is: a MIG device the larger of its shares of compute and memory slices, one of n replicas
     1/n of what is replicated."""
     memory: int | None = None
-    """Bytes, of a replica its share; None where nobody knows."""
+    """In bytes, of a replica its share; None if unknown."""
 
 
 UNSEEN = frozenset({DeviceKind("")})
-"""What is known of a product that the cluster does not show: a whole GPU of any name."""
+"""The kind of an unknown product: a whole GPU of any name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """So many devices, each one of some kinds."""
+    """A number of devices, each of one of some kinds."""
 
     count: int
     kinds: frozenset[DeviceKind]
-    """The kinds that the cluster shows and that could be given."""
+    """The known kinds that could be allocated."""
     is_open: bool = False
-    """Whether a product that the cluster does not show now could be given as well: an autoscaler may bring it, and
-    nothing in the ask excludes it."""
+    """True if a product that the cluster does not show now could be allocated as well, after an autoscaler adds it."""
     priority_class: str | None = ""
-    """Of the pod; None where nobody knows which pod it is for."""
+    """Of the pod; None if the pod is unknown."""
     unseen: frozenset[DeviceKind] = UNSEEN
-    """What an open ask could be given besides `kinds`: products are empty and match every selector of products, and what
-    the ask says otherwise is in them: a MIG profile with its share, the size of a slice. Means nothing where the ask is
-    not open."""
+    """The kinds that an open ask could get besides `kinds`. Their product is empty and matches every selector of products;
+    a MIG profile or size that the ask requires is set. Ignored if the ask is not open."""
     alternatives: tuple[Ask, ...] = ()
-    """Other asks of which one is granted instead of this one (`firstAvailable`; a node instead of another with
-    `allocationMode: All`). It comes to the most that this one or any of them comes to, limit by limit. They have no
-    alternatives themselves, and the same priority class."""
+    """Asks that may be granted instead of this one (`firstAvailable`; another node with `allocationMode: All`). The largest
+    amount of all choices counts, limit by limit. Alternatives have no alternatives themselves, and the same priority
+    class."""
 
     @property
     def choices(self) -> tuple[Ask, ...]:
-        """This ask and its alternatives: just one of them is granted."""
+        """This ask and its alternatives; exactly one of them is granted."""
         return (self, *self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What asks come to."""
+    """The amounts of asks."""
 
     amounts: Amounts
-    """By the limits of the quota that it was made for."""
+    """Under the limits of the quota."""
     most: Mapping[Unit, Fraction]
-    """By unit, whatever limits select: for limits that change before what was asked for is seen."""
+    """By unit, regardless of selectors; used if limits change before the charged object is seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What is to be charged for one object that is being created."""
+    """The charge for one object that is being created."""
 
     uid: str
     kind: ChargedKind
@@ -105,25 +102,25 @@ class Charge:
     pieces: Mapping[str, Bill] = field(default_factory=dict)
     """By name, `OWN` or that of a claim from a template; a ResourceClaim has `OWN` only, and a PodGroup never has it."""
     of: tuple[str, str] | None = None
-    """For a claim that was made from a template or by the scheduler, by somebody who is trusted: the uid of its pod or
-    PodGroup, and which piece of that one's charge it is measured against."""
+    """For a claim that a trusted controller or the scheduler made: the uid of its pod or PodGroup, and the piece of that
+    object's charge that it belongs to."""
     shared: Charge | None = None
     """For a pod: the claims that it shares with its PodGroup, charged to the group, once for all its pods."""
 
     @property
     def is_for_gpus(self) -> bool:
-        """True if the object itself comes to anything, beside what it shares."""
+        """True if the object itself has a non-zero amount, apart from shared claims."""
         return any(any(bill.amounts.values()) or any(bill.most.values()) for bill in self.pieces.values())
 
     @property
     def bills(self) -> tuple[Bill, ...]:
-        """All that is to be charged, to the object itself and to its PodGroup."""
+        """All bills, of the object itself and of its PodGroup."""
         return (*self.pieces.values(), *(() if self.shared is None else self.shared.bills))
 
 
 @dataclass(frozen=True, slots=True)
 class TooManyClaims:
-    """A pod has more claims than are read or charged for one pod, so none of its claims is charged with it."""
+    """A pod has more claims than are charged for one pod, so none of its claims is charged with it."""
 
     path: FieldPath
     message: str
@@ -134,7 +131,7 @@ class TooManyClaims:
 
 @dataclass(frozen=True, slots=True)
 class ChargeRequest:
-    """What an object that is being created requests of its namespace's quota, whatever the limits are."""
+    """The devices that a new object requests of its namespace's quota, before limits apply."""
 
     uid: str
     kind: ChargedKind

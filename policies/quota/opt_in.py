@@ -1,4 +1,4 @@
-"""How a namespace chooses that its quota fails closed."""
+"""The label by which a namespace makes its quota fail closed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import yaml
 
 from policies.kubernetes.paths import FieldPath
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.charging.messages import exceeded
+from policies.quota.charging.messages import exceeded_message
 from policies.quota.charging.outcomes import FITS
 from policies.quota.counting.counting import holders
 from policies.quota.ledger.admit import admit
@@ -77,7 +77,7 @@ def test_page_shows_the_refusal(quota, view):
     charge = Charge("uid", "Pod", "team-vision", "pretrain-1", {OWN: bill})
     admission = admit(Ledger.read(quota), limits, charge, enforced=True)
     held = holders("team-vision", limits, view, DEFAULTS.quota, NOW)
-    verdict = exceeded(admission.reason, held, admitted=admission.allowed)
+    verdict = exceeded_message(admission.reason, held, admitted=admission.allowed)
     finding = FITS.finding(FieldPath(), verdict.message, verdict.remedy)
     assert f'admission webhook "quota-enforced.gpu-admission.io" denied the request: {finding}\n```' in PAGE
 

@@ -267,7 +267,7 @@ def counted(ledger, parsed, quota):
         "conditions": [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     }
     primed = Ledger.read({**quota, "status": status})
-    assert all(primed.used(limit) is not None for limit in parsed.limits)
+    assert all(primed.used_amount(limit) is not None for limit in parsed.limits)
     return primed
 
 

@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
         truth = world.truth(world.quota)
         reserved = ledger.under(world.quota).reservations.total
         for limit in world.quota.limits:
-            used = ledger.used(limit)
+            used = ledger.used_amount(limit)
             if used is not None:
                 assert truth[limit.name] <= used + reserved.get(limit.name, 0), limit
 
@@ -219,7 +219,7 @@ class Machine(RuleBasedStateMachine):
         world = self.world
         world.quiet()
         ledger, truth = world.ledger(world.document), world.truth(world.quota)
-        assert {limit.name: ledger.used(limit) for limit in world.quota.limits} == truth
+        assert {limit.name: ledger.used_amount(limit) for limit in world.quota.limits} == truth
         assert {(charge.uid, piece) for charge in ledger.reservations for piece in charge.pieces} <= world.awaited()
         world.pods.clear()
         world.change()

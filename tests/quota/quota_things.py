@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.sums import beyond
+from policies.quota.ledger.sums import subtract_amounts
 
 if TYPE_CHECKING:
     from policies.quota.charges import Charge
@@ -60,7 +60,7 @@ class Cover:
             return {}
         left = amounts(self.pod.asks, quota, self.pod.got)
         for claim in self.claims:
-            left = beyond(left, amounts(claim.asks, quota, claim.got))
+            left = subtract_amounts(left, amounts(claim.asks, quota, claim.got))
         return left
 
 

@@ -275,7 +275,7 @@ class World(Server):
         ledger, truth = self.ledger(self.document), self.truth(quota)
         reserved = ledger.under(quota).reservations.total
         for limit in quota.limits:
-            used = ledger.used(limit)
+            used = ledger.used_amount(limit)
             self.excused[limit.name] = (truth[limit.name] if used is None else used) + reserved.get(limit.name, 0)
 
     def quiet(self):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.quantities import parse_quantity
-from policies.quota.limits.amounts import spoken
+from policies.quota.limits.amounts import amount_with_unit
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ from policies.quota.limits.amounts import spoken
     ],
 )
 def test_amount_is_spoken_exactly(unit, amount, said):
-    assert spoken(unit, Fraction(amount)) == said
+    assert amount_with_unit(unit, Fraction(amount)) == said
 
 
 @given(st.integers(0, 2**62))
 def test_spoken_memory_is_the_quantity(amount):
-    assert parse_quantity(spoken("memory", Fraction(amount))) == amount
+    assert parse_quantity(amount_with_unit("memory", Fraction(amount))) == amount

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.fleet.pod_claims import template_claims
-from policies.quota.asks.pods import asks_of_pod, got_by_pod, priority_class_of
+from policies.quota.asks.pods import asks_of_pod, holdings_of_pod, priority_class_of
 from policies.quota.charges import OWN
 from policies.settings import DEFAULTS
 
@@ -72,7 +72,7 @@ def test_class_that_a_template_names_and_that_is_missing_is_reported_at_the_pod(
     (reported,) = result.problems
     assert result.pieces["a"][0].is_open
     assert reported.message == (
-        'there is no DeviceClass "tpu.example.com", so nobody knows which GPUs it has; the most that they can be is '
+        'there is no DeviceClass "tpu.example.com", so its GPUs are unknown; the most that they can be is '
         'charged (ResourceClaimTemplate "gpus", spec.spec.devices.requests[0].exactly.deviceClassName)'
     )
 
@@ -82,7 +82,7 @@ def test_implicit_name_of_a_missing_class_is_reported_at_its_path(pod, example):
     path = "spec.containers[0].resources.limits[deviceclass.resource.kubernetes.io/h100]"
     assert (str(reported.path), reported.message, reported.remedy) == (
         path,
-        'there is no DeviceClass "h100", so nobody knows which devices it has; whole GPUs are charged',
+        'there is no DeviceClass "h100", so its devices are unknown; whole GPUs are charged',
         "write the name of a DeviceClass that exists, or create it first",
     )
 
@@ -98,9 +98,9 @@ def test_asks_have_the_priority_class_of_the_pod(pod, template, request_for, exa
 
 def test_pod_without_a_node_holds_what_it_requests(pod, example):
     asking = pod({GPU: 1})
-    assert got_by_pod(asking, example(), SETTINGS) == asked(asking, example()).pieces[OWN]
+    assert holdings_of_pod(asking, example(), SETTINGS) == asked(asking, example()).pieces[OWN]
 
 
 def test_bound_pod_holds_what_its_node_hands_out(pod, example):
-    (ask,) = got_by_pod(pod({GPU: 1}, nodeName="gpu-h100-01"), example(), SETTINGS)
+    (ask,) = holdings_of_pod(pod({GPU: 1}, nodeName="gpu-h100-01"), example(), SETTINGS)
     assert ({kind.product for kind in ask.kinds}, ask.is_open) == ({"NVIDIA-H100-80GB-HBM3"}, False)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.known_classes import GPU_TYPES
-from policies.quota.asks.claims import asks_of_claim, asks_of_template, got_by_claim
+from policies.quota.asks.claims import asks_of_claim, asks_of_template, holdings_of_claim
 from policies.quota.asks.necessary import necessary
 from policies.quota.charges import Ask, DeviceKind
 from policies.settings import DEFAULTS, Quotas
@@ -163,7 +163,7 @@ def test_class_that_does_not_exist_is_reported_and_charged_at_the_most(claim, re
     assert DeviceKind("") in ask.unseen
     assert str(reported.path) == "spec.devices.requests[0].exactly.deviceClassName"
     assert (reported.message, reported.remedy) == (
-        'there is no DeviceClass "gpus.nvidia.com", so nobody knows which GPUs it has; the most that they can be is charged',
+        'there is no DeviceClass "gpus.nvidia.com", so its GPUs are unknown; the most that they can be is charged',
         'write "gpu.nvidia.com"',
     )
 
@@ -212,7 +212,7 @@ def test_allocated_claim_holds_its_devices(claim, request_for, example):
         result("domain", "channel-0", "channel", "compute-domain.nvidia.com"),
     ]
     wanted = claim(request_for(count=2), request_for(MIG, name="slice"), status=allocated(*results))
-    assert got_by_claim(wanted, example(), SETTINGS, "batch") == (
+    assert holdings_of_claim(wanted, example(), SETTINGS, "batch") == (
         Ask(2, frozenset({A100}), priority_class="batch"),
         Ask(1, frozenset({LARGE}), priority_class="batch"),
     )
@@ -220,16 +220,16 @@ def test_allocated_claim_holds_its_devices(claim, request_for, example):
 
 def test_claim_without_allocation_holds_what_it_requests(claim, request_for, example):
     wanted = claim(request_for(count=2), status={"reservedFor": []})
-    assert got_by_claim(wanted, example(), SETTINGS) == asks_of_claim(wanted, example(), SETTINGS).asks
+    assert holdings_of_claim(wanted, example(), SETTINGS) == asks_of_claim(wanted, example(), SETTINGS).asks
 
 
 def test_allocation_of_nothing_holds_nothing(claim, request_for, example):
-    assert got_by_claim(claim(request_for(), status={"allocation": {}}), example(), SETTINGS) == ()
+    assert holdings_of_claim(claim(request_for(), status={"allocation": {}}), example(), SETTINGS) == ()
 
 
 def test_device_that_is_gone_counts_as_the_most_its_request_could_get(claim, request_for, example):
     wanted = claim(request_for(MIG, count=2), status=allocated(result(), result(device="gone")))
-    exact, lost = got_by_claim(wanted, example(), SETTINGS)
+    exact, lost = holdings_of_claim(wanted, example(), SETTINGS)
     assert exact == Ask(1, frozenset({A100}), priority_class=None)
     assert (lost.count, lost.kinds, lost.is_open) == (1, SLICES, True)
 
@@ -237,21 +237,23 @@ def test_device_that_is_gone_counts_as_the_most_its_request_could_get(claim, req
 def test_gone_device_of_an_alternative_counts_as_that_alternative(claim, example):
     alternatives = [{"name": "a", "deviceClassName": "gpu.nvidia.com"}, {"name": "b", "deviceClassName": MIG}]
     status = allocated(result("gone", request="gpu/b"))
-    (lost,) = got_by_claim(claim({"name": "gpu", "firstAvailable": alternatives}, status=status), example(), SETTINGS)
+    (lost,) = holdings_of_claim(
+        claim({"name": "gpu", "firstAvailable": alternatives}, status=status), example(), SETTINGS
+    )
     assert lost.kinds == SLICES
 
 
 def test_gone_device_of_an_unknown_request_could_be_anything(claim, request_for, example):
     status = allocated(result("gone", request="other"))
-    (lost,) = got_by_claim(claim(request_for(), status=status), example(), SETTINGS)
+    (lost,) = holdings_of_claim(claim(request_for(), status=status), example(), SETTINGS)
     assert (lost.count, lost.is_open) == (1, True)
     assert DeviceKind("") in lost.unseen
 
 
 def test_devices_held_with_admin_access_count_as_settings_say(claim, request_for, example):
     wanted = claim(request_for(adminAccess=True), status=allocated(result(adminAccess=True)))
-    assert [ask.count for ask in got_by_claim(wanted, example(), SETTINGS)] == [1]
-    assert got_by_claim(wanted, example(), FREE) == ()
+    assert [ask.count for ask in holdings_of_claim(wanted, example(), SETTINGS)] == [1]
+    assert holdings_of_claim(wanted, example(), FREE) == ()
 
 
 def shared(view, shares):
@@ -269,7 +271,7 @@ def test_share_of_a_device_counts_as_its_part(claim, request_for, example):
     half = request_for(capacity={"requests": {"shares": "2"}})
     status = allocated(result(shareID="1", consumedCapacity={"shares": "3", "memory": "0"}))
     assert {kind.gpus for kind in only(claim(half), view).kinds} == {Fraction(1, 2)}
-    ((held,),) = (ask.kinds for ask in got_by_claim(claim(half, status=status), view, SETTINGS))
+    ((held,),) = (ask.kinds for ask in holdings_of_claim(claim(half, status=status), view, SETTINGS))
     assert held == replace(A100, gpus=Fraction(3, 4), memory=60 * GIB)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import FieldPath
-from policies.quota.counting.conditions import counted, not_counted, unreadable
+from policies.quota.counting.conditions import not_counted_condition, ready_condition, unreadable_condition
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import Count
 from policies.quota.limits.quota import Limit, Quota, QuotaError
@@ -20,22 +20,22 @@ LIMITS = (Limit("all", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(
         (
             {"all": Count(LIMITS[0].key, Fraction(1)), "memory": Count("", None)},
             (
-                "Limit memory cannot be counted while something is on its way of which nobody knows what it comes to under it; it is "
-                "counted once that is seen, or after two minutes given up."
+                "Limit memory cannot be counted while the amount of an open charge under it is unknown; counting resumes when the "
+                "charged object is seen, or after two minutes."
             ),
         ),
         (
             {},
             (
-                "Limits all, memory cannot be counted while something is on its way of which nobody knows what it comes to under "
-                "them; it is counted once that is seen, or after two minutes given up."
+                "Limits all, memory cannot be counted while the amount of an open charge under them is unknown; counting resumes "
+                "when the charged object is seen, or after two minutes."
             ),
         ),
     ],
     ids=["one", "both"],
 )
 def test_limit_that_was_not_counted_is_not_ready(limits, message):
-    found = counted(Ledger(limits), Quota(LIMITS), guesses_memory=False, began_anew=False)
+    found = ready_condition(Ledger(limits), Quota(LIMITS), guesses_memory=False, began_anew=False)
     assert (found["type"], found["status"], found["reason"], found["message"]) == (
         "Ready",
         "False",
@@ -45,9 +45,11 @@ def test_limit_that_was_not_counted_is_not_ready(limits, message):
 
 
 def test_long_reasons_are_cut():
-    assert not_counted("x" * 5000)["message"] == f"X{'x' * 999}."
+    assert not_counted_condition("x" * 5000)["message"] == f"X{'x' * 999}."
     error = QuotaError([(FieldPath(["spec"]), "x" * 5000)])
-    assert unreadable(error)["message"] == f"spec: {'x' * 994}. Until this is put right, nothing can be charged."
+    assert (
+        unreadable_condition(error)["message"] == f"spec: {'x' * 994}. Until this is put right, nothing can be charged."
+    )
 
 
 def test_conditions_of_others_stay_in_their_place():

@@ -194,18 +194,18 @@ def test_ledger_that_is_not_primed_is_counted_from_the_view():
     other["metadata"]["namespace"] = "team-b"
     view = ManifestsView([pod("train", 2), claim("shared", 3), other])
     ledger = counted_ledger(document(), view, Quotas())
-    assert ledger.used(parse_quota(document()).limits[0]) == 5
+    assert ledger.used_amount(parse_quota(document()).limits[0]) == 5
 
 
 def test_ledger_of_an_unknown_cluster_is_counted_as_empty():
-    assert counted_ledger(document(), ManifestsView(), Quotas()).used(parse_quota(document()).limits[0]) == 0
+    assert counted_ledger(document(), ManifestsView(), Quotas()).used_amount(parse_quota(document()).limits[0]) == 0
 
 
 def test_objects_of_files_that_have_no_uid_count_each():
     pods = [pod("first", 2), pod("second", 3)]
     for each in pods:
         del each["metadata"]["uid"]
-    assert counted_ledger(document(), ManifestsView(pods), Quotas()).used(parse_quota(document()).limits[0]) == 5
+    assert counted_ledger(document(), ManifestsView(pods), Quotas()).used_amount(parse_quota(document()).limits[0]) == 5
 
 
 def test_same_terms_count_nothing_anew_when_the_cluster_changes_meanwhile():

@@ -241,16 +241,16 @@ def test_where_nothing_can_be_seen_whole_gpus_are_charged(pod, resource):
 )
 def test_bound_pod_has_what_its_node_hands_out(node, cluster, pod, fixture, name, kind):
     view = cluster(node(fixture, name), "f5")
-    assert extended(pod({GPU: 2}), view).got(name) == {GPU: Ask(2, frozenset({kind}))}
+    assert extended(pod({GPU: 2}), view).holdings(name) == {GPU: Ask(2, frozenset({kind}))}
 
 
 def test_pod_bound_to_a_node_that_is_gone_is_charged_as_if_it_had_none(cluster, pod):
     asked = extended(pod({GPU: 2}), cluster("f1"))
-    assert asked.got("gone") == asked.asks
+    assert asked.holdings("gone") == asked.asks
 
 
 def test_pod_bound_to_a_node_of_the_dra_driver_has_its_devices(example, pod):
-    (ask,) = extended(pod({GPU: 1}), example()).got("gpu-h100-01").values()
+    (ask,) = extended(pod({GPU: 1}), example()).holdings("gpu-h100-01").values()
     assert ({kind.product for kind in ask.kinds}, ask.is_open) == ({H100}, False)
 
 
@@ -293,7 +293,7 @@ def test_pod_never_gets_more_than_the_most_it_was_charged(node, cluster, pod, sh
     if after._required.allow(labels) and GPU in dict(
         after._hosts.nodes.by_name[node(target)["metadata"]["name"]].offers
     ):
-        (got,) = after.got(node(target)["metadata"]["name"]).values()
+        (got,) = after.holdings(node(target)["metadata"]["name"]).values()
         assert all(covers(ask, kind) for kind in got.kinds)
         if target in shown:
             assert got.kinds <= ask.kinds

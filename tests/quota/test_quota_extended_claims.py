@@ -118,7 +118,7 @@ def used(pods, claims, *, view=None, counter=None, charged=()):
     terms = Terms(QUOTA, view or cluster(), Quotas())
     counted = (counter or Counter()).count(pods, claims, terms, charged=dict.fromkeys(charged, ("p", OWN)))
     ledger = recount(Ledger(), QUOTA, Snapshot(*counted, "1", "1"))
-    return {limit.name: amount for limit in QUOTA.limits if (amount := ledger.used(limit))}
+    return {limit.name: amount for limit in QUOTA.limits if (amount := ledger.used_amount(limit))}
 
 
 def mib(number):

@@ -93,7 +93,7 @@ def test_conditions_survive_a_charge():
 )
 def test_status_that_cannot_be_read_is_unprimed(garbage):
     ledger = Ledger.read({"status": primed().status(QUOTA, 1) | garbage})
-    assert ledger.used(QUOTA.limits[0]) is None
+    assert ledger.used_amount(QUOTA.limits[0]) is None
     assert isinstance(ledger.charge(pod("p", 1), QUOTA), NotPrimed)
 
 
@@ -221,7 +221,7 @@ def test_release_of_a_piece_leaves_the_others():
 def test_limit_that_counts_something_else_is_unprimed_and_charges_count_the_most():
     ledger = charged(pod("p", 2))
     changed = Quota((Limit("h100", "devices", Fraction(8)),))
-    assert ledger.under(changed).used(changed.limits[0]) is None
+    assert ledger.under(changed).used_amount(changed.limits[0]) is None
     assert reserved(ledger.under(changed)) == 2
 
 
@@ -229,7 +229,7 @@ def test_limit_stays_unprimed_while_a_charge_is_not_known_under_it():
     unknown = Charge("p", "Pod", "team-a", "p", {OWN: Bill({"h100": Fraction(1)}, {"gpus": Fraction(1)})})
     changed = Quota((Limit("memory", "memory", Fraction(2**40)),))
     ledger = recount(charged(unknown), changed, Snapshot({}, {}, "6", "6"))
-    assert Ledger.read({"status": ledger.status(changed, 2)}).used(changed.limits[0]) is None
+    assert Ledger.read({"status": ledger.status(changed, 2)}).used_amount(changed.limits[0]) is None
 
 
 def test_ledger_without_room_refuses_pods_but_not_the_claims_that_it_waits_for():

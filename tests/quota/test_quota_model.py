@@ -40,7 +40,7 @@ def test_quota_holds_whatever_happens(machine):
 
 
 def forgets_charges(monkeypatch):
-    monkeypatch.setattr(recounts, "_unseen", lambda *_: None)
+    monkeypatch.setattr(recounts, "_open_part", lambda *_: None)
 
 
 def gives_up_at_once(monkeypatch):
@@ -54,7 +54,7 @@ def takes_back_by_uid(monkeypatch):
 
 def lets_calls_share_what_one_takes_back(monkeypatch):
     """A call that is answered on the charge of another one leaves it to that one."""
-    monkeypatch.setattr(ledgers, "_shared", lambda charge: charge)
+    monkeypatch.setattr(ledgers, "_without_call", lambda charge: charge)
 
 
 def believes_of_any_claim_that_a_controller_makes_it(monkeypatch):

@@ -152,7 +152,7 @@ def test_full_ledger_is_no_hindrance_where_quotas_are_not_enforced():
 
 def test_refusal_of_a_call_for_another_object_says_what_is_charged():
     assert said(refused(CHARGED_OTHERWISE), enforced=True) == (
-        "quota gpu of namespace team-a: uid u is already charged for Pod pretrain-0, and this call asks for more than that "
+        "quota gpu of namespace team-a: uid u is already charged for Pod pretrain-0, and this call requests more than that "
         "or describes another object; try again in 1 s, and if that does not help, see whether two webhook configurations "
         "call gpu-admission, or something else than the API server does [GA504]"
     )

@@ -50,7 +50,7 @@ def counted(ledger, view, pods=(), claims=(), gone=()):
 
 def taken(ledger):
     """Used and reserved."""
-    return ledger.used(quota().limits[0]), total(ledger)
+    return ledger.used_amount(quota().limits[0]), total(ledger)
 
 
 def test_shared_claim_is_charged_to_the_group(pod, view):

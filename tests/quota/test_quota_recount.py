@@ -58,7 +58,7 @@ def test_piece_ends_with_its_pod_where_the_pod_has_no_such_claim(ledger, claims,
 )
 def test_recount_counts_what_is_seen_and_keeps_what_is_not(ledger, things, used, reserved):
     counted = recount(ledger, QUOTA, snapshot(*things))
-    assert counted.used(QUOTA.limits[0]) == used
+    assert counted.used_amount(QUOTA.limits[0]) == used
     assert counted.reservations.total.get("all", 0) == reserved
 
 

@@ -14,14 +14,14 @@ LEADER = "see whether gpu-admission runs and has a leader (kubectl describe leas
 @pytest.mark.parametrize(
     ("labels", "spec", "fate"),
     [
-        ({"gpu-admission.io/quota": "enforced"}, {}, "is told to come again later (429)"),
+        ({"gpu-admission.io/quota": "enforced"}, {}, "is refused for now (429)"),
         ({"gpu-admission.io/quota": "enforced"}, {"mode": "Warn"}, "is admitted with a warning"),
         ({}, {}, "is admitted with a warning"),
         (None, {}, "cannot be measured"),
     ],
     ids=["enforced", "warning", "not enforced", "unknown"],
 )
-def test_stored_quota_that_nobody_counted_says_what_happens_meanwhile(labels, spec, fate):
+def test_uncounted_stored_quota_says_what_happens_meanwhile(labels, spec, fate):
     report = reported(quota(**spec), *([] if labels is None else [namespace(**labels)]), node(), pod("a", 2))
     assert (report.state, report.limits[0].used) == (QuotaState.UNCOUNTED, 2)
     (remark,) = report.remarks
@@ -40,8 +40,8 @@ def test_limit_below_what_is_taken_is_over(mode, fate):
     assert (report.state, report.limits[0].left) == (QuotaState.OVER, 0)
     (remark,) = report.remarks
     assert remark == (
-        "all is over its limit by 5/2 GPUs: it was lowered, or something was admitted in mode Warn or while nobody was "
-        f"asked; nothing is taken away, and what would take more {fate}"
+        "all is over its limit by 5/2 GPUs: it was lowered, or objects were admitted in mode Warn or without a call "
+        f"of the webhook; nothing is taken away, and a request for more {fate}"
     )
 
 
@@ -50,7 +50,7 @@ def test_count_that_is_less_than_what_is_there_is_old():
     (remark,) = report.remarks
     assert remark == (
         "what is there now comes to 3 GPUs in all, and the status says 1 GPU used and 1 GPU reserved; if that is still "
-        f"so in a minute, nobody counts: {LEADER}"
+        f"so in a minute, the quota is not counted: {LEADER}"
     )
 
 
@@ -59,7 +59,7 @@ def test_count_that_is_more_than_what_is_there_is_old():
     (remark,) = report.remarks
     assert remark == (
         "what is there now comes to 3 GPUs in all, and the status says 4 GPUs used; if that is still so in a minute, "
-        f"nobody counts: {LEADER}"
+        f"the quota is not counted: {LEADER}"
     )
 
 
@@ -94,7 +94,7 @@ def test_ledger_without_room_is_reported():
     charges = (charge(f"pod-{number}", amount="0") for number in range(MOST_CHARGES))
     report = reported(counted(quota(), *charges, all="0"), namespace())
     assert report.remarks == (
-        "it has no room for more reservations: 1,000 are open, 1,000 are the most; new pods are told to come again later",
+        "it has no room for more reservations: 1,000 are open, 1,000 are the most; new pods cannot be charged until some are closed",
     )
 
 

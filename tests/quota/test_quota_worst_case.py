@@ -7,8 +7,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.asks.claims import asks_of_claim, asks_of_template, got_by_claim
-from policies.quota.asks.pods import asks_of_pod, got_by_pod
+from policies.quota.asks.claims import asks_of_claim, asks_of_template, holdings_of_claim
+from policies.quota.asks.pods import asks_of_pod, holdings_of_pod
 from policies.quota.bills import bill
 from policies.quota.charges import OWN
 from policies.quota.limits.quota import Limit, Quota
@@ -59,7 +59,7 @@ def test_pod_is_charged_at_least_what_it_comes_to_on_any_node(example, pod, reso
     asked = asks_of_pod(pod({resource: count}, **spec), (), view, SETTINGS).pieces[OWN]
     if nodes:
         bound = pod({resource: count}, **spec, nodeName=data.draw(st.sampled_from(nodes)))
-        at_most(got_by_pod(bound, view, SETTINGS), asked)
+        at_most(holdings_of_pod(bound, view, SETTINGS), asked)
 
 
 @given(
@@ -87,4 +87,4 @@ def test_claim_is_charged_at_least_what_it_is_allocated(example, claim, template
         {"request": "gpu", "driver": "gpu.nvidia.com", "pool": pool["pool"]["name"], "device": each} for each in taken
     ]
     allocated = claim(request, status={"allocation": {"devices": {"results": results}}})
-    at_most(got_by_claim(allocated, view, SETTINGS, ""), wanted.asks)
+    at_most(holdings_of_claim(allocated, view, SETTINGS, ""), wanted.asks)

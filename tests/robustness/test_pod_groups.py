@@ -172,6 +172,6 @@ def test_groups_never_hold_more_than_the_quota_and_a_paid_claim_is_made(steps):
     for step in steps:
         world.step(step)
         held = 2 * len(world.claims)
-        used, reserved = world.ledger.used(FOUR.limits[0]), world.ledger.reservations.total.get("all", 0)
+        used, reserved = world.ledger.used_amount(FOUR.limits[0]), world.ledger.reservations.total.get("all", 0)
         assert held <= used + reserved
         assert held <= 4, step

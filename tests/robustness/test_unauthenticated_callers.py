@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charging.messages import Holder, exceeded
+from policies.quota.charging.messages import Holder, exceeded_message
 from policies.quota.ledger.ledger import Exceeded, Ledger, Over
 from policies.settings import DEFAULTS, parse_settings
 from webhook.server.callers import Callers
@@ -32,7 +32,7 @@ def test_nothing_is_noted_where_callers_are_authenticated():
 
 
 def test_refusal_names_the_holders():
-    verdict = exceeded(OVER, HOLDERS[:1], admitted=False)
+    verdict = exceeded_message(OVER, HOLDERS[:1], admitted=False)
     assert "; team-a/train-0 has held 2 for 5 hours" in verdict.message
     assert "shows who holds what" not in verdict.remedy
 
@@ -42,7 +42,7 @@ def test_refusal_names_the_holders():
     [(0, ""), (1, "; 1 pod or claim holds 2"), (3, "; 3 pods and claims hold 6")],
 )
 def test_refusal_counts_the_holders_that_it_must_not_name(count, said):
-    verdict = exceeded(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
+    verdict = exceeded_message(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
     assert verdict.message == (
         "exceeded quota: gpu, requested: h100=4, used: h100=6, limited: h100=8; "
         f'requested 4 GPUs, but limit "h100" has 2 of 8 left (2 reserved){said}'

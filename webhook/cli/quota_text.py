@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.printable import printable
-from policies.quota.limits.amounts import spoken
+from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.report.report import QuotaState
 from webhook.cli.text_layout import GAP, Column, column, item, paragraph, table, terminal_width, truncation
 
@@ -102,7 +102,7 @@ def _limits(limits: Sequence[LimitUse]) -> Iterator[str]:
             _amount(each.limit.unit, each.used),
             _amount(each.limit.unit, each.reserved),
             _amount(each.limit.unit, each.left),
-            spoken(each.limit.unit, each.limit.hard),
+            amount_with_unit(each.limit.unit, each.limit.hard),
         ]
         for each in limits
     ]
@@ -192,7 +192,7 @@ def _amounts(report: QuotaReport, amounts: Amounts) -> str:
 def _amount(unit: Unit, amount: Fraction | None) -> str:
     if amount is None:
         return "?"
-    return spoken(unit, amount) if unit == "memory" else str(amount)
+    return amount_with_unit(unit, amount) if unit == "memory" else str(amount)
 
 
 def _age(age: timedelta | None) -> str:

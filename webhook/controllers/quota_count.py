@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import lookup
-from policies.quota.counting.conditions import counted
+from policies.quota.counting.conditions import ready_condition
 from policies.quota.counting.counter import Counter
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
@@ -104,7 +104,7 @@ class Count:
         self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
 
     def _conditions(self, after: Ledger, quota: Quota, document: Object) -> tuple[Object, ...]:
-        ready = counted(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
+        ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
         wanted = (ready, *self.conditions)
         return tuple(with_conditions(after.conditions, wanted, generation_of(document), self.time))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.kubernetes.objects import name_of, namespace_of, with_conditions
 from policies.kubernetes.paths import lookup
-from policies.quota.counting.conditions import enforced, not_counted, unreadable
+from policies.quota.counting.conditions import enforced_condition, not_counted_condition, unreadable_condition
 from policies.quota.counting.counter import Terms
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import NAME, QuotaError
@@ -236,14 +236,16 @@ class QuotaRound:
         """Write that nothing is counted now; the last count and every charge since stay valid."""
         ledger = Ledger.read(document)
         self._metrics.show(namespace, quota, ledger)
-        make = partial(_with_conditions, (not_counted(why), *self._enforced_condition(namespace)), self._time())
+        make = partial(
+            _with_conditions, (not_counted_condition(why), *self._enforced_condition(namespace)), self._time()
+        )
         if make(ledger, quota, document) is not ledger:
             await self._writer.change(namespace, make)
 
     async def _write_unreadable(self, namespace: str, document: Object, error: QuotaError) -> None:
         """Write that the spec is invalid, and leave the rest of the status as it is."""
         before = Ledger.read(document).conditions
-        wanted = (unreadable(error), *self._enforced_condition(namespace))
+        wanted = (unreadable_condition(error), *self._enforced_condition(namespace))
         conditions = with_conditions(before, wanted, generation_of(document), self._time())
         if conditions == list(before):
             return
@@ -261,7 +263,7 @@ class QuotaRound:
         """The condition Enforced; empty if the namespace is unknown, which keeps the stored one."""
         if self._view.get("Namespace", namespace) is UNKNOWN:
             return ()
-        return (enforced(namespace, self._exempt(namespace), is_enforced=is_enforced(namespace, self._view)),)
+        return (enforced_condition(namespace, self._exempt(namespace), is_enforced=is_enforced(namespace, self._view)),)
 
     def _exempt(self, namespace: str) -> str:
         return exemption_in_cluster("quota", namespace, self._settings())

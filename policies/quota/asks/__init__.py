@@ -1,1 +1,1 @@
-"""Asks: what pods and claims ask for, and what they got."""
+"""Asks: the devices that pods and claims request, and the devices that they hold."""

@@ -1,4 +1,4 @@
-"""Claims: what a ResourceClaim asks for, and what it got once it is allocated."""
+"""Claims: the devices that a ResourceClaim requests, and those that it holds once it is allocated."""
 
 from __future__ import annotations
 
@@ -32,57 +32,57 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["ClaimAsks", "asks_of_claim", "asks_of_template", "got_by_claim"]
+__all__ = ["ClaimAsks", "asks_of_claim", "asks_of_template", "holdings_of_claim"]
 
 
 _Kinds = Sequence[tuple[DeviceKind, "DeviceGroup"]]
 
 
 class ClaimAsks(NamedTuple):
-    """What a claim asks for."""
+    """The devices that a claim requests."""
 
     asks: tuple[Ask, ...]
     """One for each request that could get a GPU."""
     problems: tuple[Problem, ...] = ()
-    """Why more is charged than may be needed: what it names and does not exist."""
+    """The DeviceClasses that it names and that do not exist, so that more is charged than may be needed."""
 
 
 def asks_of_claim(claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None) -> ClaimAsks:
-    """What a ResourceClaim asks for, whether or not it is allocated.
+    """The devices that a ResourceClaim requests, whether or not it is allocated.
 
     Args:
         claim: in any version of resource.k8s.io.
         view: the cluster, with classes and slices.
         settings: how quotas count.
-        priority_class: of the pod that it was made for; None where it is no pod's.
+        priority_class: of the pod that it was made for; None if it was made for no pod.
     """
-    return _Claimed(Claim(claim), _known(view), settings, priority_class).all
+    return _ClaimRequests(Claim(claim), _listed_classes(view), settings, priority_class).all
 
 
 def asks_of_template(
     template: Object, view: ClusterView, settings: Quotas, priority_class: str | None, effort: Effort | None = None
 ) -> ClaimAsks:
-    """What the claims of a ResourceClaimTemplate ask for.
+    """The devices that each claim from a ResourceClaimTemplate requests.
 
     Args:
         template: in any version of resource.k8s.io.
         view: the cluster, with classes and slices.
         settings: how quotas count.
-        priority_class: of the pod that the claims are for; None where there are several.
-        effort: what may be spent on selectors, together with other templates of the same pod.
+        priority_class: of the pod that the claims are for; None if several pods share them.
+        effort: the work allowed for selectors, shared with the other templates of the pod.
     """
     claim = Claim(template, "ResourceClaimTemplate")
-    return _Claimed(claim, _known(view), settings, priority_class, effort or Effort()).all
+    return _ClaimRequests(claim, _listed_classes(view), settings, priority_class, effort or Effort()).all
 
 
-def got_by_claim(
+def holdings_of_claim(
     claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None
 ) -> tuple[Ask, ...]:
-    """What a ResourceClaim holds: the devices of its allocation, or what it asks for as long as it has none.
+    """The allocated devices of a ResourceClaim, or its requests while it is not allocated.
 
-    A device that no slice shows any more counts as the most that its request could have got.
+    A device that is no longer in any slice counts as the largest one that its request allows.
     """
-    claimed = _Claimed(Claim(claim), _known(view), settings, priority_class)
+    claimed = _ClaimRequests(Claim(claim), _listed_classes(view), settings, priority_class)
     if claimed.claim.allocation is None:
         return claimed.all.asks
     known = view.derive(published_devices)
@@ -98,13 +98,13 @@ def got_by_claim(
     return (*exact, *lost)
 
 
-def _known(view: ClusterView) -> Classes:
+def _listed_classes(view: ClusterView) -> Classes:
     known = view.derive(classes)
     return NO_CLASSES if known is UNKNOWN else known
 
 
 def _counted_devices(claim: Claim, settings: Quotas) -> Iterator[Object]:
-    """The GPUs that a claim holds and that count."""
+    """The allocated GPUs of a claim, without those that do not count."""
     for device in claim.allocated_devices:
         is_free = device.get("adminAccess") is True and settings.admin_access != "charge"
         if device.get("driver") == DRIVER and not is_free:
@@ -112,19 +112,19 @@ def _counted_devices(claim: Claim, settings: Quotas) -> Iterator[Object]:
 
 
 @dataclass(frozen=True)
-class _Claimed:
-    """The requests of a claim or a template, and what they can get."""
+class _ClaimRequests:
+    """The requests of a claim or a template, and the devices that match them."""
 
     claim: Claim
     classes: Classes
     settings: Quotas
     priority_class: str | None
     effort: Effort = field(default_factory=Effort)
-    """What may be spent on selectors; a request whose selectors are beyond it counts as if it had none."""
+    """The work allowed for selectors; a request whose selectors exceed it counts as if it had none."""
 
     @property
     def all(self) -> ClaimAsks:
-        """What all requests ask for; of a prioritized list one alternative is granted."""
+        """The devices of all requests; one alternative of a prioritized list is granted."""
         asks: list[Ask] = []
         for request in self.claim.requests:
             choices = [choice for subrequest in request.subrequests for choice in self._choices(subrequest)]
@@ -139,7 +139,7 @@ class _Claimed:
         return ClaimAsks(tuple(asks), tuple(problems))
 
     def one_of(self, name: str) -> Ask:
-        """One device of a request, called as results call it: `gpu`, or `gpu/large` for an alternative."""
+        """One device of a request by its name in results: `gpu`, or `gpu/large` for an alternative."""
         named = [
             subrequest
             for request in self.claim.requests
@@ -154,7 +154,7 @@ class _Claimed:
         return replace(choices[0], alternatives=tuple(choices[1:]))
 
     def _choices(self, subrequest: Subrequest) -> list[Ask]:
-        """What a request or an alternative asks for, in as many ways as it can be met; none where that is no GPU."""
+        """The ways to satisfy a request or an alternative; empty if it cannot get a GPU."""
         if subrequest.admin_access and self.settings.admin_access == "free":
             return []
         name, texts = subrequest.device_class, self._selectors(subrequest)
@@ -171,12 +171,15 @@ class _Claimed:
         )
 
     def _exact(self, count: int, kinds: _Kinds, need: Necessary) -> list[Ask]:
-        """So many devices, each of any of the kinds."""
+        """A number of devices, each of any of the kinds, as the only way to satisfy a request."""
         shown_now = frozenset(kind for kind, _ in kinds)
-        return [self._ask(count, shown_now | need.missing(shown_now), need)]
+        return [self._ask(count, shown_now | need.missing_kinds(shown_now), need)]
 
     def _every(self, kinds: _Kinds, need: Necessary) -> list[Ask]:
-        """All devices of whichever node it is: a node that nobody has seen is taken to be no larger than those seen."""
+        """All devices of one node, as one choice for each node.
+
+        Unknown nodes are assumed to be no larger than known ones.
+        """
         if not self.effort.compare(sum(len(group.by_node) for _, group in kinds)):
             return self._exact(MOST_DEVICES, kinds, need)
         everywhere = sum(group.by_node[""] for _, group in kinds)
@@ -193,7 +196,7 @@ class _Claimed:
             most[together] = max(most[together], min(counts[node] + everywhere, MOST_DEVICES))
         largest = max(most.values(), default=MOST_DEVICES)
         asks = [Ask(count, together, priority_class=self.priority_class) for together, count in most.items()]
-        beyond = self._ask(largest, need.missing(frozenset(kind for kind, _ in kinds)), need)
+        beyond = self._ask(largest, need.missing_kinds(frozenset(kind for kind, _ in kinds)), need)
         return [*asks, beyond] if beyond.is_open or beyond.kinds else asks
 
     def _ask(self, count: int, kinds: frozenset[DeviceKind], need: Necessary) -> Ask:
@@ -201,7 +204,7 @@ class _Claimed:
         return Ask(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
 
     def _selectors(self, subrequest: Subrequest) -> tuple[str, ...]:
-        """The selectors of a request; none where those before it were too much work, so that it counts the most."""
+        """The selectors of a request; empty if the allowed work is used up, so that every device counts."""
         place = FieldPath((self.claim.name, *subrequest.path))
         return subrequest.expressions if self.effort.admit_own(place, subrequest.expressions) else ()
 
@@ -212,6 +215,6 @@ class _Claimed:
         guess = class_meant(name, self.classes)
         yield problem(
             subrequest.path / "deviceClassName",
-            f"there is no DeviceClass {shown(name)}, so nobody knows which GPUs it has; the most that they can be is charged",
+            f"there is no DeviceClass {shown(name)}, so its GPUs are unknown; the most that they can be is charged",
             f'write "{guess}"' if guess else "write the name of a DeviceClass that exists, or create it first",
         )

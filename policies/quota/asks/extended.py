@@ -1,4 +1,4 @@
-"""Extended resources: what a pod asks for by name, of device plugins or of DeviceClasses that have such a name."""
+"""Extended resources that a pod requests from device plugins or from DeviceClasses."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["Extended", "most_held"]
 
 
 def most_held(pod: Pod) -> Mapping[str, int]:
-    """The most devices of each resource that a pod ever holds: init containers hand theirs on.
+    """The largest number of devices of each resource that a pod ever holds at once.
 
-    What is asked for the pod as a whole is left out: that is cpu and memory.
+    Init containers pass theirs on. Requests of the pod as a whole are ignored: they are for cpu and memory.
     """
     spec = {key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")}
     amounts = pod_amounts(spec)
@@ -43,7 +43,7 @@ def most_held(pod: Pod) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class Extended:
-    """What the containers of a pod ask for by extended resources."""
+    """The devices that the containers of a pod request by extended resources."""
 
     pod: Pod
     priority_class: str
@@ -52,16 +52,16 @@ class Extended:
 
     @cached_property
     def asks(self) -> Mapping[str, Ask]:
-        """By resource, as long as the pod has no node."""
+        """The asks of a pod without a node, by resource."""
         asks = {name: self._ask(name, count) for name, count in self._amounts.items()}
         return {name: ask for name, ask in asks.items() if ask is not None}
 
-    def got(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, Ask]:
-        """By resource, on the node that the pod is bound to; what that does not show is as long as it has none.
+    def holdings(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, Ask]:
+        """The devices that a bound pod holds, by resource; the request if its node does not show the resource.
 
         Args:
             node: Its name.
-            claimed: Resources that are left out, since a claim has them.
+            claimed: Resources to leave out, because a claim holds them.
         """
         found: dict[str, Ask] = {}
         for name, ask in self.asks.items():
@@ -72,7 +72,7 @@ class Extended:
 
     @property
     def missing_classes(self) -> tuple[str, ...]:
-        """DeviceClasses whose implicit names are asked for and that do not exist."""
+        """The missing DeviceClasses that the pod requests by their implicit names."""
         names = (each for name in self._amounts for each in self._classes.standing_for(name))
         return tuple(
             each for each in dict.fromkeys(names) if self._classes is not NO_CLASSES and each not in self._classes
@@ -80,10 +80,10 @@ class Extended:
 
     @cached_property
     def _amounts(self) -> Mapping[str, int]:
-        """Of extended resources that give a GPU, or could: most pods have none, and nothing is counted for them.
+        """The amounts of extended resources that can give a GPU; most pods have none.
 
-        A resource of any name could while the DeviceClasses cannot be listed. It is not charged then: the scheduler makes
-        a claim for it if a class stands for it, and that is charged when it is made.
+        While DeviceClasses are unknown, a resource of any name could. It is not charged then: if a class provides it, the
+        scheduler makes a claim for it, and the claim is charged.
         """
         names = {each.name for each in extended_requests(self.pod.document, self.view) if not each.is_unlisted}
         return {name: count for name, count in most_held(self.pod).items() if name in names} if names else {}
@@ -109,19 +109,19 @@ class Extended:
         return frozenset(kind for kind in {*self._hosts.nodes.all, BARE} if self._required.allow(dict(kind.labels)))
 
     def _ask(self, name: str, count: int) -> Ask | None:
-        """What one resource asks for; None where it is no GPU."""
+        """The request of one resource; None if it gives no GPU."""
         resource, known = parse_resource(name), self._classes.standing_for(name)
         if resource is None and not known:
             return None
-        kinds = self._offered(name) | self._of_classes(known)
-        pinned = self._pinned(resource, known, kinds)
-        if pinned is not None:
-            return Ask(count, kinds | pinned, priority_class=self.priority_class)
+        kinds = self._plugin_kinds(name) | self._class_kinds(known)
+        named = self._named_kinds(resource, known, kinds)
+        if named is not None:
+            return Ask(count, kinds | named, priority_class=self.priority_class)
         unseen = self._unseen(resource, known, "")
         return Ask(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
 
-    def _offered(self, name: str) -> frozenset[DeviceKind]:
-        """What device plugins hand out under a name."""
+    def _plugin_kinds(self, name: str) -> frozenset[DeviceKind]:
+        """The kinds of devices that device plugins advertise under a name."""
         nodes = self._hosts.nodes.all if self._allowed is None else self._allowed
         return frozenset(
             replica_kind(offer.device, offer.sharing, self.settings.weights)
@@ -130,7 +130,7 @@ class Extended:
             if resource == name
         )
 
-    def _of_classes(self, names: tuple[str, ...]) -> frozenset[DeviceKind]:
+    def _class_kinds(self, names: tuple[str, ...]) -> frozenset[DeviceKind]:
         """The devices of classes on nodes that the pod can be on."""
         return frozenset(
             quota_device(group.first).kind_taken(ConsumedCapacity())
@@ -140,7 +140,7 @@ class Extended:
         )
 
     def _kinds_on(self, node: str, name: str) -> frozenset[DeviceKind]:
-        """What a node hands out under a name: the scheduler asks the DRA driver only where the plugin has nothing."""
+        """The kinds of devices on a node under a name; DRA devices only if its device plugin has none."""
         kind = self._hosts.nodes.by_name.get(node)
         for resource, offer in () if kind is None else kind.offers:
             if resource == name:
@@ -152,10 +152,10 @@ class Extended:
             if node in group.by_node or "" in group.by_node
         )
 
-    def _pinned(
+    def _named_kinds(
         self, resource: GPUResource | None, known: tuple[str, ...], shown: frozenset[DeviceKind]
     ) -> frozenset[DeviceKind] | None:
-        """The kinds beside those shown that the pod or the classes name by their product; None where they name none."""
+        """The kinds of named products that are not shown; None if pod and classes name no product."""
         keys = (
             (PRODUCT_LABEL, mig_product_label(resource)) if resource is not None and resource.mig else (PRODUCT_LABEL,)
         )
@@ -168,12 +168,12 @@ class Extended:
         needs = [self._classes.necessary(each) for each in known]
         if any(need.products is None for need in needs):
             return None
-        return frozenset[DeviceKind]().union(*(need.missing(shown) for need in needs))
+        return frozenset[DeviceKind]().union(*(need.missing_kinds(shown) for need in needs))
 
     def _values_shown(
         self, resource: GPUResource | None, known: tuple[str, ...], keys: tuple[str, ...]
     ) -> frozenset[str]:
-        """The values of labels on nodes that the pod can be on and that have what it asks for."""
+        """The label values of nodes that the pod can run on and that have the requested resource."""
         allowed = self._hosts.nodes.all if self._allowed is None else self._allowed
         having = {kind for kind in allowed if resource is not None and resource.name in dict(kind.offers)}
         for each in known:
@@ -182,7 +182,7 @@ class Extended:
         return frozenset(value for kind in having for key, value in kind.labels if key in keys)
 
     def _unseen(self, resource: GPUResource | None, known: tuple[str, ...], label: str) -> frozenset[DeviceKind]:
-        """What a product could be given as that no node shows; of no product in particular where the label is empty."""
+        """The kinds of devices of a product that no node shows; of any product if the label is empty."""
         product = Product.parse(label)
         kinds: set[DeviceKind] = set()
         if resource is not None:
@@ -190,5 +190,5 @@ class Extended:
             kinds.add(unseen_gpu(product.name) if profile is None else unseen_slice(profile, product.name))
         for each in known:
             kinds |= self._classes.necessary(each).unseen(product.name) if each in self._classes else UNSEEN
-        # A node whose label tells of MIG devices hands out nothing else.
+        # A node whose label names a MIG profile advertises nothing else.
         return frozenset(kind for kind in kinds if product.profile is None or kind.profile)

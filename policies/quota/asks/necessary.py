@@ -1,4 +1,4 @@
-"""Necessary conditions: what devices that match selectors must be, whether or not a slice shows such a device now."""
+"""Necessary conditions: the types, products and profiles that selectors require of a device."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["Necessary", "necessary"]
 _PRODUCT = Read("attributes", DRIVER, "productName")
 _PROFILE = Read("attributes", DRIVER, "profile")
 _MOST_NAMED = 64
-"""Texts of a list that are looked at one by one; a selector that names more names none."""
+"""The most values that a selector may list; with more, the list is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Necessary:
-    """What a device must be."""
+    """The types, products and profiles that a matching device can have."""
 
     types: frozenset[str]
-    """Of NVIDIA's GPU driver; none where only devices of other drivers match."""
+    """Of NVIDIA's GPU driver; empty if only devices of other drivers match."""
     products: frozenset[str] | None = None
     """As labels spell them, perhaps in lower case; None for any."""
     profiles: frozenset[str] | None = None
 
     def unseen(self, product: str = "") -> frozenset[DeviceKind]:
-        """What of a product, or of one that nobody knows, could be given though no slice shows it."""
+        """The possible kinds of devices that no slice shows; `product` is empty if it is unknown."""
         kinds: set[DeviceKind] = set()
         if self.types & {"gpu", "vfio"} and self.profiles is None:
             kinds.add(unseen_gpu(product))
@@ -46,10 +46,10 @@ class Necessary:
             )
         return frozenset(kinds)
 
-    def missing(self, shown: frozenset[DeviceKind]) -> frozenset[DeviceKind]:
-        """What of the products that it must be of is not among the kinds that are shown.
+    def missing_kinds(self, shown: frozenset[DeviceKind]) -> frozenset[DeviceKind]:
+        """The possible kinds of the required products that are not among the shown kinds.
 
-        Of a product whose MIG devices are shown these count, and no other profile that its GPUs could be cut into.
+        If MIG devices of a product are shown, its other possible profiles do not count.
         """
         have = {(fold_name(kind.product), bool(kind.profile)) for kind in shown}
         unseen = frozenset[DeviceKind]().union(*map(self.unseen, self.products or ()))
@@ -57,7 +57,7 @@ class Necessary:
 
 
 def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
-    """What GPUs of some types that match all of some selectors must be, as far as their top-level conjuncts say."""
+    """The conditions that top-level conjuncts of selectors set for GPUs of some types."""
     if not types or size_of(texts) > MOST_TEXT:
         return Necessary(types)
     found = [(read, values) for text in texts for read, values in _equalities(text)]
@@ -67,7 +67,7 @@ def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
 
 
 def _equalities(text: str) -> Iterator[tuple[Read, frozenset[str]]]:
-    """The attributes that a selector compares with texts, and those of which they must be one."""
+    """The attributes that a selector compares with texts, and the allowed values of each."""
     for conjunct in split_conjuncts(text):
         condition = read_condition(conjunct.text)
         if condition is None or condition.operator not in ("==", "in") or condition.value_kind:

@@ -1,4 +1,4 @@
-"""Asks: what a pod asks for, piece by piece, and what it got once it is bound."""
+"""Pods: the devices that each piece of a pod requests, and those that it holds once it is bound."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["PodAsks", "asks_of_pod", "got_by_pod", "priority_class_of"]
+__all__ = ["PodAsks", "asks_of_pod", "holdings_of_pod", "priority_class_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class PodAsks:
-    """What a pod asks for."""
+    """The devices that a pod requests."""
 
     pieces: Mapping[str, tuple[Ask, ...]] = field(default_factory=dict)
-    """`OWN` for extended resources, and what its claims from templates ask for by their names in `spec.resourceClaims`;
-    pieces without a GPU are left out."""
+    """`OWN` for extended resources, and its claims from templates by their names in `spec.resourceClaims`; pieces without
+    a GPU are left out."""
     group: PodGroup | None = None
     """The PodGroup with which the pod shares a claim."""
     shared: Mapping[str, tuple[Ask, ...]] = field(default_factory=dict)
-    """Likewise, for the claims that the pod shares with its group and that were not made yet."""
+    """The same for the claims that the pod shares with its group and that do not exist yet."""
     problems: tuple[Problem, ...] = ()
-    """What it names and cannot be found, and what is charged therefore."""
+    """The missing objects that it names, and the resulting charge."""
 
 
 def asks_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, settings: Quotas) -> PodAsks:
-    """What a pod asks for that has no node yet.
+    """The devices that a pod without a node requests.
 
-    A claim that it names by `resourceClaimName` costs nothing here: it was charged when it was made. So was a claim of
-    its PodGroup that exists.
+    Existing claims cost nothing here: a claim that it names by `resourceClaimName`, or one of its PodGroup, was charged
+    when it was made.
 
     Args:
         pod: as it is stored, after all mutating webhooks.
-        claims: those of its claims that are made from templates, as `template_claims` has them.
+        claims: its claims from templates, as `template_claims` returns them.
         view: the cluster, with nodes, classes and slices.
         settings: how quotas count.
     """
@@ -82,24 +82,24 @@ def asks_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, setting
     return PodAsks(_with_gpus(pieces), group, _with_gpus(shared), tuple(problems))
 
 
-def got_by_pod(pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()) -> tuple[Ask, ...]:
-    """What a pod holds by extended resources: what its node hands out under their names, or what it asks for without one.
+def holdings_of_pod(pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()) -> tuple[Ask, ...]:
+    """The devices that a pod holds by extended resources; without a node, those that it requests.
 
-    What a node that is gone, or that shows nothing of the kind, handed out is the most that the pod could have got.
+    If the node is gone or does not show the resource, the pod counts as the most that it could have received.
 
     Args:
         pod: as it is stored.
         view: the cluster, with nodes, classes and slices.
         settings: how quotas count.
-        claimed: resources that are left out once the pod has a node, since a claim has them.
+        claimed: resources to leave out once the pod has a node, because a claim holds them.
     """
     extended = Extended(pod, priority_class_of(pod), view, settings)
     node = pod.spec.get("nodeName")
-    return tuple((extended.got(node, claimed) if node else extended.asks).values())
+    return tuple((extended.holdings(node, claimed) if node else extended.asks).values())
 
 
 def priority_class_of(pod: Pod) -> str:
-    """The name of a pod's PriorityClass; empty where it has none. That of a default class has been filled in by then.
+    """The name of a pod's PriorityClass, or an empty text. The API server has filled in the default class.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/priority.
     """
@@ -114,7 +114,7 @@ def _with_gpus(pieces: Mapping[str, tuple[Ask, ...]]) -> dict[str, tuple[Ask, ..
 def _missing_class(pod: Pod, name: str) -> Problem:
     resource = f"{IMPLICIT_PREFIX}{name}"
     path = next(_places(pod, resource), SPEC)
-    said = f"there is no DeviceClass {shown(name)}, so nobody knows which devices it has; whole GPUs are charged"
+    said = f"there is no DeviceClass {shown(name)}, so its devices are unknown; whole GPUs are charged"
     return problem(path, said, "write the name of a DeviceClass that exists, or create it first")
 
 
@@ -133,6 +133,6 @@ def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
 
 
 def _of_template(found: Problem, claim: PodClaim) -> Problem:
-    """A problem of a template, told at the pod that names it."""
+    """A problem of a template, reported at the pod that names it."""
     said = f"{found.message} (ResourceClaimTemplate {shown(claim.object_name)}, {found.path})"
     return problem(claim.path, said, found.remedy)

@@ -1,4 +1,4 @@
-"""Requirements: what a pod's node selector and required affinity say of the GPU that it can get."""
+"""Requirements: the GPU labels that a pod's node selector and required affinity demand of its node."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["Required"]
 
 _MOST_NAMED = 64
-"""Values of a label that are looked at one by one; a pod that names more names none."""
+"""The most values of a label that a pod may list; with more, the list is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """Conditions on the labels of GPU Feature Discovery; those on other labels do not narrow what a pod can get."""
+    """Conditions on the labels of GPU Feature Discovery; other labels do not change the possible GPUs."""
 
     alternatives: Alternatives
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> Required:
-        """What a pod requires of its node.
+        """The requirements of a pod on its node.
 
-        A pod whose requirements no node can ever meet is read as if it had none: nothing runs by that, and a reading
-        that differs from the scheduler's must not count a pod as nothing. One that requires more than is judged in time
-        is read so as well: it is charged the most that any pod is.
+        A pod whose requirements no node can ever meet is read as if it had none: if this reading differed from the
+        scheduler's, a running pod would count as nothing. So is a pod with too many requirements to evaluate in time: it
+        is charged the most.
 
         Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
         """
@@ -50,15 +50,15 @@ class Required:
 
     @property
     def is_anything(self) -> bool:
-        """Whether every node meets them."""
+        """True if every node meets them."""
         return () in self.alternatives
 
     def allow(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets them."""
+        """True if a node with these labels meets them."""
         return any(all(each.holds(labels) for each in branch) for branch in self.alternatives)
 
     def values(self, keys: Collection[str]) -> frozenset[str] | None:
-        """The values of which every node that meets them has one, in one of some labels; None where it may have any."""
+        """The values that one of the labels must have on a matching node; None if any value is allowed."""
         found: set[str] = set()
         for branch in self.alternatives:
             values = _values(branch, keys)
@@ -78,7 +78,7 @@ def _values(branch: tuple[NodeRequirement, ...], keys: Collection[str]) -> set[s
 
 
 def _branches(terms: list[Mapping[str, Any]]) -> Iterator[tuple[NodeRequirement, ...]]:
-    """What each term asks of GPU labels; terms that match no node are left out."""
+    """The conditions of each term on GPU labels; terms that match no node are left out."""
     for term in terms:
         expressions = term.get("matchExpressions") or []
         read = [NodeRequirement.read(expression) for expression in expressions]

@@ -15,7 +15,7 @@ from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, te
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC, MalformedPodError, Pod
 from policies.quota.asks.claims import asks_of_claim
-from policies.quota.asks.pods import asks_of_pod, got_by_pod, priority_class_of
+from policies.quota.asks.pods import asks_of_pod, holdings_of_pod, priority_class_of
 from policies.quota.charges import OWN, ChargeRequest, TooManyClaims
 from policies.quota.charging.origins import narrow_asks, origin_of
 from policies.quota.opt_in import is_enforced
@@ -42,7 +42,7 @@ _MOST_OF_GROUP = 5
 _CLAIMS = SPEC / "resourceClaims"
 
 _Found = tuple[ChargeRequest, Sequence[Problem]] | None
-"""A charge, and what it refers to and does not exist; None if nothing is charged."""
+"""A charge, and problems for the missing objects that it refers to; None if nothing is charged."""
 
 CHARGED_LATER = rule(
     "GA505",
@@ -50,9 +50,8 @@ CHARGED_LATER = rule(
     default=Severity.WARN,
     why="""
     A pod pays for its claims from templates when it is created. Where a template does not exist yet, nothing can be
-    charged for it: its claim is charged when somebody makes it, and where that does not fit the pod waits, with the
-    reason in its events, rather than being refused. Where a DeviceClass does not exist, more may be charged than is
-    needed.
+    charged for it. Its claim is charged when it is made; if the claim does not fit then, the pod is not refused but
+    waits, with the reason in its events. Where a DeviceClass does not exist, more may be charged than is needed.
     """,
     remedy="create what is named first",
     source="docs/quota.md",
@@ -62,7 +61,7 @@ CHARGED_LATER = rule(
 
 
 def charge_decision(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The charge of an object that is being created, with a warning for each object that it refers to and that is missing.
+    """The charge of a new object, with a warning for each missing object that it refers to.
 
     Without a charge, nothing is created that could get a GPU: a pod that cannot be read is not stored by the API server.
 
@@ -100,15 +99,15 @@ def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quo
         return None
     pieces = asked.pieces
     if pod.past_scheduling and OWN in pieces:
-        pieces = {**pieces, OWN: got_by_pod(pod, view, settings)}
+        pieces = {**pieces, OWN: holdings_of_pod(pod, view, settings)}
     found = replace(_without_pieces("Pod", document, request, view), pieces=pieces)
     if excess is not None:
         return replace(found, excess=excess), asked.problems
     unseen = (*unseen, *_unseen_of_group(pod, claims, asked, view))
-    return replace(found, shared=_shared(asked, found), unseen=unseen), asked.problems
+    return replace(found, shared=_group_charge(asked, found), unseen=unseen), asked.problems
 
 
-def _shared(asked: PodAsks, found: ChargeRequest) -> ChargeRequest | None:
+def _group_charge(asked: PodAsks, found: ChargeRequest) -> ChargeRequest | None:
     if asked.group is None or not asked.shared:
         return None
     return ChargeRequest(
@@ -127,10 +126,10 @@ def _unseen_templates(claims: Sequence[PodClaim]) -> tuple[Key, ...]:
 
 
 def _unseen_of_group(pod: Pod, claims: Sequence[PodClaim], asked: PodAsks, view: ClusterView) -> Iterator[Key]:
-    """The PodGroup of a pod, and claims of it that exist as far as it says so.
+    """The PodGroup of a pod, and the claims that exist according to it.
 
-    A claim is made as soon as its group exists. What is counted already must not be charged once more because a watch
-    is late. Where PodGroups are unknown, they stay so: RBAC may keep them from us.
+    A claim is made as soon as its group exists, and a counted claim must not be charged again because a watch is late.
+    Unknown PodGroups are not read: RBAC may forbid it.
     """
     name = pod_group_name(pod.document)
     if not name or not claims:
@@ -173,16 +172,16 @@ def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quot
         if origin.kind != POD_GROUP and pod is None:
             found = replace(found, unseen=(("Pod", request.namespace, origin.owner),))
         elif pod is not None and origin.piece == OWN:
-            found = replace(found, pieces={OWN: narrow_asks(asked.asks, got_by_pod(pod, view, settings))})
+            found = replace(found, pieces={OWN: narrow_asks(asked.asks, holdings_of_pod(pod, view, settings))})
     charge = found if request.caller_is_known else _unless_stored(found, view)
     return None if charge is None else (charge, asked.problems)
 
 
 def _unless_stored(found: ChargeRequest, view: ClusterView) -> ChargeRequest | None:
-    """The charge of a claim whose uid no user can know yet; None if the claim is stored: no API server creates it twice.
+    """The charge of a claim from an unknown caller; None if the claim is stored already.
 
-    An unknown caller can name any origin, and a claim is counted with the pod that it was made for. It could move a claim
-    that was counted by itself to a pod, and get one of the two for nothing.
+    An API server creates no claim twice. An unknown caller can name any origin, and a claim is counted with the pod that
+    it was made for: the caller could move a claim that was counted by itself to a pod, and get one of the two free.
     """
     if found.of is None:
         return found
@@ -200,7 +199,7 @@ def _without_pieces(kind: ChargedKind, document: Object, request: Request, view:
 
 
 def _fails_closed(request: Request, view: ClusterView) -> bool:
-    """True if the quota does; the API server has read the namespace's label when it calls one of the two entries."""
+    """True if the quota fails closed. The API server read the namespace's label to choose the entry."""
     entry = ENTRIES.get(request.entry)
     if entry is not None and entry.concern == "quota":
         return entry.failure_policy == "Fail"

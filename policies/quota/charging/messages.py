@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 __all__ = [
     "ChargeMessage",
     "Holder",
-    "charged_otherwise",
-    "contended",
-    "exceeded",
-    "full",
-    "not_primed",
-    "too_many_claims",
-    "unavailable",
-    "uncountable",
-    "unreadable",
-    "unstorable",
+    "charged_otherwise_message",
+    "contended_message",
+    "exceeded_message",
+    "full_message",
+    "not_primed_message",
+    "too_many_claims_message",
+    "unavailable_message",
+    "uncountable_message",
+    "unreadable_message",
+    "unstorable_message",
 ]
 
 _MOST_HOLDERS = 3
@@ -46,7 +46,7 @@ _LONGEST_REASON = 200
 _LESS: Mapping[Unit, str] = {"gpus": "fewer GPUs", "devices": "fewer devices", "memory": "less memory"}
 _WARN_ONLY = "it is admitted all the same, because the quota has mode: Warn"
 _SEEN_LATER = "it is admitted all the same, and counted when it is seen"
-_HELD = "the namespace enforces its quota, so nothing that gets GPUs is admitted until it can be charged"
+_FAILS_CLOSED = "the namespace enforces its quota, so nothing that gets GPUs is admitted until it can be charged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ChargeMessage:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A pod or a claim that holds something of a quota."""
+    """A pod or a claim that holds a part of a quota."""
 
     name: str
     """With its namespace: `team-a/train-7`."""
@@ -72,13 +72,15 @@ class Holder:
     """Since it was created."""
 
 
-def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = "") -> ChargeMessage:
-    """The request exceeds a limit: in the words of Kubernetes' own quota, followed by what is left and what to do.
+def exceeded_message(
+    found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = ""
+) -> ChargeMessage:
+    """The message for an exceeded limit: Kubernetes' own words, the amount that is left, and a remedy.
 
     Args:
         found: The limits that are exceeded.
-        holders: Who holds something of the quota.
-        admitted: Whether it is admitted all the same.
+        holders: The pods and claims that hold some of the quota.
+        admitted: True if the request is admitted all the same.
         hidden_in: The namespace, if its holders are only counted; empty if they are named.
 
     Source of the first words: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
@@ -88,9 +90,9 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool,
         ("used", [(over, over.used + over.reserved) for over in found.limits]),
         ("limited", [(over, over.hard) for over in found.limits]),
     )
-    native = ", ".join(f"{title}: {_listed(amounts)}" for title, amounts in columns)
+    native = ", ".join(f"{title}: {_amounts_text(amounts)}" for title, amounts in columns)
     holding = tuple(holders)
-    held = _number_of_holders if hidden_in else _held
+    held = _number_of_holders if hidden_in else _holders_text
     reasons = (_reason(over, held(over, holding)) for over in found.limits)
     message = "; ".join([native, *reasons, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
@@ -99,13 +101,13 @@ def exceeded(found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool,
     return ChargeMessage(f"exceeded quota: {NAME}, {message}", remedy)
 
 
-def uncountable(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> ChargeMessage:
+def uncountable_message(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
     text = f"quota {NAME} cannot count the request: {found.text}"
     return ChargeMessage(f"{text}; {_WARN_ONLY}" if admitted else text, "")
 
 
-def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
+def not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
     """What the namespace holds already has not been counted yet."""
     one = len(found.limits) == 1
     said = (
@@ -118,7 +120,7 @@ def not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMes
     return _later(said, f"if that does not help, {look}", 1)
 
 
-def full(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
+def full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Too many charges are open, because their pods and claims have not been seen."""
     said = (
         f"quota {NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
@@ -134,12 +136,12 @@ def full(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
     return _later(said, f"if that does not help, {look}", 10)
 
 
-def charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
+def charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Another call charged something else for the same uid; the next try has a uid of its own."""
     charged = found.charge
     said = (
         f"quota {NAME} of namespace {namespace}: uid {printable(charged.uid)} is already charged for "
-        f"{charged.kind} {printable(charged.name)}, and this call asks for more than that or describes another object"
+        f"{charged.kind} {printable(charged.name)}, and this call requests more than that or describes another object"
     )
     look = "see whether two webhook configurations call gpu-admission, or something else than the API server does"
     if admitted:
@@ -147,19 +149,19 @@ def charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool
     return _later(said, f"if that does not help, {look}", 1)
 
 
-def unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
+def unstorable_message(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
     """No API server stores such an object, so trying again does not help."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.problem}"
     return ChargeMessage(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
 
 
-def too_many_claims(found: TooManyClaims, namespace: str) -> ChargeMessage:
+def too_many_claims_message(found: TooManyClaims, namespace: str) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
     return ChargeMessage(said, found.remedy) if found.is_lasting else _later(said, found.remedy, 10)
 
 
-def contended(namespace: str, *, admitted: bool) -> ChargeMessage:
+def contended_message(namespace: str, *, admitted: bool) -> ChargeMessage:
     """Every write conflicted with another one."""
     said = f"quota {NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
@@ -167,21 +169,21 @@ def contended(namespace: str, *, admitted: bool) -> ChargeMessage:
     return ChargeMessage(said, "try again in 1 s, or create fewer pods at a time", 1)
 
 
-def unreadable(namespace: str, why: str, *, admitted: bool) -> ChargeMessage:
+def unreadable_message(namespace: str, why: str, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
     said = f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
-    fate = "it is admitted all the same, and counted when that is put right" if admitted else _HELD
+    fate = "it is admitted all the same, and counted when that is put right" if admitted else _FAILS_CLOSED
     return ChargeMessage(f"{said}; {fate}", "show this to your administrator")
 
 
-def unavailable(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> ChargeMessage:
+def unavailable_message(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> ChargeMessage:
     """The quota could not be read or written; `is_lasting` if trying again does not help."""
     said = f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
     if admitted:
         return ChargeMessage(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
     if is_lasting:
-        return ChargeMessage(f"{said}; {_HELD}", "show this to your administrator")
-    return _later(f"{said}; {_HELD}", "if that does not help, show this to your administrator", 5)
+        return ChargeMessage(f"{said}; {_FAILS_CLOSED}", "show this to your administrator")
+    return _later(f"{said}; {_FAILS_CLOSED}", "if that does not help, show this to your administrator", 5)
 
 
 def _later(said: str, otherwise: str, retry_after: int) -> ChargeMessage:
@@ -192,7 +194,7 @@ def _plain_text(why: str) -> str:
     return printable(why).strip().rstrip(".")[:_LONGEST_REASON]
 
 
-def _listed(amounts: Iterable[tuple[Over, Fraction]]) -> str:
+def _amounts_text(amounts: Iterable[tuple[Over, Fraction]]) -> str:
     return ",".join(f"{over.name}={bare_amount(over.unit, amount)}" for over, amount in amounts)
 
 
@@ -205,7 +207,7 @@ def _reason(over: Over, held: str) -> str:
     return f"{requested} has {bare_amount(over.unit, over.left)} of {hard} left{waiting}{'; ' if held else ''}{held}"
 
 
-def _held(over: Over, holders: Iterable[Holder]) -> str:
+def _holders_text(over: Over, holders: Iterable[Holder]) -> str:
     """The holders with the largest amounts; of equal ones, the oldest first."""
     holding = sorted(
         (holder for holder in holders if holder.amounts.get(over.name)),

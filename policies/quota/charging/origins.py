@@ -1,4 +1,4 @@
-"""Claims that are made for pods and PodGroups: whose they are, and what of their pods' devices they can be."""
+"""Origins: the pod or PodGroup that a claim was made for, and the devices that the claim can get."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ makes for extended resources. Source: k8s.io/api/resource/v1/types.go."""
 
 @dataclass(frozen=True, slots=True)
 class ObjectOrigin:
-    """Which pod or PodGroup a claim says that it was made for."""
+    """The pod or PodGroup that a claim names as its origin."""
 
     kind: Literal["Pod", "PodGroup"]
     owner: str
     """Its name."""
     uid: str
     piece: str
-    """Which piece of its charge the claim is measured against; `OWN` for a pod's extended resources."""
+    """The piece of its charge that the claim belongs to; `OWN` for a pod's extended resources."""
 
     def pod(self, namespace: str, view: ClusterView) -> Pod | None:
-        """The pod; None for a PodGroup, and where the view does not show the pod, or another one of its name."""
+        """The pod; None for a PodGroup, and if the view has no pod of this name and uid."""
         found = view.get("Pod", self.owner, namespace) if self.kind == "Pod" else None
         if lookup(found, ("metadata", "uid")) != self.uid:
             return None
@@ -49,7 +49,7 @@ class ObjectOrigin:
 
 
 def origin_of(claim: Object) -> ObjectOrigin | None:
-    """What a claim says that it was made for, which is to be believed only of who makes such claims."""
+    """The origin that a claim names; believe it only if a trusted creator made the claim."""
     owner = controller_of(claim)
     if owner is None:
         return None
@@ -68,7 +68,7 @@ def origin_of(claim: Object) -> ObjectOrigin | None:
 
 
 def narrow_asks(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:
-    """What a claim for a pod's extended resources asks for, without devices that the pod cannot get.
+    """The asks of a claim for a pod's extended resources, without devices that the pod cannot get.
 
     Such a claim names classes only, while its pod may name nodes as well.
 
@@ -81,16 +81,16 @@ def narrow_asks(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:
     is_open = any(choice.is_open for choice in choices)
     return tuple(
         replace(
-            _narrowed(ask, kinds, is_open=is_open),
-            alternatives=tuple(_narrowed(each, kinds, is_open=is_open) for each in ask.alternatives),
+            _narrow(ask, kinds, is_open=is_open),
+            alternatives=tuple(_narrow(each, kinds, is_open=is_open) for each in ask.alternatives),
         )
         for ask in asks
     )
 
 
-def _narrowed(ask: Ask, kinds: frozenset[DeviceKind], *, is_open: bool) -> Ask:
+def _narrow(ask: Ask, kinds: frozenset[DeviceKind], *, is_open: bool) -> Ask:
     profiles = {kind.profile for kind in ask.unseen} if ask.is_open else set()
     left = frozenset(kind for kind in kinds if kind in ask.kinds or kind.profile in profiles)
     stays_open = ask.is_open and is_open
-    # Where nothing is left, the view shows less than there is.
+    # If nothing is left, the view is incomplete.
     return replace(ask, kinds=left, is_open=stays_open) if left or stays_open else ask

@@ -10,16 +10,16 @@ from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import Uncountable, UnknownProduct
 from policies.quota.charges import TooManyClaims
 from policies.quota.charging.messages import (
-    charged_otherwise,
-    contended,
-    exceeded,
-    full,
-    not_primed,
-    too_many_claims,
-    unavailable,
-    uncountable,
-    unreadable,
-    unstorable,
+    charged_otherwise_message,
+    contended_message,
+    exceeded_message,
+    full_message,
+    not_primed_message,
+    too_many_claims_message,
+    unavailable_message,
+    uncountable_message,
+    unreadable_message,
+    unstorable_message,
 )
 from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Unstorable
@@ -93,7 +93,7 @@ def outcome_name(outcome: ChargeOutcome) -> str:
 def settle(
     decision: Decision, outcome: ChargeOutcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
 ) -> Decision:
-    """The decision after its charge: allowed or not, with what to do. No settings change it, and no user is exempt.
+    """The decision after its charge, allowed or refused. No setting changes it, and no user is exempt.
 
     Args:
         decision: Of an entry for quotas, with a charge.
@@ -188,28 +188,34 @@ def _answer_for(
         case ChargeVerdict(reason=Exceeded() as found):
             hidden_in = "" if names_holders else charge.namespace
             return _Answer(
-                FITS, outcome.allowed, exceeded(found, holders, admitted=outcome.allowed, hidden_in=hidden_in)
+                FITS, outcome.allowed, exceeded_message(found, holders, admitted=outcome.allowed, hidden_in=hidden_in)
             )
         case ChargeVerdict(reason=NotPrimed() as found):
-            return _Answer(WRITTEN, outcome.allowed, not_primed(found, charge.namespace, admitted=outcome.allowed))
+            return _Answer(
+                WRITTEN, outcome.allowed, not_primed_message(found, charge.namespace, admitted=outcome.allowed)
+            )
         case ChargeVerdict(reason=Full() as found):
-            return _Answer(WRITTEN, outcome.allowed, full(found, charge.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, full_message(found, charge.namespace, admitted=outcome.allowed))
         case ChargeVerdict(reason=ChargedOtherwise() as found):
             return _Answer(
-                WRITTEN, outcome.allowed, charged_otherwise(found, charge.namespace, admitted=outcome.allowed)
+                WRITTEN, outcome.allowed, charged_otherwise_message(found, charge.namespace, admitted=outcome.allowed)
             )
         case ChargeVerdict(reason=Unstorable() as found):
-            return _Answer(WRITTEN, outcome.allowed, unstorable(found, charge.namespace, admitted=outcome.allowed))
+            return _Answer(
+                WRITTEN, outcome.allowed, unstorable_message(found, charge.namespace, admitted=outcome.allowed)
+            )
         case ChargeVerdict(reason=Contended()):
-            return _Answer(WRITTEN, outcome.allowed, contended(charge.namespace, admitted=outcome.allowed))
+            return _Answer(WRITTEN, outcome.allowed, contended_message(charge.namespace, admitted=outcome.allowed))
         case Uncountable():
             admitted = outcome.mode == "Warn"
-            return _Answer(COUNTABLE, admitted, uncountable(outcome.unknown, admitted=admitted))
+            return _Answer(COUNTABLE, admitted, uncountable_message(outcome.unknown, admitted=admitted))
         case QuotaError():
-            return _Answer(WRITTEN, admitted, unreadable(charge.namespace, str(outcome), admitted=admitted))
+            return _Answer(WRITTEN, admitted, unreadable_message(charge.namespace, str(outcome), admitted=admitted))
         case TooManyClaims():
-            return _Answer(WRITTEN, False, too_many_claims(outcome, charge.namespace))
+            return _Answer(WRITTEN, False, too_many_claims_message(outcome, charge.namespace))
         case Unavailable():
-            verdict = unavailable(charge.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting)
+            verdict = unavailable_message(
+                charge.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting
+            )
             return _Answer(WRITTEN, admitted, verdict)
     return None

@@ -1,4 +1,4 @@
-"""Together: whether the pods that a workload runs side by side fit into a quota, before its controller creates them."""
+"""Workload totals: warns if the pods that a workload runs at once do not fit into a quota."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.quota.ledger.reservations import Reservations
-from policies.quota.ledger.sums import ZERO, summed
+from policies.quota.ledger.sums import ZERO, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import NAME
 from policies.rules import rule
@@ -53,12 +53,12 @@ class PodsAtOnce:
 
     @cached_property
     def each(self) -> Amounts:
-        """What one of them comes to, by limit, beside the claims that it shares."""
-        return summed(bill.amounts for bill in self.charge.pieces.values())
+        """The amounts of one of them, by limit, without the claims that it shares."""
+        return sum_amounts(bill.amounts for bill in self.charge.pieces.values())
 
     @property
     def shared(self) -> Mapping[_Piece, Amounts]:
-        """What the claims come to, by limit, that all of them share with their PodGroup."""
+        """The amounts of the claims that all of them share with their PodGroup, by limit."""
         group = self.charge.shared
         return {} if group is None else {(group.uid, name): bill.amounts for name, bill in group.pieces.items()}
 
@@ -71,7 +71,7 @@ class _Short:
     pods: Sequence[PodsAtOnce]
     """Those that count in it."""
     shared: Fraction
-    """What the claims come to that they share with their PodGroups; each group has them once."""
+    """The amount of the claims that they share with their PodGroups, once for each group."""
     left: Fraction
 
     @property
@@ -80,21 +80,21 @@ class _Short:
         return sum((each.count.pods * self.each(each) for each in self.pods), self.shared)
 
     def each(self, pods: PodsAtOnce) -> Fraction:
-        """What one of the pods comes to, beside the claims that it shares."""
+        """The amount of one of the pods, without the claims that it shares."""
         return pods.each.get(self.limit.name, ZERO)
 
 
 def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
-    """The limit that has least room for all pods of a workload, where they do not fit in together.
+    """Warn about the limit with the least room if the pods of a workload do not fit into the quota.
 
-    Pods of a new workload that do not even fit alone are told so each by itself, and none of them is created.
+    Pods of a new workload that do not fit even alone are skipped: each of them is refused with its own message.
 
     Args:
         pods: By the templates of the workload.
         quota: Of its namespace.
-        ledger: What there is. A limit that is not primed is not spoken of.
-        is_new: Whether the workload is being created: the pods of one that exists are in the ledger already, so that it
-            can only be compared with all that the quota allows.
+        ledger: Of the namespace. Limits that are not primed are skipped.
+        is_new: True if the workload is being created. The pods of an existing one are in the ledger already, so they are
+            compared with the whole limit.
     """
     left = dict(_left_of(quota, ledger, is_new=is_new))
     charged = ledger.reservations if is_new else Reservations()
@@ -108,16 +108,18 @@ def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, i
 
 
 def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[str, Fraction]]:
-    """What is left of each limit that is primed."""
+    """The amount that is left of each primed limit."""
     for limit in quota.limits:
-        used = ledger.used(limit)
+        used = ledger.used_amount(limit)
         if used is not None:
             taken = used + ledger.reservations.total.get(limit.name, ZERO) if is_new else ZERO
             yield limit.name, max(ZERO, limit.hard - taken)
 
 
 def _is_too_large(pods: PodsAtOnce, left: Mapping[str, Fraction], charged: Reservations) -> bool:
-    alone = summed((pods.each, *(amounts for piece, amounts in pods.shared.items() if not charged.is_open(*piece))))
+    alone = sum_amounts(
+        (pods.each, *(amounts for piece, amounts in pods.shared.items() if not charged.is_open(*piece)))
+    )
     return any(name in left and amount > left[name] for name, amount in alone.items())
 
 
@@ -125,10 +127,10 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
     """The pods that count in a limit, and what is left of it.
 
     Args:
-        limit: which.
-        pods: all that come.
-        left: of the limit.
-        charged: what the PodGroups of the pods are charged already.
+        limit: The limit to compare with.
+        pods: All new pods.
+        left: The amount that is left of the limit.
+        charged: The charges of the PodGroups of the pods.
     """
     pieces = {
         piece: amounts[limit.name]

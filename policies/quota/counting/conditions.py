@@ -1,4 +1,4 @@
-"""Conditions: what the status of a GPUQuota says about itself."""
+"""Conditions in the status of a GPUQuota."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota, QuotaError
 
-__all__ = ["counted", "enforced", "not_counted", "unreadable"]
+__all__ = ["enforced_condition", "not_counted_condition", "ready_condition", "unreadable_condition"]
 
 _READY, _ENFORCED = "Ready", "Enforced"
 _LONGEST = 1000
 """Characters of a reason; conditions that are much longer are not carried along with the ledger."""
 
 
-def counted(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began_anew: bool) -> Object:
-    """Ready: what the namespace holds was counted.
+def ready_condition(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began_anew: bool) -> Object:
+    """The condition Ready after counting: True if every limit was counted.
 
     Args:
         ledger: With what was counted.
         quota: Of the namespace.
-        guesses_memory: Whether memory counted as none because nothing tells how much any GPU has.
-        began_anew: Whether the lists that were counted before are of another history of the API server.
+        guesses_memory: True if memory counted as 0 because the memory of every GPU is unknown.
+        began_anew: True if the lists that were counted before are from another history of the API server.
     """
-    missing = [limit.name for limit in quota.limits if ledger.used(limit) is None]
+    missing = [limit.name for limit in quota.limits if ledger.used_amount(limit) is None]
     if missing:
         noun, it = ("limit", "it") if len(missing) == 1 else ("limits", "them")
-        return not_counted(
-            f"{noun} {', '.join(missing)} cannot be counted while something is on its way of which nobody knows what it comes to "
-            f"under {it}; it is counted once that is seen, or after two minutes given up"
+        return not_counted_condition(
+            f"{noun} {', '.join(missing)} cannot be counted while the amount of an open charge under {it} is unknown; counting "
+            "resumes when the charged object is seen, or after two minutes"
         )
     sentences = ["All pods and claims of the namespace were counted."]
     if guesses_memory:
@@ -49,8 +49,8 @@ def counted(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began_anew: b
     return _condition(_READY, "True", "Counted", " ".join(sentences))
 
 
-def not_counted(why: str) -> Object:
-    """Ready: pods and claims cannot be counted; earlier counts and all charges since remain valid.
+def not_counted_condition(why: str) -> Object:
+    """The condition Ready if counting failed; earlier counts and all charges since remain valid.
 
     Args:
         why: Without a full stop.
@@ -58,19 +58,19 @@ def not_counted(why: str) -> Object:
     return _condition(_READY, "False", "NotCounted", f"{_capital(why)[:_LONGEST]}.")
 
 
-def unreadable(error: QuotaError) -> Object:
-    """Ready: the spec says nothing that can be meant."""
+def unreadable_condition(error: QuotaError) -> Object:
+    """The condition Ready if the spec is invalid."""
     said = str(error)[:_LONGEST]
     return _condition(_READY, "False", "Unreadable", f"{said}. Until this is put right, nothing can be charged.")
 
 
-def enforced(namespace: str, exempt: str, *, is_enforced: bool) -> Object:
-    """Enforced: whether the quota limits anything, and what happens while it cannot be charged.
+def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool) -> Object:
+    """The condition Enforced: True if the quota fails closed while it cannot be charged.
 
     Args:
         namespace: Of the quota.
         exempt: Why the namespace is exempt from quotas, as a clause; empty if it is not.
-        is_enforced: Whether its label says that the quota fails closed.
+        is_enforced: True if the namespace's label makes the quota fail closed.
     """
     if exempt:
         said = f"Namespace {namespace} is exempt from quotas ({exempt}), so this GPUQuota limits nothing."

@@ -13,15 +13,15 @@ from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.quota.asks.claims import asks_of_claim, got_by_claim
-from policies.quota.asks.pods import got_by_pod, priority_class_of
+from policies.quota.asks.claims import asks_of_claim, holdings_of_claim
+from policies.quota.asks.pods import holdings_of_pod, priority_class_of
 from policies.quota.charges import OWN
 from policies.quota.charging.origins import narrow_asks, origin_of
 from policies.quota.counting.measuring import Measure, largest_memory
 from policies.quota.devices.classes import classes
 from policies.quota.devices.node_kinds import node_kinds
 from policies.quota.ledger.recount import Counted, SharedClaims
-from policies.quota.ledger.sums import added, largest
+from policies.quota.ledger.sums import add_amounts, larger_amounts
 from policies.work import count_work
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def uid_of(document: Object) -> str:
 
 @dataclass(frozen=True)
 class Terms:
-    """By what is counted."""
+    """The quota, cluster and settings that counting depends on."""
 
     quota: Quota
     view: ClusterView
@@ -57,15 +57,14 @@ class Terms:
 
     @property
     def guesses_memory(self) -> bool:
-        """Whether memory is limited while nothing tells how much any GPU has, so that some may count as none."""
+        """True if memory is limited while the memory of every GPU is unknown, so that some may count as 0."""
         return any(limit.unit == "memory" for limit in self.quota.limits) and not self.view.derive(largest_memory)
 
     @cached_property
     def facts(self) -> tuple[Any, ...]:
-        """What all counting rests on beside the objects: while this is equal, so is what they come to.
+        """The inputs of counting other than the objects: while they are equal, so are the amounts.
 
-        It stays as it is first asked for, so that what was counted by these terms is not counted anew by the same ones
-        where the cluster changes meanwhile.
+        They are read once, so that a change of the cluster during a count does not count objects again.
         """
         derived = (self.view.derive(function) for function in (node_kinds, classes, published_devices))
         return (self.quota.limits, self.settings, *derived)
@@ -73,7 +72,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An object, and what it was found to come to."""
+    """An object and its amounts."""
 
     document: Object
     counted: Counted
@@ -82,25 +81,25 @@ class _Seen:
 @dataclass(frozen=True, slots=True)
 class _SeenPod(_Seen):
     got: tuple[Ask, ...]
-    """What it holds by extended resources."""
+    """The devices that it holds by extended resources."""
     priority_class: str
     is_bound: bool
     made: Mapping[str, str]
     """The claims that its status says were made for it, by name, and for which piece. Users cannot write there."""
     beside: Amounts | None = None
-    """What it holds by extended resources besides those that a claim has for it; None where none has any."""
+    """The amounts of extended resources that no claim holds for it; None if no claim holds any."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """For what a claim was certainly made."""
+    """The verified origin of a claim."""
 
     pod: str
     """Its uid."""
     piece: str
     priority_class: str
     is_bound: bool
-    """Whether the pod has a node, so that the claim keeps what it got for as long as the pod runs."""
+    """True if the pod has a node, so that the claim keeps its devices while the pod runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +108,10 @@ class _SeenClaim(_Seen):
 
 
 class Counter:
-    """Counts the pods and claims of one namespace again and again.
+    """Counts the pods and claims of one namespace, and caches the amounts of unchanged objects.
 
-    An object that is the same as the last time, by identity, is not counted anew as long as quota, settings, nodes,
-    classes and devices are equal. Any thread may call, one at a time.
+    An object that is identical to the one of the last count is not counted again while quota, settings, nodes, classes
+    and devices are equal. Any thread may call, one at a time.
     """
 
     def __init__(self) -> None:
@@ -129,14 +128,14 @@ class Counter:
         *,
         charged: Mapping[tuple[str, str], tuple[str, str]] = _NONE,
     ) -> tuple[Mapping[str, Counted], Mapping[str, Counted]]:
-        """Pods and claims by uid, as they count.
+        """The amounts of pods and of claims, by uid.
 
         Args:
             pods: Of one namespace; those without GPUs count as nothing.
             claims: Of the same.
-            terms: By what to count.
-            charged: By the uids and names of claims, for which pod and which piece of it their charges say that they were
-                made. That is certain: when it was charged, no claim of that uid and name was stored.
+            terms: The quota, cluster and settings.
+            charged: The pod and piece that the charge of a claim names, by uid and name of the claim. This is reliable: when
+                the claim was charged, no claim of that uid and name was stored.
         """
         facts = terms.facts
         if self._basis is None or self._basis.facts != facts:
@@ -149,10 +148,10 @@ class Counter:
             uid_of(claim): origin for claim in listed if (origin := self._origin(claim, charged)) is not None
         }
         self._claims = {uid_of(claim): self._claim(claim, work) for claim in listed}
-        return self._settled(), {uid: seen.counted for uid, seen in self._claims.items()}
+        return self._pod_counts(), {uid: seen.counted for uid, seen in self._claims.items()}
 
     def shares(self, charged: Iterable[str], view: ClusterView) -> Mapping[str, SharedClaims]:
-        """What some of the pods that were counted last share with their PodGroups, by the uids of these pods.
+        """The claims that pods of the last count share with their PodGroups, by the uids of these pods.
 
         Args:
             charged: The uids of those that have a charge; others are left out.
@@ -161,15 +160,15 @@ class Counter:
         found = {uid: _shares(self._pods[uid].document, view) for uid in charged if uid in self._pods}
         return {uid: shares for uid, shares in found.items() if shares is not None}
 
-    def _settled(self) -> dict[str, Counted]:
-        """The pods; extended resources in a claim count as what the claim got, which is more exact."""
+    def _pod_counts(self) -> dict[str, Counted]:
+        """The amounts of pods; extended resources in a claim count as its allocated devices."""
         counted = {uid: seen.counted for uid, seen in self._pods.items()}
         for claim in self._claims.values():
             pod = self._pods.get(claim.origin.pod) if claim.origin is not None else None
             if pod is None or pod.beside is None or pod.made.get(claim.counted.name) != OWN:
                 continue
             if Claim(claim.document).allocation is not None:
-                amounts = added(pod.beside, claim.counted.amounts)
+                amounts = add_amounts(pod.beside, claim.counted.amounts)
                 counted[pod.counted.uid] = replace(pod.counted, amounts=amounts)
         return counted
 
@@ -178,10 +177,10 @@ class Counter:
         return known if known is not None and known.document is document else work.pod(document)
 
     def _origin(self, claim: Object, charged: Mapping[tuple[str, str], tuple[str, str]]) -> _Origin | None:
-        """For what a claim was certainly made; that stays so when its pod is gone.
+        """The verified origin of a claim; it stays valid when the pod is gone.
 
-        Its ownerReference and annotation alone may be forged. By them a claim would count for the pod's own devices, or
-        for its PriorityClass and not for that of the pod that uses it.
+        The ownerReference and the annotation alone may be forged. A forged claim would count for another pod's devices
+        or PriorityClass.
         """
         uid, name, made = uid_of(claim), name_of(claim), origin_of(claim)
         pod = None if made is None or made.kind != "Pod" else self._pods.get(made.uid)
@@ -213,7 +212,7 @@ class _Work:
     measure: Measure
 
     def pod(self, document: Object) -> _SeenPod:
-        """A pod as it counts; one that cannot be read counts as nothing, since no API server stores it."""
+        """The amounts of a pod; an unreadable one counts as nothing, since no API server stores it."""
         count_work(_NEW)
         named = (uid_of(document), "Pod", name_of(document))
         try:
@@ -221,49 +220,49 @@ class _Work:
         except MalformedPodError:
             return _SeenPod(document, Counted(*named), (), "", is_bound=False, made={})
         is_over = has_ended(document)
-        got = () if is_over else got_by_pod(pod, self.terms.view, self.terms.settings)
+        got = () if is_over else holdings_of_pod(pod, self.terms.view, self.terms.settings)
         claims = frozenset(entry["name"] for entry in pod.resource_claims if "name" in entry)
         counted = Counted(*named, amounts=self.measure.amounts(got), ended=is_over, claims=claims)
-        made, claimed = _made_by_status(document.get("status")), _claimed(document.get("status"))
+        made, claimed = _made_by_status(document.get("status")), _resources_in_claim(document.get("status"))
         seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.past_scheduling, made)
         if is_over or not pod.past_scheduling or not claimed:
             return seen
-        beside = got_by_pod(pod, self.terms.view, self.terms.settings, claimed)
+        beside = holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed)
         return replace(seen, beside=self.measure.amounts(beside))
 
     def claim(self, document: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> _SeenClaim:
-        """A claim as it counts.
+        """The amounts of a claim.
 
         Args:
             document: The claim.
-            origin: For what it was certainly made.
-            own: What its pod holds by extended resources, where it was made for these.
+            origin: Its verified origin.
+            own: The extended resources of its pod, if it was made for these.
         """
         count_work(_NEW)
         owner, piece = ("", OWN) if origin is None else (origin.pod, origin.piece)
         if origin is None and (made := origin_of(document)) is not None and made.piece != OWN:
-            # Whoever forges this closes a charge of their own pod early, and gets nothing for it.
+            # A forger only closes a charge of their own pod early, and gains nothing.
             owner, piece = made.uid, made.piece
         amounts = self._amounts(document, origin, own)
         counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts)
         return _SeenClaim(document, counted, origin)
 
     def _amounts(self, claim: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> Amounts:
-        """What a claim comes to: what it got only where its pod runs.
+        """The amounts of a claim: those of its allocated devices only if it was made for a bound pod.
 
-        Any other claim is freed when those who use it end, and given something else of what it asks for to those who
-        come next, whom nobody asks about.
+        Any other claim is deallocated when its pods end, and the next pods can get other devices that it requests, without
+        another charge. So the larger of both counts.
         """
         terms, priority_class = self.terms, None if origin is None else origin.priority_class
         is_allocated = Claim(claim).allocation is not None
         got: Amounts = {}
         if is_allocated:
-            got = self.measure.amounts(got_by_claim(claim, terms.view, terms.settings, priority_class))
+            got = self.measure.amounts(holdings_of_claim(claim, terms.view, terms.settings, priority_class))
             if origin is not None and origin.is_bound:
                 return got
         asks = asks_of_claim(claim, terms.view, terms.settings, priority_class).asks
         asked = self.measure.amounts(asks if own is None else narrow_asks(asks, own))
-        return largest(got, asked) if is_allocated else asked
+        return larger_amounts(got, asked) if is_allocated else asked
 
 
 def _shares(pod: Object, view: ClusterView) -> SharedClaims | None:
@@ -273,7 +272,7 @@ def _shares(pod: Object, view: ClusterView) -> SharedClaims | None:
 
 
 def _made_by_status(status: Any) -> dict[str, str]:
-    """The claims that were made for a pod, and for which piece each.
+    """The claims that were made for a pod according to its status, with the piece of each.
 
     Source: k8s.io/api/core/v1/types.go PodStatus.
     """
@@ -285,7 +284,7 @@ def _made_by_status(status: Any) -> dict[str, str]:
     return {claim: piece for claim, piece in found if isinstance(claim, str) and isinstance(piece, str) and claim}
 
 
-def _claimed(status: Any) -> frozenset[str]:
+def _resources_in_claim(status: Any) -> frozenset[str]:
     """The extended resources of a pod that its scheduler-made claim holds, not the device plugin.
 
     Source: k8s.io/api/core/v1/types.go PodExtendedResourceClaimStatus.

@@ -14,7 +14,7 @@ from policies.quota.charging.origins import origin_of
 from policies.quota.counting.counter import Counter, Terms, uid_of
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.sums import added, beyond, largest, summed
+from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
 from policies.quota.limits.quota import parse_quota
 from policies.view import UNKNOWN
 from policies.work import count_work
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["counted_ledger", "cover", "holders", "snapshot"]
 
 _UNITS = 4
-"""Units of work to see what a claim was made for."""
+"""Units of work to find the origin of a claim."""
 _NEW = "1"
 """A resourceVersion for lists that have none."""
 
@@ -46,10 +46,10 @@ def snapshot(
     view: ClusterView,
     settings: Quotas,
 ) -> Snapshot:
-    """What two lists show, counted by a quota.
+    """The amounts of listed pods and claims under a quota.
 
-    What exists is counted whatever the quota says of unknown products, and memory of which nothing is known as that of
-    the largest GPU that the cluster shows.
+    Existing objects count even if the quota refuses unknown products. Unknown memory counts as that of the largest GPU in
+    the cluster.
 
     Args:
         pods: Those of one namespace that have not ended; those without GPUs may be left out.
@@ -66,7 +66,7 @@ def snapshot(
 def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
     """The stored ledger of a GPUQuota, or, if some limit was never counted, one counted from the view.
 
-    Of a kind that the view does not know there is nothing, then.
+    Kinds that the view does not know count as empty.
 
     Args:
         document: The GPUQuota.
@@ -77,7 +77,7 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
         QuotaError: the GPUQuota cannot be read.
     """
     quota, ledger = parse_quota(document), Ledger.read(document)
-    if all(ledger.used(limit) is not None for limit in quota.limits):
+    if all(ledger.used_amount(limit) is not None for limit in quota.limits):
         return ledger
     namespace = namespace_of(document) or "default"
     seen = snapshot(*_objects(namespace, view), _NEW, _NEW, quota, view, settings)
@@ -87,13 +87,13 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
 def cover(
     pod: Object | None, claims: Iterable[Object], claim_uid: str, quota: Quota, view: ClusterView, settings: Quotas
 ) -> Amounts:
-    """What is counted already of a claim that the scheduler makes for a pod's extended resources.
+    """The part of a scheduler-made claim for extended resources that is counted with its pod already.
 
-    It is what the pod comes to, less what other claims took that say that they were made for the same. Who forges one
-    takes that from their own pod.
+    This is the amount of the pod, less the amounts of other claims for the same resources. A forged claim only takes from
+    a pod in its own namespace.
 
     Args:
-        pod: As it is stored; None where it is not.
+        pod: As it is stored; None if it is not.
         claims: All of its namespace.
         claim_uid: Of the claim that is being made.
         quota: Of the namespace.
@@ -113,7 +113,9 @@ def cover(
     )
     return {
         name: left
-        for name, left in beyond(pods[uid_of(pod)].amounts, summed(each.amounts for each in taken.values())).items()
+        for name, left in subtract_amounts(
+            pods[uid_of(pod)].amounts, sum_amounts(each.amounts for each in taken.values())
+        ).items()
         if left
     }
 
@@ -121,25 +123,25 @@ def cover(
 def holders(
     namespace: str, quota: Quota, view: ClusterView, settings: Quotas, now: datetime, *, counter: Counter | None = None
 ) -> tuple[Holder, ...]:
-    """The pods and claims of a namespace that hold something of its quota, so far as the view shows them.
+    """The pods and claims in the view that hold a part of their namespace's quota.
 
     A claim that was made for a pod counts for the pod, by the pod's name.
 
     Args:
-        namespace: Which.
+        namespace: The name of the namespace.
         quota: Of the namespace.
         view: The cluster, with pods, claims, nodes, classes and slices.
         settings: How quotas count.
-        now: To tell ages by.
-        counter: The same one each time where one namespace is asked about often: only what changed is counted then.
+        now: The time from which ages are computed.
+        counter: Reuse one counter for repeated calls on a namespace: it counts only changed objects.
     """
     pods, claims = _objects(namespace, view)
     counted_pods, counted_claims = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
     made: dict[str, dict[str, Amounts]] = {}
     for each in counted_claims.values():
         pieces = made.setdefault(each.owner, {})
-        pieces[each.piece] = added(pieces.get(each.piece, {}), each.amounts)
-    held = [(pod, _held(counted_pods[uid_of(pod)], made.get(uid_of(pod), {}))) for pod in pods]
+        pieces[each.piece] = add_amounts(pieces.get(each.piece, {}), each.amounts)
+    held = [(pod, _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {}))) for pod in pods]
     counted = ((claim, counted_claims[uid_of(claim)]) for claim in claims)
     held += ((claim, each.amounts) for claim, each in counted if each.owner not in counted_pods)
     return tuple(
@@ -155,10 +157,10 @@ def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Seque
     return () if pods is UNKNOWN else pods, () if claims is UNKNOWN else claims
 
 
-def _held(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:
+def _pod_amounts(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:
     """The amounts of a pod with its claims; claims for its extended resources count once."""
-    held = largest(pod.amounts, pieces.get(OWN, {}))
-    return summed((held, *(amounts for piece, amounts in pieces.items() if piece != OWN)))
+    held = larger_amounts(pod.amounts, pieces.get(OWN, {}))
+    return sum_amounts((held, *(amounts for piece, amounts in pieces.items() if piece != OWN)))
 
 
 def _is_for(claim: Object, uid: str) -> bool:
@@ -167,7 +169,7 @@ def _is_for(claim: Object, uid: str) -> bool:
 
 
 def _age(document: Object, now: datetime) -> timedelta:
-    """How long ago something was created; nothing where it does not say."""
+    """The time since an object was created; zero if it has no valid creationTimestamp."""
     created = lookup(document, ("metadata", "creationTimestamp"))
     try:
         since = datetime.fromisoformat(created) if isinstance(created, str) else now

@@ -28,12 +28,12 @@ _MOST_REMEMBERED = 4096
 def largest_memory(view: ClusterView) -> int:
     """The bytes of the largest GPU on nodes or in slices; 0 if unknown. Use it by `view.derive`.
 
-    Of a GPU of which only a part is shown, it is that many times as much.
+    If only a part of a GPU is known, its memory is scaled up to the whole GPU.
     """
-    return max((ceil(kind.memory / kind.gpus) for kind in _shown(view) if kind.memory and kind.gpus), default=0)
+    return max((ceil(kind.memory / kind.gpus) for kind in _visible_kinds(view) if kind.memory and kind.gpus), default=0)
 
 
-def _shown(view: ClusterView) -> Iterator[DeviceKind]:
+def _visible_kinds(view: ClusterView) -> Iterator[DeviceKind]:
     nodes, groups = view.derive(node_kinds), gpu_groups(view)
     for node in () if nodes is UNKNOWN else nodes.all:
         for _, offer in node.offers:
@@ -43,9 +43,9 @@ def _shown(view: ClusterView) -> Iterator[DeviceKind]:
 
 
 class Measure:
-    """What asks come to that were granted: an amount for each, whatever is not known.
+    """Computes the amounts of granted asks, also if products or memory are unknown.
 
-    Most pods are like others, so what asks came to is remembered, and equal asks come to one and the same mapping.
+    Most pods are alike, so amounts are cached, and equal asks get the identical mapping.
     """
 
     def __init__(self, quota: Quota, view: ClusterView) -> None:
@@ -55,27 +55,27 @@ class Measure:
         self._known: dict[tuple[Ask, ...], Amounts] = {}
 
     def amounts(self, asks: Iterable[Ask]) -> Amounts:
-        """By limit, the most that the asks can come to."""
+        """The largest possible amounts of the asks, by limit."""
         asks = tuple(asks)
         found = self._known.get(asks)
         if found is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            found = self._known[asks] = self._billed(asks)
+            found = self._known[asks] = self._bill(asks)
         return found
 
-    def _billed(self, asks: tuple[Ask, ...]) -> Amounts:
+    def _bill(self, asks: tuple[Ask, ...]) -> Amounts:
         found = bill(asks, self._quota)
-        return found.amounts if isinstance(found, Bill) else self._billed(tuple(map(self._guessed, asks)))
+        return found.amounts if isinstance(found, Bill) else self._bill(tuple(map(self._with_known_memory, asks)))
 
-    def _guessed(self, ask: Ask) -> Ask:
-        """The request with memory for all kinds: that of the largest GPU if it is unknown."""
+    def _with_known_memory(self, ask: Ask) -> Ask:
+        """The ask with the memory of the largest GPU for kinds whose memory is unknown."""
         return replace(
             ask,
-            kinds=self._measured(ask.kinds),
-            unseen=self._measured(ask.unseen),
-            alternatives=tuple(map(self._guessed, ask.alternatives)),
+            kinds=self._kinds_with_memory(ask.kinds),
+            unseen=self._kinds_with_memory(ask.unseen),
+            alternatives=tuple(map(self._with_known_memory, ask.alternatives)),
         )
 
-    def _measured(self, kinds: frozenset[DeviceKind]) -> frozenset[DeviceKind]:
+    def _kinds_with_memory(self, kinds: frozenset[DeviceKind]) -> frozenset[DeviceKind]:
         return frozenset(kind if kind.memory is not None else replace(kind, memory=self._largest) for kind in kinds)

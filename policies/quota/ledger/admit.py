@@ -1,4 +1,4 @@
-"""Admitting: what a ledger's verdict means under the mode of the quota and the label of its namespace."""
+"""Admission: allows or refuses a charge by the mode of the quota and the label of its namespace."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class ChargeVerdict:
-    """What becomes of a charge."""
+    """The verdict of a charge."""
 
     allowed: bool
     reason: Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable | Contended | None
-    """Why it is not allowed, or allowed with a warning only; None where it fits."""
+    """Why it is refused, or allowed with a warning only; None if it fits."""
     ledger: Ledger
-    """To be written before the answer; the one from before where nothing is to be."""
+    """To be written before the answer; the previous ledger if nothing needs to be written."""
 
 
 def admit(
@@ -48,7 +48,7 @@ def admit(
     counted: Amounts = _NOTHING,
     call: str = "",
 ) -> ChargeVerdict:
-    """Charge, and say whether the object may be created.
+    """The verdict and the ledger after a charge.
 
     An object that is allowed although it does not fit is charged too, so that the next request sees it.
 
@@ -56,7 +56,7 @@ def admit(
         ledger: The one that is stored.
         quota: The spec of the same object.
         charge: For what is being created.
-        enforced: Whether the namespace's quota fails closed: what is not known yet refuses then.
+        enforced: True if the namespace's quota fails closed, so that unknown amounts are refused.
         time: Now, in RFC 3339, for people.
         counted: As `Ledger.charge` takes it.
         call: As `Ledger.charge` takes it.
@@ -77,7 +77,7 @@ def admit(
 def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> ChargeVerdict:
     """The verdict for an object whose charge could not be written because of other writers.
 
-    What touches no limit may be: its charge would matter only to a limit that is added before the object is seen.
+    An object that no limit counts is allowed: its charge matters only to limits that are added before it is seen.
     """
     limits = {limit.name for limit in quota.limits}
     touched = any(bill.amounts.get(name) for bill in charge.bills for name in limits)

@@ -1,8 +1,8 @@
-"""The ledger: a GPUQuota's status as arithmetic sees it.
+"""The ledger: the counted and charged amounts in the status of a GPUQuota.
 
-What is there of a limit is `used`, which was counted, and the open charges, which were made since. Nothing is admitted
-but by a charge that was written; so what there is never exceeds what the ledger says, whoever sees how little of it.
-The spec and the status are one object: who writes a charge by compare-and-swap has measured it by the spec that holds.
+The amount taken of a limit is `used`, which was counted, plus the open charges, which were made since. An object is
+admitted only after its charge is written, so the ledger is never less than the actual use, even if a watch is late. The
+spec and the status are one object, so a charge that is written by compare-and-swap was compared with the current spec.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from policies.quota.ledger.status import (
     read_limits,
     summary,
 )
-from policies.quota.ledger.sums import ZERO, beyond
+from policies.quota.ledger.sums import ZERO, subtract_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -50,16 +50,16 @@ __all__ = [
 MOST_CHARGES = 1000
 """Open charges that a ledger has room for."""
 MOST_BYTES = 512 * 1024
-"""Bytes that they may take, of the 1.5 MiB that etcd stores of an object."""
+"""The most bytes of open charges; etcd stores at most 1.5 MiB for an object."""
 _MOST_BYTES_EXPECTED = 1024 * 1024
-"""The same with claims for pods that are charged already: were they turned away, no pod's charge could be closed."""
+"""The same for claims of charged pods: if they were refused, the pods' charges could not be closed."""
 
 _NOTHING: Amounts = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """One limit that something does not fit into."""
+    """One limit that a charge exceeds."""
 
     name: str
     unit: Unit
@@ -70,18 +70,18 @@ class Over:
 
     @property
     def left(self) -> Fraction:
-        """What could still be had."""
+        """The amount that is still available."""
         return max(ZERO, self.hard - self.used - self.reserved)
 
 
 @dataclass(frozen=True, slots=True)
 class Exceeded:
-    """It does not fit."""
+    """The charge exceeds some limits."""
 
     limits: tuple[Over, ...]
-    """Those that it does not fit into, in the order of the quota."""
+    """The exceeded limits, in the order of the quota."""
     anyway: Ledger
-    """The ledger with the charge, to be written where it is admitted all the same: `mode: Warn`."""
+    """The ledger with the charge, to be written if the object is admitted all the same (`mode: Warn`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class NotPrimed:
 
     limits: tuple[str, ...]
     anyway: Ledger
-    """The ledger with the charge, to be written where it is admitted all the same: namespaces that are not enforced."""
+    """The ledger with the charge, to be written if the object is admitted all the same (namespace not enforced)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,15 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class ChargedOtherwise:
-    """Another call charged something else for an object of this uid, and no second call changes a charge."""
+    """Another call charged another amount or object under this uid; a second call changes no charge."""
 
     charge: OpenCharge
-    """The one that is there."""
+    """The existing charge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unstorable:
-    """The object cannot come from an API server, which would store neither its charge nor others with it."""
+    """The object cannot come from an API server, which would refuse to store its charge."""
 
     problem: str
     """Which field is invalid and why."""
@@ -120,15 +120,15 @@ class Unstorable:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is used and reserved of each limit; immutable."""
+    """The used and reserved amounts of each limit; immutable."""
 
     limits: Mapping[str, Count] = field(default_factory=dict)
-    """By name. A limit that is not there, or was counted for another key, is not primed."""
+    """By name. A limit that is missing, or was counted for another key, is not primed."""
     reservations: Reservations = field(default_factory=Reservations)
     counted: Versions | None = None
-    """The lists that `used` rests on."""
+    """The versions of the lists from which `used` was counted."""
     conditions: tuple[Object, ...] = ()
-    """Carried along, so that who writes a charge does not wipe out what the reconciler said."""
+    """Kept, so that writing a charge does not remove the reconciler's conditions."""
 
     @classmethod
     def read(cls, document: Object | None, known: Ledger | None = None) -> Ledger:
@@ -136,7 +136,7 @@ class Ledger:
 
         Args:
             document: The GPUQuota.
-            known: The ledger that was read or written last, which makes this faster and nothing else.
+            known: The ledger that was read or written last; it only makes reading faster.
         """
         status, before = lookup(document, ("status",)), None if known is None else known.reservations
         ledger = cls(conditions=read_conditions(status))
@@ -146,27 +146,27 @@ class Ledger:
             ledger = replace(ledger, limits=read_limits(status))
         except GarbageError:
             return ledger
-        return ledger if ledger.counted is not None else replace(ledger, limits=_uncounted(ledger.limits))
+        return ledger if ledger.counted is not None else replace(ledger, limits=_without_counts(ledger.limits))
 
-    def used(self, limit: Limit) -> Fraction | None:
-        """What was counted for a limit; None where it is not primed."""
+    def used_amount(self, limit: Limit) -> Fraction | None:
+        """The counted amount of a limit; None if the limit is not primed."""
         count = self.limits.get(limit.name)
         return count.used if count is not None and count.key == limit.key else None
 
     def under(self, quota: Quota) -> Ledger:
-        """The ledger as it stands when the spec has changed.
+        """The ledger under a changed spec.
 
-        A limit that counts something else than it did is not primed, and what is charged without being seen is charged
-        the most that it could come to. Where nobody knows how much that is, the limit stays unprimed until it is seen.
+        A limit that counts something else than before is not primed, and open charges are charged their largest possible
+        amount under it. If that amount is unknown, the limit stays unprimed until the charged object is seen.
         """
         new = [limit for limit in quota.limits if not self._knows(limit)]
         if not new and len(quota.limits) == len(self.limits):
             return self
         names = {limit.name for limit in quota.limits}
-        charges = self.reservations.changed(lambda charge: charge.rebilled(new, names))
+        charges = self.reservations.map(lambda charge: charge.with_limits(new, names))
         limits = {limit.name: self.limits.get(limit.name, Count("", None)) for limit in quota.limits}
         return replace(
-            self, limits=limits | {limit.name: _unprimed(limit, charges) for limit in new}, reservations=charges
+            self, limits=limits | {limit.name: _unprimed_count(limit, charges) for limit in new}, reservations=charges
         )
 
     def _knows(self, limit: Limit) -> bool:
@@ -176,24 +176,24 @@ class Ledger:
     def charge(
         self, charge: Charge, quota: Quota, *, time: str = "", counted: Amounts = _NOTHING, call: str = ""
     ) -> Ledger | Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable:
-        """The ledger after a charge, or why there is none; the same ledger where nothing needs to be written.
+        """The ledger after a charge, or the reason against it; the same ledger if nothing needs to be written.
 
-        A second call for an object that is charged never changes what is charged. If it asks for the same or for less,
-        it may be answered on that charge, which then no call can take back any more. A PodGroup is charged with each of its
-        pods: its charge has the time of the last of them, and is nobody's to take back.
+        A second call for a charged object never changes the charge. If it requests the same or less, it is answered on the
+        existing charge, which no call can take back then. A PodGroup is charged with each of its pods: its charge has the
+        time of the last pod, and no call can take it back.
 
-        A limit of which the charge takes no more than was taken before is not looked at: lowering `hard` refuses growth
-        only. What asks for no GPU is not written, and what touches no limit is never refused; it is written if there is
-        room, since a limit that is added before it is seen may touch it.
+        A limit under which the charge does not grow is not checked: lowering `hard` refuses growth only. A request for no
+        GPU is not written. A charge that no limit counts is never refused; it is written if there is room, since a limit
+        that is added before the object is seen may count it.
 
         Args:
             charge: Of an object that is being created.
             quota: The spec of the very object whose status this is.
             time: Now, in RFC 3339, for people.
             counted: For a claim that the scheduler makes for extended resources, and whose pod has no open charge for
-                them: what of the pod's own `used` holds that no other claim of that kind has taken up. It must come from
-                a read of pod and claims that began after this ledger was read; nothing where there was none.
-            call: Identifies the call; chosen by this side, so that no caller can pass for another one.
+                them: the part of the pod's own `used` that no other such claim covers. It must come from a read of pod
+                and claims that began after this ledger was read; empty without such a read.
+            call: Identifies the call; chosen by this server, so that no caller can imitate another one.
         """
         before = self.under(quota)
         names = {limit.name for limit in quota.limits}
@@ -206,16 +206,16 @@ class Ledger:
             if known is not None and not (call and known.call == call):
                 if opened != known or not known.is_for(charge):
                     return ChargedOtherwise(known)
-                opened = _shared(known)
+                opened = _without_call(known)
             if is_expected := reservations.is_expected(opened):
                 opened = replace(opened, counted={})
-            reservations = reservations if opened == known else reservations.adding(opened)
+            reservations = reservations if opened == known else reservations.with_charge(opened)
         if charge.shared is not None:
             known = reservations.get(charge.shared.uid)
             if known is not None and not known.is_for(charge.shared):
                 return ChargedOtherwise(known)
             opened = replace(open_charge(charge.shared, known, names, time, _NOTHING, ""), time=time)
-            reservations = reservations if opened == known else reservations.adding(opened)
+            reservations = reservations if opened == known else reservations.with_charge(opened)
         if reservations is before.reservations:
             return self
         after = replace(before, reservations=reservations)
@@ -229,15 +229,15 @@ class Ledger:
         return self.release(uid) if charge is not None and charge.call == call else self
 
     def release(self, uid: str, pieces: Collection[str] | None = None) -> Ledger:
-        """The ledger without a charge, or without some pieces of it; the same ledger where it has none."""
+        """The ledger without a charge, or without some pieces of it; the same ledger if the charge is missing."""
         if self.reservations.get(uid) is None:
             return self
         return replace(self, reservations=self.reservations.without(uid, pieces))
 
     def holds_the_same(self, other: Ledger) -> bool:
-        """Whether limits and charges are the same, so that newer lists alone are no reason to write.
+        """True if limits and charges are equal; newer list versions alone need no write.
 
-        The lists last written hold as well then: what was taken off the ledger since was seen in none but those.
+        The list versions that were written last stay valid then, since no charge was closed by newer lists.
         """
         return self.limits == other.limits and self.reservations == other.reservations
 
@@ -247,7 +247,7 @@ class Ledger:
         limits = [(limit, ledger.reservations.total.get(limit.name, ZERO)) for limit in quota.limits]
         status: Object = {
             "observedGeneration": generation,
-            "summary": ", ".join(summary(limit, ledger.used(limit), reserved) for limit, reserved in limits),
+            "summary": ", ".join(summary(limit, ledger.used_amount(limit), reserved) for limit, reserved in limits),
             "limits": [limit_status(limit, ledger.limits[limit.name], reserved) for limit, reserved in limits],
             "charges": [charge.document for charge in ledger.reservations],
         }
@@ -258,17 +258,17 @@ class Ledger:
         return status
 
 
-def _uncounted(limits: Mapping[str, Count]) -> dict[str, Count]:
+def _without_counts(limits: Mapping[str, Count]) -> dict[str, Count]:
     return {name: replace(count, used=None) for name, count in limits.items()}
 
 
-def _unprimed(limit: Limit, reservations: Reservations) -> Count:
+def _unprimed_count(limit: Limit, reservations: Reservations) -> Count:
     known = all(limit.unit in bill.most for charge in reservations for bill in charge.pieces.values())
     return Count(limit.key if known else "", None)
 
 
-def _shared(charge: OpenCharge) -> OpenCharge:
-    """A charge on which several calls are answered; none of them takes it back."""
+def _without_call(charge: OpenCharge) -> OpenCharge:
+    """The charge without its call: several calls were answered on it, so none can take it back."""
     return replace(charge, call="")
 
 
@@ -282,11 +282,11 @@ def _full(reservations: Reservations, *, is_expected: bool) -> Full | None:
 
 def _verdict(before: Ledger, after: Ledger, quota: Quota) -> Ledger | Exceeded | NotPrimed:
     reserved = before.reservations.total
-    growth = {name: amount for name, amount in beyond(after.reservations.total, reserved).items() if amount}
+    growth = {name: amount for name, amount in subtract_amounts(after.reservations.total, reserved).items() if amount}
     over, unprimed = [], []
     for limit in quota.limits:
         asked = growth.get(limit.name, ZERO)
-        used, held = before.used(limit), reserved.get(limit.name, ZERO)
+        used, held = before.used_amount(limit), reserved.get(limit.name, ZERO)
         if not asked:
             continue
         if used is None:

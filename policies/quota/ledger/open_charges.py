@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.sums import ZERO, largest, only
+from policies.quota.ledger.sums import ZERO, larger_amounts, select_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -42,9 +42,9 @@ class OpenCharge:
     """For a pod: `OWN` until the pod is seen, and its claims from templates until they are. For a claim: `OWN`. For a
     PodGroup: the claims from templates that its pods share, until they are seen."""
     of: tuple[str, str] | None = None
-    """For a claim that was made for a pod or a PodGroup: its uid, and for which piece of it."""
+    """For a claim that was made for a pod or a PodGroup: the uid and piece of that object."""
     counted: Amounts = field(default_factory=dict)
-    """What `used` holds already for that piece of the pod; means nothing while the piece is open."""
+    """The part of that piece that `used` contains already; ignored while the piece is open."""
     call: str = ""
     """The only call that was answered on this charge, which may take it back; empty if there may be others."""
 
@@ -56,11 +56,11 @@ class OpenCharge:
 
     @cached_property
     def places(self) -> int:
-        """How many open charges it stands for."""
+        """The number of open charges that it counts as."""
         return max(1, sum(piece != OWN for piece in self.pieces))
 
     def is_for(self, charge: Charge) -> bool:
-        """Whether a charge is for the same object, as far as both describe it."""
+        """True if a charge is for the same object."""
         return (self.uid, self.kind, self.name, self.of) == (charge.uid, charge.kind, charge.name, charge.of)
 
     @cached_property
@@ -84,8 +84,8 @@ class OpenCharge:
             yield from bill.amounts.values()
             yield from bill.most.values()
 
-    def grown(self, pieces: Mapping[str, Bill]) -> OpenCharge:
-        """The charge with these pieces too; one that it has already is the larger of both."""
+    def with_pieces(self, pieces: Mapping[str, Bill]) -> OpenCharge:
+        """The charge with more pieces; for a piece that it has already, the larger bill."""
         both = {name: _larger(self.pieces[name], bill) for name, bill in pieces.items() if name in self.pieces}
         return replace(self, pieces={**self.pieces, **pieces, **both})
 
@@ -94,15 +94,15 @@ class OpenCharge:
         left = {} if pieces is None else {name: bill for name, bill in self.pieces.items() if name not in pieces}
         return replace(self, pieces=left) if left else None
 
-    def rebilled(self, new: Collection[Limit], names: Collection[str]) -> OpenCharge:
-        """The charge under limits of these names; it is charged the most under those that are new to it."""
+    def with_limits(self, new: Collection[Limit], names: Collection[str]) -> OpenCharge:
+        """The charge under the limits of these names, with the largest amounts under new limits."""
         unknown = {limit.name for limit in new}
         kept = set(names) - unknown
         pieces = {}
         for name, bill in self.pieces.items():
             most = {limit.name: bill.most[limit.unit] for limit in new if limit.unit in bill.most}
-            pieces[name] = replace(bill, amounts=only(bill.amounts, kept) | only(most, unknown))
-        return replace(self, pieces=pieces, counted=only(self.counted, kept))
+            pieces[name] = replace(bill, amounts=select_amounts(bill.amounts, kept) | select_amounts(most, unknown))
+        return replace(self, pieces=pieces, counted=select_amounts(self.counted, kept))
 
     @cached_property
     def document(self) -> Object:
@@ -138,22 +138,24 @@ def open_charge(
     """The open charge of an object; every pod has a piece of its own, which is open until the pod is seen.
 
     Args:
-        charge: what is to be charged.
-        known: what is charged already for the same uid; it grows.
-        names: of the limits that count.
-        time: as `Ledger.charge` takes it, and so are the others.
-        counted: likewise.
-        call: likewise.
+        charge: the charge of the object.
+        known: the existing charge for the same uid; it grows.
+        names: the limits that count.
+        time: as `Ledger.charge` takes it.
+        counted: as `Ledger.charge` takes it.
+        call: as `Ledger.charge` takes it.
     """
     bills = {OWN: _NO_BILL, **charge.pieces} if charge.kind == "Pod" else dict(charge.pieces)
-    pieces = {name: replace(bill, amounts=only(bill.amounts, names)) for name, bill in bills.items()}
+    pieces = {name: replace(bill, amounts=select_amounts(bill.amounts, names)) for name, bill in bills.items()}
     if known is None:
-        return OpenCharge(charge.uid, charge.kind, charge.name, time, pieces, charge.of, only(counted, names), call)
-    return known.grown(pieces)
+        return OpenCharge(
+            charge.uid, charge.kind, charge.name, time, pieces, charge.of, select_amounts(counted, names), call
+        )
+    return known.with_pieces(pieces)
 
 
 def _larger(first: Bill, second: Bill) -> Bill:
-    amounts = {name: amount for name, amount in largest(first.amounts, second.amounts).items() if amount}
+    amounts = {name: amount for name, amount in larger_amounts(first.amounts, second.amounts).items() if amount}
     most = {unit: max(first.most[unit], amount) for unit, amount in second.most.items() if unit in first.most}
     return Bill(amounts, most)
 

@@ -1,4 +1,4 @@
-"""Recounting: what is used of a quota, from lists of what there is."""
+"""Recounting: the used amounts of a quota, from lists of pods and claims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.quota.charges import OWN
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.status import Count, Versions
-from policies.quota.ledger.sums import ZERO, added, beyond
+from policies.quota.ledger.sums import ZERO, add_amounts, subtract_amounts
 from policies.work import count_work
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ class Counted:
     kind: str
     name: str
     owner: str = ""
-    """Of a claim that was made for a pod or a PodGroup: its uid. A claim for extended resources has one only where the pod's
-    `status.extendedResourceClaimStatus` names it, since it then counts for the pod's own devices; for any other the
-    ownerReference and the annotation do, since believing a forged one costs nobody but its author."""
+    """Of a claim that was made for a pod or a PodGroup: the uid of that object. A claim for extended resources has one only
+    if the pod's `status.extendedResourceClaimStatus` names it, because it then counts for the pod's own devices. For any
+    other, the ownerReference and the annotation suffice: a forged one harms only its author."""
     piece: str = OWN
-    """For which claim of the pod or group it was made; `OWN` for a pod's extended resources."""
+    """The claim of the pod or group that it was made for; `OWN` for a pod's extended resources."""
     amounts: Amounts = field(default_factory=dict)
-    """What it comes to by the quota's limits: what it got, or the most it can get as long as it got nothing. Nothing of a
-    pod that has ended; a pod that is being deleted counts until it is gone."""
+    """Under the quota's limits: of its allocated devices, or the largest possible while it has none. Empty for a pod that
+    has ended; a pod that is being deleted counts until it is gone."""
     ended: bool = False
-    """Whether it is a pod that has succeeded or failed."""
+    """True for a pod that has succeeded or failed."""
     claims: Collection[str] | None = None
     """The names in the `spec.resourceClaims` of a pod; None if they are unknown."""
 
@@ -68,45 +68,43 @@ class Snapshot:
     claims_version: str
     """The resourceVersions of the lists; they need not be the same."""
     gone: Collection[str] = ()
-    """The uids of some objects that were seen before and are no more, or are pods that have ended. Nothing of that name
-    that comes later has their uid, so this holds whichever versions the lists are of."""
+    """The uids of some objects that were seen before and are gone, or are pods that have ended. A uid never returns, so this
+    holds for any versions of the lists."""
     shares: Mapping[str, SharedClaims] = field(default_factory=dict)
-    """By the uids of pods, what those share that are charged."""
+    """The shared claims of charged pods, by the uids of the pods."""
 
 
 def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
-    """The ledger with `used` counted anew, and without the charges for what the lists show.
+    """The ledger with `used` counted again, and without the charges of listed objects.
 
-    Whatever was charged is on the ledger or in lists that are no older than those last counted, so `used` and the open
-    charges together are never less than what there is. A piece that no list shows stays charged but for one case: a pod
-    that was seen and is there no more, or has ended, gets no claims any more; claims for it that are on their way have
-    charges of their own.
+    Every charged object is on the ledger or in lists that are no older than those last counted, so `used` plus the open
+    charges is never less than the actual use. A piece that no list shows stays charged, with one exception: a pod that is
+    gone or has ended gets no more claims, and claims for it that are still being created have charges of their own.
 
     Returns:
-        None where one of the lists is older than the one last counted, or its resourceVersion cannot be compared: what
-        it does not show may be there, and its charge gone.
+        None if one of the lists is older than the one last counted, or its resourceVersion cannot be compared: it may
+        lack an object whose charge is closed already.
     """
     versions = Versions.of(snapshot.pods_version, snapshot.claims_version)
     if versions is None or (ledger.counted is not None and not versions.reach(ledger.counted)):
         return None
     count_work(_UNITS * (len(snapshot.pods) + len(snapshot.claims)))
     made = _made_claims(snapshot.claims.values())
-    shared = _shared(ledger.reservations, snapshot.shares)
-    unseen = shared.changed(lambda charge: _unseen(charge, ledger, snapshot, made))
-    backed = unseen.changed(lambda claim: _backed(claim, snapshot, made))
+    shared = _move_to_groups(ledger.reservations, snapshot.shares)
+    unseen = shared.map(lambda charge: _open_part(charge, ledger, snapshot, made))
+    backed = unseen.map(lambda claim: _with_counted_amounts(claim, snapshot, made))
     settled = replace(ledger, reservations=backed).under(quota)
-    used = _used(snapshot, made)
+    used = _total_use(snapshot, made)
     limits = {
         name: Count(count.key, used.get(name, ZERO) if count.key else None) for name, count in settled.limits.items()
     }
     return replace(settled, limits=limits, counted=versions)
 
 
-def _shared(reservations: Reservations, shares: Mapping[str, SharedClaims]) -> Reservations:
-    """The charges, with those that pods paid before their PodGroup was seen moved to the group.
+def _move_to_groups(reservations: Reservations, shares: Mapping[str, SharedClaims]) -> Reservations:
+    """The charges, with pieces that pods were charged before their PodGroup was seen moved to the group.
 
-    A claim that is made for such a pod all the same, because the controller does not know the group, has a charge of
-    its own.
+    If the controller does not know the group and makes a claim for the pod, that claim has a charge of its own.
     """
     moved: dict[str, OpenCharge] = {}
     for charge in reservations:
@@ -115,33 +113,33 @@ def _shared(reservations: Reservations, shares: Mapping[str, SharedClaims]) -> R
         if group is not None and pieces:
             before = moved.get(group.uid) or reservations.get(group.uid)
             before = before or OpenCharge(group.uid, "PodGroup", group.name, charge.time, {})
-            moved[group.uid] = before.grown(pieces)
+            moved[group.uid] = before.with_pieces(pieces)
     if not moved:
         return reservations
-    kept = reservations.changed(
+    kept = reservations.map(
         lambda charge: charge.without(shares[charge.uid].pieces) if charge.uid in shares else charge
     )
     for charge in moved.values():
-        kept = kept.adding(charge)
+        kept = kept.with_charge(charge)
     return kept
 
 
 def _made_claims(claims: Iterable[Counted]) -> dict[tuple[str, str], Amounts]:
-    """What the claims for each piece of a pod or PodGroup come to together."""
+    """The total amounts of the claims for each piece of a pod or PodGroup."""
     made: dict[tuple[str, str], Amounts] = {}
     for claim in claims:
         if claim.owner:
             group = (claim.owner, claim.piece)
-            made[group] = added(made[group], claim.amounts) if group in made else claim.amounts
+            made[group] = add_amounts(made[group], claim.amounts) if group in made else claim.amounts
     return made
 
 
-def _unseen(
+def _open_part(
     charge: OpenCharge, ledger: Ledger, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]
 ) -> OpenCharge | None:
-    """What is left of a charge.
+    """The part of a charge that is still open; None if nothing is.
 
-    A claim for extended resources stays while its pod's own charge does, or that would cover another one like it.
+    A claim for extended resources stays while its pod's own charge does; otherwise that charge would cover another claim.
     """
     if charge.uid in snapshot.gone:
         return None
@@ -167,17 +165,19 @@ def _may_get(pod: Counted, piece: str) -> bool:
     return pod.claims is None or piece in pod.claims
 
 
-def _backed(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge:
-    """A claim for extended resources, with what `used` already holds for it by its pod."""
+def _with_counted_amounts(claim: OpenCharge, snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> OpenCharge:
+    """The charge of a claim for extended resources, with the part that `used` contains through its pod."""
     if claim.of is None or claim.of[1] != OWN:
         return claim
     pod = snapshot.pods.get(claim.of[0])
     own = {} if pod is None or pod.ended else pod.amounts
-    return replace(claim, counted={name: left for name, left in beyond(own, made.get(claim.of, {})).items() if left})
+    return replace(
+        claim, counted={name: left for name, left in subtract_amounts(own, made.get(claim.of, {})).items() if left}
+    )
 
 
-def _used(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Amounts:
-    """The sum of all amounts; a mapping that thousands share is multiplied rather than added up."""
+def _total_use(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Amounts:
+    """The sum of all amounts; a mapping that thousands share is multiplied, not added up."""
     times: dict[int, tuple[Amounts, int]] = {}
     for amounts in _parts(snapshot, made):
         times[id(amounts)] = (amounts, times.get(id(amounts), (amounts, 0))[1] + 1)
@@ -192,6 +192,6 @@ def _parts(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Itera
     for pod in snapshot.pods.values():
         if not pod.ended:
             taken = made.get((pod.uid, OWN))
-            yield beyond(pod.amounts, taken) if taken else pod.amounts
+            yield subtract_amounts(pod.amounts, taken) if taken else pod.amounts
     for claim in snapshot.claims.values():
         yield claim.amounts

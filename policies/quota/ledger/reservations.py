@@ -1,4 +1,4 @@
-"""Reservations: charges that stay itemised until what they are for is seen."""
+"""Reservations: the open charges of a ledger, until their objects are seen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING
 
-from policies.quota.ledger.sums import added, beyond, largest, summed
+from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -23,9 +23,9 @@ class Reservations:
 
     A pod's charge for a claim from a template and the charges of claims made for it are for the same devices, and so
     are the pod's own charge and a claim that the scheduler makes for its extended resources. Together they count as
-    the larger of what the pod was charged and of what its claims come to. Which of the claims exists is not asked: a
-    claim that was admitted may be stored after its pod is gone, and a second one may follow an answer that was lost, so
-    each is kept with all it asks for, and none of them rests on the other.
+    the larger of the pod's charge and the total of its claims. Whether a claim exists does not matter: an admitted claim
+    may be stored after its pod is gone, and a second one may follow a lost answer, so each is kept with its full amount
+    and depends on no other.
     """
 
     def __init__(self, charges: Iterable[OpenCharge] = ()) -> None:
@@ -48,7 +48,7 @@ class Reservations:
 
     @cached_property
     def total(self) -> Amounts:
-        """What all of them come to, by limit."""
+        """The total of all charges, by limit."""
         made: dict[tuple[str, str], list[OpenCharge]] = {}
         for charge in self:
             if charge.of is not None:
@@ -60,7 +60,7 @@ class Reservations:
             for piece, bill in charge.pieces.items()
             if (charge.uid, piece) not in made
         )
-        return summed(chain(alone, (self._come_to(group, claims) for group, claims in made.items())))
+        return sum_amounts(chain(alone, (self._come_to(group, claims) for group, claims in made.items())))
 
     @cached_property
     def size(self) -> int:
@@ -69,18 +69,18 @@ class Reservations:
 
     @cached_property
     def places(self) -> int:
-        """How many open charges there are; a claim for a piece that is open takes none of its own."""
+        """The number of open charges; a claim for an open piece does not count."""
         return sum(charge.places for charge in self if not self.is_expected(charge))
 
     def is_expected(self, charge: OpenCharge) -> bool:
-        """Whether a claim is for an open piece of its pod's charge, which cannot be closed without it."""
+        """True if a claim is for an open piece of its pod's charge, which cannot be closed without it."""
         return charge.of is not None and self.is_open(*charge.of)
 
     def is_open(self, uid: str, piece: str) -> bool:
         """True if a pod is charged for a piece that has not been seen."""
         return self._piece((uid, piece)) is not None
 
-    def adding(self, charge: OpenCharge) -> Reservations:
+    def with_charge(self, charge: OpenCharge) -> Reservations:
         """The reservations with one added, or replaced if it has the same uid; the total is updated."""
         after = Reservations()
         after._charges = self._charges | {charge.uid: charge}
@@ -88,16 +88,16 @@ class Reservations:
         total = self.total
         for group in groups:
             grown = after._come_to(group, after._made_for(group))
-            total = added(beyond(total, self._come_to(group, self._made_for(group))), grown)
+            total = add_amounts(subtract_amounts(total, self._come_to(group, self._made_for(group))), grown)
         vars(after)["total"] = total
         return after
 
     def without(self, uid: str, pieces: Collection[str] | None = None) -> Reservations:
-        """These without some pieces of a charge, or all of it."""
-        return self.changed(lambda charge: charge.without(pieces) if charge.uid == uid else charge)
+        """The reservations without some pieces of a charge, or without the charge if None."""
+        return self.map(lambda charge: charge.without(pieces) if charge.uid == uid else charge)
 
-    def changed(self, change: Callable[[OpenCharge], OpenCharge | None]) -> Reservations:
-        """Every charge as `change` gives it; those it gives None for are left out."""
+    def map(self, change: Callable[[OpenCharge], OpenCharge | None]) -> Reservations:
+        """The reservations with `change` applied to each charge; a charge is removed if it returns None."""
         after = [changed for charge in self if (changed := change(charge)) is not None]
         return self if len(after) == len(self) and all(map(is_, after, self)) else Reservations(after)
 
@@ -112,6 +112,6 @@ class Reservations:
         asked: Amounts = {}
         counted: Amounts = {}
         for claim in made:
-            asked, counted = added(asked, claim.amounts), largest(counted, claim.counted)
+            asked, counted = add_amounts(asked, claim.amounts), larger_amounts(counted, claim.counted)
         piece = self._piece(group)
-        return beyond(asked, counted) if piece is None else largest(piece.amounts, asked)
+        return subtract_amounts(asked, counted) if piece is None else larger_amounts(piece.amounts, asked)

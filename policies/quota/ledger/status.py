@@ -1,4 +1,4 @@
-"""The status of a GPUQuota, read and written: what was counted, and what is charged and not seen yet."""
+"""The status of a GPUQuota, read and written: counted amounts and open charges."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ _LONGEST_CONDITION = 2048
 
 
 class GarbageError(ValueError):
-    """Something in a status is not what was ever written there."""
+    """A status contains a value that this program never writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What one limit was counted to be used of."""
+    """The counted amount of one limit."""
 
     key: str
-    """Of the limit that it was counted for; empty where some charge is not known under the limit."""
+    """Of the limit that it was counted for; empty if the amount of an open charge is unknown under the limit."""
     used: Fraction | None
     """None until it was counted."""
 
@@ -67,7 +67,7 @@ class Versions:
 
     @classmethod
     def of(cls, pods: object, claims: object) -> Versions | None:
-        """The versions, or None where one of them is none that can be compared.
+        """The versions; None if one of them cannot be compared.
 
         Source: keps/sig-api-machinery/5504-comparable-resource-version: decimal digits without leading zeros.
         """
@@ -76,7 +76,7 @@ class Versions:
         return cls(pods, claims) if _VERSION.fullmatch(pods) and _VERSION.fullmatch(claims) else None
 
     def reach(self, other: Versions) -> bool:
-        """Whether neither list is older than the other's."""
+        """True if neither list is older than the other's."""
         return _order(self.pods) >= _order(other.pods) and _order(self.claims) >= _order(other.claims)
 
 
@@ -98,8 +98,7 @@ def read_charges(status: Any, known: Reservations | None = None) -> Reservations
 
     Args:
         status: Of a GPUQuota.
-        known: Charges of which most are there still, as those that were read or written last: what is the same is not
-            read again.
+        known: The charges that were read or written last; equal ones are reused.
 
     Raises:
         GarbageError: it cannot be read.
@@ -107,12 +106,12 @@ def read_charges(status: Any, known: Reservations | None = None) -> Reservations
     known = known or Reservations()
     charges = _each(status, "charges", partial(_charge_as_known, known))
     if len({charge.uid for charge in charges}) < len(charges):
-        raise GarbageError("a charge is there twice")
+        raise GarbageError("two charges have the same uid")
     return known if len(charges) == len(known) and all(map(is_, charges, known)) else Reservations(charges)
 
 
 def read_counted(status: Any) -> Versions | None:
-    """`status.counted`, None where nothing was counted yet.
+    """`status.counted`; None if nothing was counted yet.
 
     Raises:
         GarbageError: it cannot be read.
@@ -122,7 +121,7 @@ def read_counted(status: Any) -> Versions | None:
         return None
     versions = Versions.of(lookup(counted, ("pods",)), lookup(counted, ("claims",)))
     if versions is None:
-        raise GarbageError("counted is not two resourceVersions")
+        raise GarbageError("counted must have two resourceVersions")
     return versions
 
 
@@ -149,7 +148,7 @@ def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise GarbageError(f"{field} is no list")
+        raise GarbageError(f"{field} must be a list")
     return [read(each) for each in found]
 
 
@@ -189,24 +188,24 @@ def _amounts(item: Any, field: str) -> dict[str, Fraction]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise GarbageError(f"{field} is no mapping")
+        raise GarbageError(f"{field} must be a mapping")
     return {str(name): _amount(amount) for name, amount in found.items()}
 
 
 def _amount(value: Any) -> Fraction:
     if not isinstance(value, str) or not _AMOUNT.fullmatch(value):
-        raise GarbageError("an amount is no number")
+        raise GarbageError("an amount must be a number")
     return _fraction(value)
 
 
 @lru_cache(maxsize=4096)
 def _fraction(text: str) -> Fraction:
-    """Most charges are like others."""
+    """The amount in a text; cached, because most charges are alike."""
     return Fraction(text)
 
 
 def _text(item: Any, field: str, *, empty: bool = False) -> str:
     found = lookup(item, (field,))
     if not isinstance(found, str) or not (found or empty):
-        raise GarbageError(f"{field} is no text")
+        raise GarbageError(f"{field} must be a non-empty string")
     return found

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Amounts
 
-__all__ = ["ZERO", "added", "beyond", "largest", "only", "summed"]
+__all__ = ["ZERO", "add_amounts", "larger_amounts", "select_amounts", "subtract_amounts", "sum_amounts"]
 
 ZERO = Fraction(0)
 
 
-def summed(parts: Iterable[Amounts]) -> dict[str, Fraction]:
+def sum_amounts(parts: Iterable[Amounts]) -> dict[str, Fraction]:
     """The sum of many amounts, by limit.
 
     Numerators are added by denominator, because whole numbers are added many times faster than fractions.
@@ -31,21 +31,21 @@ def summed(parts: Iterable[Amounts]) -> dict[str, Fraction]:
     return total
 
 
-def added(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+def add_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
     """The sum, by limit."""
     return {name: first.get(name, ZERO) + second.get(name, ZERO) for name in {**first, **second}}
 
 
-def largest(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+def larger_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
     """The larger of two amounts, by limit."""
     return {name: max(first.get(name, ZERO), second.get(name, ZERO)) for name in {**first, **second}}
 
 
-def beyond(first: Amounts, second: Amounts) -> dict[str, Fraction]:
-    """By how much the first exceeds the second, by limit; at least zero."""
+def subtract_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """The first amounts minus the second, by limit; at least zero."""
     return {name: max(ZERO, amount - second.get(name, ZERO)) for name, amount in first.items()}
 
 
-def only(amounts: Amounts, names: Collection[str]) -> dict[str, Fraction]:
+def select_amounts(amounts: Amounts, names: Collection[str]) -> dict[str, Fraction]:
     """The amounts of some limits; zeros are left out."""
     return {name: amount for name, amount in amounts.items() if name in names and amount}

@@ -1,4 +1,4 @@
-"""Amounts: what a limit allows, read as administrators write it, and any amount as people read it."""
+"""Amounts of limits: reads them from a GPUQuota, and formats them for messages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Unit
 
-__all__ = ["MOST", "AmountError", "amount_text", "bare_amount", "read_hard", "spoken", "written"]
+__all__ = ["MOST", "AmountError", "amount_text", "amount_with_unit", "bare_amount", "quoted_value", "read_hard"]
 
 MOST: Mapping[Unit, int] = {"gpus": 10**6, "memory": 10**18, "devices": 10**7}
-"""The most that a limit can be, which is more than any cluster has: whoever writes more has mistaken the unit. As round
-as the API server writes the bounds of a schema, which it keeps as floating-point numbers."""
+"""The largest allowed limit, which is more than any cluster has: a larger one has the wrong unit. The numbers are round,
+because the API server stores the bounds of a schema as floating-point numbers."""
 
 _EXAMPLES: Mapping[Unit, str] = {
     "gpus": 'a number of GPUs such as 8, or a part of one such as "1/2"',
@@ -27,7 +27,7 @@ _EXAMPLES: Mapping[Unit, str] = {
     "devices": "a whole number such as 14, without quotes",
 }
 _LEAST_MEMORY = 2**20
-"""Less than this, in bytes, has lost its unit."""
+"""In bytes. A smaller limit lacks its unit."""
 
 # deploy/base/api/gpuquotas.yaml has the same patterns.
 _GPUS = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,9}|/[1-9][0-9]{0,3})?", re.ASCII)
@@ -47,20 +47,20 @@ class AmountError(ValueError):
 def read_hard(unit: Unit, value: Any) -> Fraction:
     """The amount that a limit allows: GPUs or parts of one, whole bytes, devices.
 
-    A number that JSON writes with a point is whole where nothing is behind the point, as the API server takes it.
+    A JSON number such as 8.0 is a whole number, as for the API server.
 
     Raises:
-        AmountError: it is none, or less than 0, or more than any cluster has.
+        AmountError: it is invalid, negative, or more than any cluster has.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if _is_negative(value):
-        raise AmountError(f"is {written(value)}; a limit is 0 or more")
+        raise AmountError(f"is {quoted_value(value)}; a limit is 0 or more")
     amount = _READERS[unit](value)
     if amount is None:
-        raise AmountError(f"is {written(value)}; write {_EXAMPLES[unit]}")
+        raise AmountError(f"is {quoted_value(value)}; write {_EXAMPLES[unit]}")
     if amount > MOST[unit]:
-        raise AmountError(f"is {written(value)}; the most is {spoken(unit, Fraction(MOST[unit]))}")
+        raise AmountError(f"is {quoted_value(value)}; the most is {amount_with_unit(unit, Fraction(MOST[unit]))}")
     return amount
 
 
@@ -72,7 +72,9 @@ def _is_negative(value: Any) -> bool:
 
 def _gpus(value: Any) -> Fraction | None:
     if isinstance(value, float):
-        raise AmountError(f'is {written(value)} without quotes; write a part of a GPU as text, such as "1/2" or "0.5"')
+        raise AmountError(
+            f'is {quoted_value(value)} without quotes; write a part of a GPU as text, such as "1/2" or "0.5"'
+        )
     if isinstance(value, str):
         return Fraction(value) if _GPUS.fullmatch(value) else None
     return _whole(value)
@@ -81,12 +83,12 @@ def _gpus(value: Any) -> Fraction | None:
 def _memory(value: Any) -> Fraction | None:
     amount = _quantity(value) if isinstance(value, str) else _whole(value)
     if amount is not None and 0 < amount < _LEAST_MEMORY:
-        raise AmountError(f'is {written(value)}, less memory than any GPU has; write a unit, such as "80Gi"')
+        raise AmountError(f'is {quoted_value(value)}, less memory than any GPU has; write a unit, such as "80Gi"')
     return amount
 
 
 def _quantity(text: str) -> Fraction | None:
-    """Whole bytes: where a limit ends inside of one, it cannot be used."""
+    """The bytes of a quantity, rounded down; None if it is invalid."""
     try:
         return Fraction(floor(parse_quantity(text))) if _MEMORY.fullmatch(text) else None
     except QuantityError:
@@ -100,8 +102,8 @@ def _whole(value: Any) -> Fraction | None:
 _READERS: Mapping[Unit, Callable[[Any], Fraction | None]] = {"gpus": _gpus, "memory": _memory, "devices": _whole}
 
 
-def written(value: Any) -> str:
-    """A value of a document as it may be quoted: what is long, or has values in it, by its shape."""
+def quoted_value(value: Any) -> str:
+    """A value of a document for a message; long values are cut, and lists and mappings only named."""
     if isinstance(value, dict | list):
         return "a list" if isinstance(value, list) else "a mapping"
     if isinstance(value, int) and value.bit_length() > 128:
@@ -112,16 +114,16 @@ def written(value: Any) -> str:
 
 def bare_amount(unit: Unit, amount: Fraction) -> str:
     """An amount without a noun: `2`, `1/2`, `80Gi`."""
-    return spoken(unit, amount) if unit == "memory" else str(amount)
+    return amount_with_unit(unit, amount) if unit == "memory" else str(amount)
 
 
 def amount_text(unit: Unit, amount: Fraction) -> str:
     """An amount with its noun: `2 GPUs`, `80Gi of memory`."""
-    return f"{spoken(unit, amount)} of memory" if unit == "memory" else spoken(unit, amount)
+    return f"{amount_with_unit(unit, amount)} of memory" if unit == "memory" else amount_with_unit(unit, amount)
 
 
-def spoken(unit: Unit, amount: Fraction) -> str:
-    """An amount for people, exactly: `2 GPUs`, `1/2 GPU`, `80Gi`, `3 devices`.
+def amount_with_unit(unit: Unit, amount: Fraction) -> str:
+    """An exact amount with its unit: `2 GPUs`, `1/2 GPU`, `80Gi`, `3 devices`.
 
     Memory is spelled as Kubernetes spells quantities: with the largest suffix that leaves a whole number, binary or
     decimal, whichever is shorter.

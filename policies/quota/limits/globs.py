@@ -14,7 +14,7 @@ from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import BRAND, fold_name
-from policies.quota.limits.amounts import written
+from policies.quota.limits.amounts import quoted_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class Globs:
     def problem(self, value: Any) -> str:
         """What is wrong with a glob, and what to write; empty where nothing is."""
         if not isinstance(value, str):
-            return f"is {written(value)}; write text such as {shown(self.example)}"
+            return f"is {quoted_value(value)}; write text such as {shown(self.example)}"
         if not self.allowed.fullmatch(value):
             said = f"write a name such as {shown(self.example)}, with * for any text and ? for one character"
             return f"is {shown(value)}; {said}"

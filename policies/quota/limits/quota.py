@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.paths import FieldPath
-from policies.quota.limits.amounts import read_hard, written
+from policies.quota.limits.amounts import quoted_value, read_hard
 from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.selectors import EVERYTHING, Selector
 from policies.quota.limits.spec import UNITS, spec_problems, unknown_field
@@ -29,7 +29,7 @@ _FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
 class QuotaError(ValueError):
-    """A document that is no valid GPUQuota; `problems` holds (field path, sentence) pairs."""
+    """The document is not a valid GPUQuota; `problems` holds (field path, sentence) pairs."""
 
     def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
         self.problems = problems
@@ -57,15 +57,15 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What the GPUQuota of a namespace says."""
+    """The spec of a namespace's GPUQuota."""
 
     limits: tuple[Limit, ...]
     """In the order in which they are written, each with a name of its own."""
     mode: Literal["Enforce", "Warn"] = "Enforce"
-    """What happens to what would be over a limit."""
+    """What happens to requests that exceed a limit."""
     unknown_products: Literal["WorstCase", "Deny"] = "WorstCase"
-    """What happens to what could get devices of products that nobody knows yet: it counts in every limit that it could
-    touch, or it is refused where that makes a difference."""
+    """What happens to requests that could get devices of unknown products: they count in every limit that could count
+    them, or they are refused if a limit depends on the product."""
 
 
 def parse_quota(document: Any) -> Quota:
@@ -112,4 +112,4 @@ def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, st
 
 
 def _found(value: Any) -> str:
-    return "is missing" if value is None else f"is {written(value)}"
+    return "is missing" if value is None else f"is {quoted_value(value)}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
-from policies.quota.limits.amounts import AmountError, read_hard, written
+from policies.quota.limits.amounts import AmountError, quoted_value, read_hard
 from policies.quota.limits.globs import GLOBS
 
 if TYPE_CHECKING:
@@ -31,13 +31,16 @@ _Problem = tuple[tuple[str | int, ...], str]
 def spec_problems(spec: Any) -> Iterator[_Problem]:
     """Where in a spec of any shape something is wrong, and what; nothing where it can be read."""
     if not isinstance(spec, dict):
-        yield (), "is missing; write limits under it" if spec is None else f"is {written(spec)}; it must be a mapping"
+        yield (
+            (),
+            "is missing; write limits under it" if spec is None else f"is {quoted_value(spec)}; it must be a mapping",
+        )
         return
     yield from _unknown(spec, _SPEC, "a GPUQuota's spec")
     yield from _limits_problems(spec)
     for field, choices in _CHOICES.items():
         if field in spec and spec[field] not in choices:
-            yield (field,), f"is {written(spec[field])}; write {' or '.join(choices)}"
+            yield (field,), f"is {quoted_value(spec[field])}; write {' or '.join(choices)}"
 
 
 def unknown_field(key: Any, known: Iterable[str], where: str) -> str:
@@ -57,7 +60,7 @@ def _unknown(document: dict[Any, Any], known: tuple[str, ...], where: str) -> It
 def _limits_problems(spec: dict[Any, Any]) -> Iterator[_Problem]:
     limits = spec.get("limits")
     if not isinstance(limits, list):
-        found = "is missing" if "limits" not in spec else f"is {written(limits)}"
+        found = "is missing" if "limits" not in spec else f"is {quoted_value(limits)}"
         yield ("limits",), f"{found}; write a list of limits"
         return
     if not limits:
@@ -75,7 +78,7 @@ def _limits_problems(spec: dict[Any, Any]) -> Iterator[_Problem]:
 
 def _limit_problems(limit: Any, names: dict[str, int]) -> Iterator[_Problem]:
     if not isinstance(limit, dict):
-        yield (), f"is {written(limit)}; it must be a mapping with name and one of {_one_of_units()}"
+        yield (), f"is {quoted_value(limit)}; it must be a mapping with name and one of {_one_of_units()}"
         return
     yield from _unknown(limit, _LIMIT, "a limit")
     yield from _name_problems(limit, names)
@@ -103,15 +106,18 @@ def _name_problems(limit: dict[Any, Any], names: dict[str, int]) -> Iterator[_Pr
         yield ("name",), "is missing; refusals, the status and metrics call the limit by it"
     elif not is_dns_label(limit["name"]):
         said = 'write at most 63 lower-case letters, digits and dashes, such as "h100"'
-        yield ("name",), f"is {written(limit['name'])}; {said}"
+        yield ("name",), f"is {quoted_value(limit['name'])}; {said}"
     elif limit["name"] in names:
         earlier = names[limit["name"]]
-        yield ("name",), f"is {written(limit['name'])}, as that of limits[{earlier}] is; give each limit its own name"
+        yield (
+            ("name",),
+            f"is {quoted_value(limit['name'])}, as that of limits[{earlier}] is; give each limit its own name",
+        )
 
 
 def _selector_problems(selector: Any) -> Iterator[_Problem]:
     if not isinstance(selector, dict):
-        yield (), f"is {written(selector)}; it must be a mapping, or be left out to count everything"
+        yield (), f"is {quoted_value(selector)}; it must be a mapping, or be left out to count everything"
         return
     yield from _unknown(selector, tuple(GLOBS), "a selector")
     for field, globs in GLOBS.items():
@@ -119,7 +125,7 @@ def _selector_problems(selector: Any) -> Iterator[_Problem]:
             continue
         listed = selector[field]
         if not isinstance(listed, list):
-            yield (field,), f'is {written(listed)}; write a list, such as ["{globs.example}"]'
+            yield (field,), f'is {quoted_value(listed)}; write a list, such as ["{globs.example}"]'
             continue
         if not listed:
             yield (field,), "is empty; leave it out to count them all"

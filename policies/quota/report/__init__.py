@@ -1,1 +1,1 @@
-"""The report: what there is of a quota and who holds it, for people."""
+"""The report on a quota: its limits, their use, and the pods and claims that hold them."""

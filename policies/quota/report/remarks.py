@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from policies.phrases import format_list
 from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES
 from policies.quota.ledger.sums import ZERO
-from policies.quota.limits.amounts import spoken
+from policies.quota.limits.amounts import amount_with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["remarks_on"]
 
 _LONG = timedelta(minutes=5)
-"""What was never stored is given up after two minutes, and what was stored is seen within seconds."""
+"""Reservations of objects that were never stored end after two minutes; stored objects are seen within seconds."""
 _LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"
 
 
 def remarks_on(report: QuotaReport, ledger: Ledger, here: Ledger | None, *, is_stored: bool) -> Iterator[str]:
-    """Sentences without full stops.
+    """Problems of a quota, as sentences without full stops.
 
     Args:
-        report: What there is to say, but for these.
-        ledger: What the report rests on.
-        here: What is used by what the cluster shows now; None where not all of it can be seen.
+        report: The report without remarks.
+        ledger: The ledger of the report.
+        here: A new count of the objects in the cluster; None if some of them are unknown.
         is_stored: True if the GPUQuota comes from a cluster, where it should have been counted, and not from a file.
     """
     if report.exempt:
@@ -40,14 +41,14 @@ def remarks_on(report: QuotaReport, ledger: Ledger, here: Ledger | None, *, is_s
     for each in report.limits:
         if each.is_over:
             yield _over(each, report)
-        if here is not None and each.counted and not _is_near(each, here.used(each.limit)):
+        if here is not None and each.counted and not _is_near(each, here.used_amount(each.limit)):
             yield _old(each, here)
     if old := [each for each in report.reservations if each.age is not None and each.age > _LONG]:
-        yield _waiting(old)
+        yield _waiting_text(old)
     if ledger.reservations.places >= MOST_CHARGES or ledger.reservations.size >= MOST_BYTES:
         yield (
             f"it has no room for more reservations: {ledger.reservations.places:,} are open, {MOST_CHARGES:,} are the "
-            "most; new pods are told to come again later"
+            "most; new pods cannot be charged until some are closed"
         )
 
 
@@ -57,44 +58,44 @@ def _not_counted(report: QuotaReport, names: list[str]) -> str:
     if report.enforced is None:
         fate = "cannot be measured"
     elif report.enforced and _refuses(report):
-        fate = "is told to come again later (429)"
+        fate = "is refused for now (429)"
     return (
-        f"{_listed(names)} {'has' if one else 'have'} not been counted yet, so what counts in {'it' if one else 'them'} "
+        f"{format_list(names, len(names))} {'has' if one else 'have'} not been counted yet, so what counts in {'it' if one else 'them'} "
         f"{fate}; that takes seconds after a limit is written: if it stays so, {_LEADER}"
     )
 
 
 def _manifest(report: QuotaReport, names: list[str]) -> str:
     if any(each.used is None for each in report.limits):
-        return f"its status does not say what is used of {_listed(names)}, and without pods it cannot be counted here"
-    return f"its status does not say what is used of {_listed(names)}, so that is counted here"
+        return f"its status does not say what is used of {format_list(names, len(names))}, and without pods it cannot be counted here"
+    return f"its status does not say what is used of {format_list(names, len(names))}, so that is counted here"
 
 
 def _over(each: LimitUse, report: QuotaReport) -> str:
-    excess = spoken(each.limit.unit, each.taken - each.limit.hard)
+    excess = amount_with_unit(each.limit.unit, each.taken - each.limit.hard)
     fate = "is admitted" if report.exempt else "is refused" if _refuses(report) else "is admitted with a warning"
     return (
-        f"{each.limit.name} is over its limit by {excess}: it was lowered, or something was admitted in mode Warn or "
-        f"while nobody was asked; nothing is taken away, and what would take more {fate}"
+        f"{each.limit.name} is over its limit by {excess}: it was lowered, or objects were admitted in mode Warn or "
+        f"without a call of the webhook; nothing is taken away, and a request for more {fate}"
     )
 
 
 def _is_near(each: LimitUse, found: Fraction | None) -> bool:
-    """Whether a count agrees with the status: what is reserved may have been seen since."""
+    """True if a count agrees with the status; reserved objects may have been seen since."""
     return found is None or (each.used or ZERO) <= found <= each.taken
 
 
 def _old(each: LimitUse, here: Ledger) -> str:
     unit = each.limit.unit
-    found = spoken(unit, here.used(each.limit) or ZERO)
-    reserved = f" and {spoken(unit, each.reserved)} reserved" if each.reserved else ""
+    found = amount_with_unit(unit, here.used_amount(each.limit) or ZERO)
+    reserved = f" and {amount_with_unit(unit, each.reserved)} reserved" if each.reserved else ""
     return (
-        f"what is there now comes to {found} in {each.limit.name}, and the status says {spoken(unit, each.used or ZERO)} "
-        f"used{reserved}; if that is still so in a minute, nobody counts: {_LEADER}"
+        f"what is there now comes to {found} in {each.limit.name}, and the status says {amount_with_unit(unit, each.used or ZERO)} "
+        f"used{reserved}; if that is still so in a minute, the quota is not counted: {_LEADER}"
     )
 
 
-def _waiting(old: list[Reservation]) -> str:
+def _waiting_text(old: list[Reservation]) -> str:
     first = old[0]
     more = f", and {len(old) - 1} more for more than {_minutes(_LONG)}" if len(old) > 1 else ""
     made = "; whether its controller makes claims" if first.claims_awaited else ""
@@ -106,10 +107,6 @@ def _waiting(old: list[Reservation]) -> str:
 
 def _refuses(report: QuotaReport) -> bool:
     return report.quota is not None and report.quota.mode == "Enforce"
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _minutes(age: timedelta) -> str:

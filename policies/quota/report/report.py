@@ -1,4 +1,4 @@
-"""The report on a quota: what it allows, what is taken, by whom, and what is wrong with it."""
+"""The report on a quota: its limits, their use, its holders and its problems."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ __all__ = ["Condition", "LimitUse", "QuotaReport", "QuotaState", "Reservation"]
 
 
 class QuotaState(StrEnum):
-    """How a quota stands, in a word."""
+    """The state of a quota."""
 
     WITHIN = "within"
     OVER = "over"
-    """More is taken of some limit than it allows."""
+    """A limit is exceeded."""
     UNCOUNTED = "uncounted"
-    """The use of some limit was not counted yet, so that no request can be compared with it."""
+    """The use of a limit was not counted yet, so requests cannot be compared with it."""
     UNREADABLE = "unreadable"
-    """The GPUQuota says something that there is not, so it holds nothing back."""
+    """The GPUQuota is invalid, so it limits nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """What is taken of one limit."""
+    """The use of one limit."""
 
     limit: Limit
     used: Fraction | None
     """The use by pods and claims that were seen; None if they were not counted and cannot be counted here."""
     reserved: Fraction
-    """By what was admitted and has not been seen yet."""
+    """By objects that were admitted and have not been seen yet."""
     counted: bool
-    """Whether the status says what is used; else it is counted here."""
+    """True if the status has the used amount; otherwise it is counted here."""
 
     @property
     def taken(self) -> Fraction:
-        """What is used and reserved."""
+        """The used and reserved amount."""
         return (self.used or ZERO) + self.reserved
 
     @property
@@ -56,7 +56,7 @@ class LimitUse:
 
     @property
     def is_over(self) -> bool:
-        """Whether more is taken than the limit allows."""
+        """True if the limit is exceeded."""
         return self.taken > self.limit.hard
 
     def as_json(self) -> dict[str, Any]:
@@ -74,17 +74,17 @@ class LimitUse:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What was admitted and has not been seen yet."""
+    """An object that was admitted and has not been seen yet."""
 
     kind: str
     name: str
     uid: str
     age: timedelta | None
-    """Since it was admitted; None where the ledger does not say when."""
+    """Since it was admitted; None if the ledger has no time."""
     amounts: Amounts
     """What it requests, by limit."""
     is_awaited: bool
-    """Whether it was not seen itself; else only claims of it were not."""
+    """True if the object itself was not seen; otherwise only claims of it were not."""
     claims_awaited: tuple[str, ...] = ()
     """The claims from templates of a pod or PodGroup that were not seen, by their names in `spec.resourceClaims`."""
     of: str = ""
@@ -93,7 +93,7 @@ class Reservation:
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """What has to be seen before it counts as used, in words."""
+        """The objects that must be seen before it counts as used, in words."""
         own = ("the pod" if self.kind == "Pod" else "the claim",) if self.is_awaited else ()
         return (*own, *(f"its claim {name}" for name in self.claims_awaited))
 
@@ -127,27 +127,26 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class QuotaReport:
-    """All there is to say of one GPUQuota."""
+    """The report on one GPUQuota."""
 
     namespace: str
     name: str
     state: QuotaState
     enforced: bool | None = None
-    """Whether its namespace fails closed; None where the namespace is not known."""
+    """True if it fails closed; None if its namespace is unknown."""
     quota: Quota | None = None
-    """None where it cannot be read."""
+    """None if it is invalid."""
     limits: tuple[LimitUse, ...] = ()
     """In the order in which they are written."""
     holders: tuple[Holder, ...] | None = None
-    """Pods and claims that hold something, those first that hold the largest part of a limit; None where pods are not
-    known."""
+    """Pods and claims that hold a part of a limit, the largest part first; None if pods are unknown."""
     reservations: tuple[Reservation, ...] = ()
     """The oldest first."""
     conditions: tuple[Condition, ...] = ()
     problems: tuple[tuple[FieldPath, str], ...] = ()
-    """Why it cannot be read."""
+    """Why it is invalid."""
     remarks: tuple[str, ...] = ()
-    """What is wrong with it, in sentences without full stops."""
+    """Its problems, as sentences without full stops."""
     exempt: str = ""
     """Why its namespace is exempt from quotas, as a clause; empty if it is not."""
 
@@ -184,5 +183,5 @@ def _text(amount: Fraction | None) -> str | None:
 
 
 def _seconds(age: timedelta | None) -> int | None:
-    """Null where objects do not tell, as manifests."""
+    """The age in whole seconds; None if it is unknown, as in manifests."""
     return max(int(age.total_seconds()), 0) if age else None

@@ -1,4 +1,4 @@
-"""Reporting: makes the report on a GPUQuota of what its status says and of what the cluster shows."""
+"""Reporting: makes the report on a GPUQuota from its status and the cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policies.kubernetes.paths import items_at, lookup
 from policies.quota.charges import OWN
 from policies.quota.counting.counting import counted_ledger, holders
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.sums import ZERO, summed
+from policies.quota.ledger.sums import ZERO, sum_amounts
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import is_enforced
 from policies.quota.report.remarks import remarks_on
@@ -42,14 +42,14 @@ _ALMOST_NOTHING = 1e-9
 def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy, now: datetime) -> QuotaReport:
     """The report on a GPUQuota.
 
-    What is used is what its status says. Where that does not say it, as in a manifest that was never applied, it is
-    counted here, from the pods and claims that the view shows.
+    Used amounts come from its status. If the status lacks them, as in a manifest that was never applied, they are counted
+    here from the pods and claims in the view.
 
     Args:
         document: The GPUQuota.
-        view: The cluster; what it shows of pods and claims of the namespace counts.
+        view: The cluster, with the pods and claims of the namespace.
         policy: How quotas count, and which namespaces are exempt.
-        now: From which ages count.
+        now: The time from which ages are computed.
     """
     namespace, settings = namespace_of(document) or "default", policy.quota
     exempt = exemption_in_cluster("quota", namespace, policy)
@@ -68,7 +68,7 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         return replace(report, problems=tuple(error.problems))
     stored = Ledger.read(document).under(quota)
     ledger = counted_ledger(document, view, settings).under(quota)
-    limits = _limits(quota, stored, ledger, is_countable="Pod" not in _missing(view, namespace))
+    limits = _limits(quota, stored, ledger, is_countable="Pod" not in _missing_kinds(view, namespace))
     is_stored = bool(lookup(document, ("metadata", "uid")))
     report = replace(
         report,
@@ -78,11 +78,11 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         holders=_holders(namespace, quota, view, settings, now),
         reservations=_reservations(ledger, now),
     )
-    here = None if _missing(view, namespace) else counted_ledger({**document, "status": {}}, view, settings)
+    here = None if _missing_kinds(view, namespace) else counted_ledger({**document, "status": {}}, view, settings)
     return replace(report, remarks=tuple(remarks_on(report, ledger, here, is_stored=is_stored)))
 
 
-def _missing(view: ClusterView, namespace: str) -> list[str]:
+def _missing_kinds(view: ClusterView, namespace: str) -> list[str]:
     return [kind for kind in COUNTED_FROM if view.list(kind, "" if kind == "Node" else namespace) is UNKNOWN]
 
 
@@ -90,14 +90,14 @@ def _limits(quota: Quota, stored: Ledger, ledger: Ledger, *, is_countable: bool)
     reserved = ledger.reservations.total
     found = []
     for limit in quota.limits:
-        counted = stored.used(limit) is not None
-        used = ledger.used(limit) if counted or is_countable else None
+        counted = stored.used_amount(limit) is not None
+        used = ledger.used_amount(limit) if counted or is_countable else None
         found.append(LimitUse(limit, used, reserved.get(limit.name, ZERO), counted))
     return tuple(found)
 
 
 def _state(limits: Sequence[LimitUse], *, is_stored: bool) -> QuotaState:
-    """A manifest that was never applied has no status, and nothing is wrong with that."""
+    """The state of the quota; a manifest that was never applied needs no counted amounts."""
     if any(each.used is None or (is_stored and not each.counted) for each in limits):
         return QuotaState.UNCOUNTED
     return QuotaState.OVER if any(each.is_over for each in limits) else QuotaState.WITHIN
@@ -123,7 +123,7 @@ def _reservations(ledger: Ledger, now: datetime) -> tuple[Reservation, ...]:
 
 
 def _reservation(charge: OpenCharge, ledger: Ledger, now: datetime) -> Reservation:
-    amounts = summed(bill.amounts for bill in charge.pieces.values())
+    amounts = sum_amounts(bill.amounts for bill in charge.pieces.values())
     time = _moment(charge.time)
     owner = ledger.reservations.get(charge.of[0]) if charge.of is not None else None
     return Reservation(
@@ -154,7 +154,7 @@ def _text(document: Any, field: str) -> str:
 
 
 def _moment(text: str) -> datetime | None:
-    """A time in RFC 3339; None for what is none, or tells no time zone."""
+    """A time in RFC 3339; None if it is invalid or has no time zone."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
