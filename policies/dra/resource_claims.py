@@ -283,7 +283,8 @@ def claim_as_v1(document: Object, kind: ClaimKind = "ResourceClaim") -> Object:
 def _request_as_v1(request: Any) -> Any:
     if not isinstance(request, dict) or request.get("firstAvailable"):
         return request
-    exactly = {key: value for key, value in request.items() if key not in ("name", "firstAvailable")}
+    # v1beta1 does not know `exactly`; an API server drops it.
+    exactly = {key: value for key, value in request.items() if key not in ("name", "firstAvailable", "exactly")}
     return {"name": request.get("name"), "exactly": exactly}
 
 

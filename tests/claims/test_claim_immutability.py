@@ -25,6 +25,10 @@ CREATE_AGAIN = "delete the claim and create it again, or give it another name"
         (claim(""), claim("count: 1, allocationMode: ExactCount")),
         (claim("count: 2"), claim("count: 2", version="v1beta1")),
         (claim("count: 2", version="v1beta1"), claim("count: 2", version="v1beta2")),
+        (
+            claim("count: 2", version="v1beta1"),
+            claim("count: 2, exactly: {count: 3}", version="v1beta1"),
+        ),
         (claim("tolerations: [{key: a}]"), claim("tolerations: [{key: a, operator: Equal}], selectors: []")),
         (claim("capacity: {requests: {memory: 1Gi}}"), claim("capacity: {requests: {memory: 1024Mi}}")),
         (claim("", kind="ResourceClaimTemplate"), claim("count: 1", kind="ResourceClaimTemplate")),
