@@ -22,7 +22,7 @@ from tests.quota.counting_things import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.documents import Reading
 from webhook.ledger.pending import PendingCharge
-from webhook.ledger.writer import _judged
+from webhook.ledger.writer import _judge_batch
 from webhook.server.review_runner import IN_LOOP, LedgerRunner
 
 MANY = 5000
@@ -90,7 +90,7 @@ async def test_crowd_of_charges_is_too_much_for_the_loop():
         for number in range(100)
     ]
     with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
-        _judged(reading, crowd)
+        _judge_batch(reading, crowd)
 
 
 async def test_work_for_a_ledger_runs_aside_if_it_is_long():

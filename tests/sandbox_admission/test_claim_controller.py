@@ -83,8 +83,8 @@ def until(controller):
 
 
 @pytest.fixture
-def findings_of(cluster):
-    """The names of claims that a pod was told."""
+def reported_claims(cluster):
+    """The names of claims in the status of a pod."""
 
     def read(name="p"):
         statuses = cluster.get("Pod", name, "team-a").get("status", {}).get("resourceClaimStatuses", [])
@@ -93,10 +93,10 @@ def findings_of(cluster):
     return read
 
 
-async def test_a_claim_is_made_from_the_template(cluster, pod_with_claims, template, until, findings_of):
+async def test_a_claim_is_made_from_the_template(cluster, pod_with_claims, template, until, reported_claims):
     made = template(metadata={"labels": {"tmpl": "l"}, "annotations": {"tmpl": "a"}})
     pod = pod_with_claims()
-    await until(findings_of)
+    await until(reported_claims)
     (claim,) = cluster.objects("ResourceClaim")
     metadata = claim["metadata"]
     assert re.fullmatch(r"p-gpu-[a-z0-9]{5}", metadata["name"])
@@ -106,24 +106,24 @@ async def test_a_claim_is_made_from_the_template(cluster, pod_with_claims, templ
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"], "controller": True}
     assert metadata["ownerReferences"] == [owner]
     assert claim["spec"] == made["spec"]["spec"]
-    assert findings_of() == {"gpu": metadata["name"]}
+    assert reported_claims() == {"gpu": metadata["name"]}
 
 
 async def test_a_claim_passes_admission_in_the_name_of_the_controller(
-    cluster, pod_with_claims, template, until, reported
+    cluster, pod_with_claims, template, until, reported_claims
 ):
     template()
     pod_with_claims()
-    await until(reported)
+    await until(reported_claims)
     asked = [(attempt.resource.kind, attempt.subresource, attempt.user) for attempt in cluster.admission.attempts]
     assert asked == [("ResourceClaim", "", CONTROLLER), ("Pod", "status", CONTROLLER)]
 
 
-async def test_a_template_that_comes_later_is_found(cluster, pod_with_claims, template, until, reported):
+async def test_a_template_that_comes_later_is_found(cluster, pod_with_claims, template, until, reported_claims):
     pod_with_claims()
     await until(lambda: cluster.objects("Event"))
     template()
-    await until(reported)
+    await until(reported_claims)
     (event,) = cluster.objects("Event")
     assert (event["reason"], event["type"]) == ("FailedResourceClaimCreation", "Warning")
     assert event["message"] == (
@@ -131,11 +131,11 @@ async def test_a_template_that_comes_later_is_found(cluster, pod_with_claims, te
     )
 
 
-async def test_a_claim_that_is_refused_is_tried_again(cluster, pod_with_claims, template, until, reported):
+async def test_a_claim_that_is_refused_is_tried_again(cluster, pod_with_claims, template, until, reported_claims):
     cluster.admission.refuses = 3
     template()
     pod_with_claims()
-    await until(reported)
+    await until(reported_claims)
     (event,) = cluster.objects("Event")
     assert event["message"] == (
         'PodResourceClaim gpu: create ResourceClaim : admission webhook "claims" denied the request: no'
@@ -144,7 +144,7 @@ async def test_a_claim_that_is_refused_is_tried_again(cluster, pod_with_claims, 
     assert len(claims) == 4
 
 
-async def test_each_claim_of_a_pod_is_made(cluster, pod_with_claims, template, until, findings_of):
+async def test_each_claim_of_a_pod_is_made(cluster, pod_with_claims, template, until, reported_claims):
     template()
     template("u")
     pod_with_claims(
@@ -152,36 +152,36 @@ async def test_each_claim_of_a_pod_is_made(cluster, pod_with_claims, template, u
         {"name": "b", "resourceClaimTemplateName": "u"},
         {"name": "c", "resourceClaimName": "shared"},
     )
-    await until(findings_of)
-    assert set(findings_of()) == {"a", "b"}
-    assert {claim["metadata"]["name"] for claim in cluster.objects("ResourceClaim")} == set(findings_of().values())
+    await until(reported_claims)
+    assert set(reported_claims()) == {"a", "b"}
+    assert {claim["metadata"]["name"] for claim in cluster.objects("ResourceClaim")} == set(reported_claims().values())
 
 
 async def test_a_claim_that_the_pod_does_not_know_is_not_made_twice(
-    cluster, pod_with_claims, template, until, findings_of
+    cluster, pod_with_claims, template, until, reported_claims
 ):
     template()
     pod = pod_with_claims()
-    await until(findings_of)
-    known = findings_of()
+    await until(reported_claims)
+    known = reported_claims()
     cluster.commit(cluster.kinds.find("Pod"), {**pod, "status": {"phase": "Pending"}})
-    await until(findings_of)
-    assert findings_of() == known
+    await until(reported_claims)
+    assert reported_claims() == known
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_has_ended_gets_no_claims(cluster, pod_with_claims, template, until, findings_of, phase):
+async def test_a_pod_that_has_ended_gets_no_claims(cluster, pod_with_claims, template, until, reported_claims, phase):
     template()
     pod_with_claims(status={"phase": phase}, name="a-ended")
     pod_with_claims(name="p")
-    await until(findings_of)
-    assert findings_of("a-ended") == {}
+    await until(reported_claims)
+    assert reported_claims("a-ended") == {}
 
 
-async def test_claims_go_with_their_pod(cluster, pod_with_claims, template, until, reported):
+async def test_claims_go_with_their_pod(cluster, pod_with_claims, template, until, reported_claims):
     template()
     pod_with_claims()
-    await until(reported)
+    await until(reported_claims)
     kind = cluster.kinds.find("Pod")
     cluster.remove(kind, cluster.store.get(kind, "team-a", "p"))
     await until(lambda: not cluster.objects("ResourceClaim"))
