@@ -57,6 +57,9 @@ class Webhook:
     """True if no namespace is exempt, because the objects have none."""
 
 
+_WRITES = ("CREATE", "UPDATE")
+_NEW_PODS = ResourceRule(("CREATE",), "", ("pods",))
+
 WEBHOOKS = (
     Webhook(
         ENTRIES["conversion"],
@@ -69,27 +72,23 @@ WEBHOOKS = (
         timeout=10,
         reinvocation="IfNeeded",
         namespaces=("gpu-admission.io/dra", "In", "enabled"),
-        rules=(ResourceRule(("CREATE",), "", ("pods",)),),
-        conditions={
-            "gpus": conditions.REQUESTS_NVIDIA,
-        },
+        rules=(_NEW_PODS,),
+        conditions={"gpus": conditions.REQUESTS_NVIDIA},
     ),
     Webhook(
         ENTRIES["preview"],
         mutating=True,
         note="Never changes a pod.",
         namespaces=("gpu-admission.io/dra", "In", "preview"),
-        rules=(ResourceRule(("CREATE",), "", ("pods",)),),
-        conditions={
-            "gpus": conditions.REQUESTS_NVIDIA,
-        },
+        rules=(_NEW_PODS,),
+        conditions={"gpus": conditions.REQUESTS_NVIDIA},
     ),
     Webhook(
         ENTRIES["placement"],
         mutating=True,
         note="Extended resources of any name: a DeviceClass can stand for each.",
         reinvocation="IfNeeded",
-        rules=(ResourceRule(("CREATE",), "", ("pods",)),),
+        rules=(_NEW_PODS,),
         conditions={
             "not-bound": '!has(object.spec) || !has(object.spec.nodeName) || object.spec.nodeName == ""',
             "gpus-or-wishes": conditions.REQUESTS_DEVICES_OR_WISHES,
@@ -112,20 +111,20 @@ WEBHOOKS = (
         note="Changes nothing: asked before the schema of the CRD, it denies what that denies too, in better words.",
         rules=(
             ResourceRule(
-                ("CREATE", "UPDATE"),
+                _WRITES,
                 "nvidia.com",
                 ("clusterpolicies", "gpuclusters", "nvidiadrivers"),
                 versions=("*",),
                 scope="Cluster",
             ),
             ResourceRule(
-                ("CREATE", "UPDATE"),
+                _WRITES,
                 "gpu-admission.io",
                 ("gpuadmissionpolicies",),
                 versions=("v1alpha1",),
                 scope="Cluster",
             ),
-            ResourceRule(("CREATE", "UPDATE"), "gpu-admission.io", ("gpuquotas",), versions=("v1alpha1",)),
+            ResourceRule(_WRITES, "gpu-admission.io", ("gpuquotas",), versions=("v1alpha1",)),
         ),
     ),
     Webhook(
@@ -133,17 +132,15 @@ WEBHOOKS = (
         mutating=False,
         note="The same pods as conversion, after everything that changes pods.",
         namespaces=("gpu-admission.io/dra", "In", "enabled"),
-        rules=(ResourceRule(("CREATE",), "", ("pods",)),),
-        conditions={
-            "gpus": conditions.REQUESTS_NVIDIA,
-        },
+        rules=(_NEW_PODS,),
+        conditions={"gpus": conditions.REQUESTS_NVIDIA},
     ),
     Webhook(
         ENTRIES["access"],
         mutating=False,
         note="envFrom alone is no reason to ask: ConfigMaps of workloads are not read, so nothing could be said.",
         rules=(
-            ResourceRule(("CREATE",), "", ("pods",)),
+            _NEW_PODS,
             ResourceRule(("UPDATE",), "", ("pods/ephemeralcontainers",)),
         ),
         conditions={
@@ -158,29 +155,29 @@ WEBHOOKS = (
             "GPUs, so they are not searched here."
         ),
         rules=(
-            ResourceRule(("CREATE", "UPDATE"), "", ("podtemplates", "replicationcontrollers")),
-            ResourceRule(("CREATE", "UPDATE"), "apps", ("daemonsets", "deployments", "replicasets", "statefulsets")),
-            ResourceRule(("CREATE", "UPDATE"), "argoproj.io", ("rollouts",), versions=("*",)),
-            ResourceRule(("CREATE", "UPDATE"), "batch", ("cronjobs", "jobs")),
-            ResourceRule(("CREATE", "UPDATE"), "batch.volcano.sh", ("jobs",), versions=("*",)),
-            ResourceRule(("CREATE", "UPDATE"), "grove.io", ("podcliquesets",), versions=("*",)),
-            ResourceRule(("CREATE", "UPDATE"), "jobset.x-k8s.io", ("jobsets",), versions=("*",)),
+            ResourceRule(_WRITES, "", ("podtemplates", "replicationcontrollers")),
+            ResourceRule(_WRITES, "apps", ("daemonsets", "deployments", "replicasets", "statefulsets")),
+            ResourceRule(_WRITES, "argoproj.io", ("rollouts",), versions=("*",)),
+            ResourceRule(_WRITES, "batch", ("cronjobs", "jobs")),
+            ResourceRule(_WRITES, "batch.volcano.sh", ("jobs",), versions=("*",)),
+            ResourceRule(_WRITES, "grove.io", ("podcliquesets",), versions=("*",)),
+            ResourceRule(_WRITES, "jobset.x-k8s.io", ("jobsets",), versions=("*",)),
             ResourceRule(
-                ("CREATE", "UPDATE"),
+                _WRITES,
                 "kubeflow.org",
                 ("jaxjobs", "mpijobs", "notebooks", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"),
                 versions=("*",),
             ),
-            ResourceRule(("CREATE", "UPDATE"), "leaderworkerset.x-k8s.io", ("leaderworkersets",), versions=("*",)),
-            ResourceRule(("CREATE", "UPDATE"), "ray.io", ("rayclusters", "rayjobs", "rayservices"), versions=("*",)),
-            ResourceRule(("CREATE", "UPDATE"), "serving.kserve.io", ("inferenceservices",), versions=("*",)),
+            ResourceRule(_WRITES, "leaderworkerset.x-k8s.io", ("leaderworkersets",), versions=("*",)),
+            ResourceRule(_WRITES, "ray.io", ("rayclusters", "rayjobs", "rayservices"), versions=("*",)),
+            ResourceRule(_WRITES, "serving.kserve.io", ("inferenceservices",), versions=("*",)),
             ResourceRule(
-                ("CREATE", "UPDATE"),
+                _WRITES,
                 "sparkoperator.k8s.io",
                 ("scheduledsparkapplications", "sparkapplications"),
                 versions=("*",),
             ),
-            ResourceRule(("CREATE", "UPDATE"), "trainer.kubeflow.org", ("trainjobs",), versions=("*",)),
+            ResourceRule(_WRITES, "trainer.kubeflow.org", ("trainjobs",), versions=("*",)),
         ),
         conditions={
             "by-its-author": "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)",
@@ -224,7 +221,7 @@ WEBHOOKS = (
         timeout=10,
         namespaces=("gpu-admission.io/quota", "In", "enforced"),
         rules=(
-            ResourceRule(("CREATE",), "", ("pods",)),
+            _NEW_PODS,
             ResourceRule(("CREATE",), "resource.k8s.io", ("resourceclaims",), versions=("v1", "v1beta2", "v1beta1")),
         ),
         conditions={
@@ -237,7 +234,7 @@ WEBHOOKS = (
         note="The same elsewhere: what cannot be charged passes, with a warning.",
         namespaces=("gpu-admission.io/quota", "NotIn", "enforced"),
         rules=(
-            ResourceRule(("CREATE",), "", ("pods",)),
+            _NEW_PODS,
             ResourceRule(("CREATE",), "resource.k8s.io", ("resourceclaims",), versions=("v1", "v1beta2", "v1beta1")),
         ),
         conditions={
@@ -253,7 +250,7 @@ WEBHOOKS = (
         ),
         rules=(
             ResourceRule(
-                ("CREATE", "UPDATE"),
+                _WRITES,
                 "nvidia.com",
                 ("clusterpolicies", "gpuclusters", "nvidiadrivers"),
                 versions=("*",),
@@ -261,13 +258,13 @@ WEBHOOKS = (
             ),
             ResourceRule(("DELETE",), "nvidia.com", ("clusterpolicies",), versions=("*",), scope="Cluster"),
             ResourceRule(
-                ("CREATE", "UPDATE"),
+                _WRITES,
                 "gpu-admission.io",
                 ("gpuadmissionpolicies",),
                 versions=("v1alpha1",),
                 scope="Cluster",
             ),
-            ResourceRule(("CREATE", "UPDATE"), "gpu-admission.io", ("gpuquotas",), versions=("v1alpha1",)),
+            ResourceRule(_WRITES, "gpu-admission.io", ("gpuquotas",), versions=("v1alpha1",)),
             ResourceRule(("CREATE", "UPDATE", "DELETE"), "", ("configmaps",)),
         ),
         conditions={
@@ -281,7 +278,7 @@ WEBHOOKS = (
         note="Labels can be written through nodes/status too; heartbeats change none of these.",
         everywhere=True,
         rules=(
-            ResourceRule(("CREATE", "UPDATE"), "", ("nodes",), scope="Cluster"),
+            ResourceRule(_WRITES, "", ("nodes",), scope="Cluster"),
             ResourceRule(("UPDATE",), "", ("nodes/status",), scope="Cluster"),
         ),
         conditions={

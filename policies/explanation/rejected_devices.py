@@ -166,11 +166,11 @@ class Tallies:
     def _rejection(self, rejection: Rejection, subrequest: Subrequest, device: AllocatableDevice) -> DeviceRejection:
         reason, name = rejection.reason, rejection.name
         if reason is Check.CLASS_SELECTOR:
-            why, failing = self._lack(name, device)
+            why, failing = self._failed_condition(name, device)
             outside = f"is not of class {subrequest.device_class}: "
             return DeviceRejection(reason, outside + why.text, outside + why.gist, name, failing)
         if reason is Check.REQUEST_SELECTOR:
-            why, failing = self._lack(name, device)
+            why, failing = self._failed_condition(name, device)
             return DeviceRejection(reason, why.text, why.gist, name, failing, rejection.index)
         if reason is Check.IN_USE:
             return DeviceRejection(
@@ -182,7 +182,7 @@ class Tallies:
         capacity = (rejection.name, rejection.asked, rejection.left) if reason in OF_CAPACITY else ("", 0, 0)
         return DeviceRejection(reason, text, gist, capacity=capacity)
 
-    def _lack(self, selector: str, device: AllocatableDevice) -> tuple[FailedCondition, Conjunct | None]:
+    def _failed_condition(self, selector: str, device: AllocatableDevice) -> tuple[FailedCondition, Conjunct | None]:
         checks = self._question.checks
         key = (selector, checks.shapes.of(device))
         if key not in self._lacks:

@@ -158,3 +158,8 @@ class ChargeRequest:
     def is_for_gpus(self) -> bool:
         """True if it requests a GPU, or may do so."""
         return bool(self.pieces or self.shared or self.unseen)
+
+    @property
+    def refusal(self) -> TooManyClaims | None:
+        """The excess, if the namespace's quota fails closed; None if it refuses nothing."""
+        return self.excess if self.enforced else None

@@ -11,7 +11,8 @@ from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
 from policies.quota.counting.counting import counted_ledger
 from policies.quota.ledger.admit import NoQuota, admit
-from policies.quota.limits.quota import NAME, QuotaError, parse_quota
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.opt_in import QUOTA_NAME
 from policies.review.own_templates import with_own_templates
 from policies.review.pods import is_being_converted
 from policies.view import UNKNOWN, PassingView
@@ -45,15 +46,15 @@ def settle_by_view(decision: Decision, view: ClusterView, settings: GPUAdmission
     if not decision.charges:
         return decision
     (charge,) = decision.charges
-    document = view.get("GPUQuota", NAME, charge.namespace)
+    document = view.get("GPUQuota", QUOTA_NAME, charge.namespace)
     if not isinstance(document, dict):
         return settle(decision, NoQuota())
     return settle(decision, _outcome(charge, document, _Others(charge, view), settings.quota))
 
 
 def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, settings: Quotas) -> ChargeOutcome:
-    if charge.excess is not None and charge.enforced:
-        return charge.excess
+    if charge.refusal is not None:
+        return charge.refusal
     try:
         limits = parse_quota(document)
         amounts = charge_under(charge, limits)

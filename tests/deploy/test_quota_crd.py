@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger, Unstorable
 from policies.quota.limits.amounts import MOST
-from policies.quota.limits.quota import API_VERSION, NAME, QuotaError, parse_quota
+from policies.quota.limits.quota import API_VERSION, QuotaError, parse_quota
 from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
+from policies.quota.opt_in import QUOTA_NAME
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.crds import definition_problems, schema_problems
 from webhook.sandbox.decoding import prune
@@ -70,7 +71,7 @@ def test_bounds_are_those_of_the_program(schema):
     assert {each["maxItems"] for each in fields["selector"]["properties"].values()} == {MOST_GLOBS}
 
 
-def document(spec, name=NAME):
+def document(spec, name=QUOTA_NAME):
     metadata = {"name": name, "namespace": "team-a"}
     return {"apiVersion": API_VERSION, "kind": "GPUQuota", "metadata": metadata, "spec": spec}
 

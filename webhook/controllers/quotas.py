@@ -18,8 +18,8 @@ from policies.kubernetes.paths import lookup
 from policies.quota.counting.conditions import enforced_condition, not_counted_condition, unreadable_condition
 from policies.quota.counting.counter import Terms
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.limits.quota import NAME, QuotaError
-from policies.quota.opt_in import is_enforced
+from policies.quota.limits.quota import QuotaError
+from policies.quota.opt_in import QUOTA_NAME, is_enforced
 from policies.review.warm import warm
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import UNKNOWN
@@ -112,7 +112,7 @@ class QuotaRound:
         listed = self._view.list("GPUQuota")
         if listed is UNKNOWN:
             raise IncompleteRound("nothing is known of GPUQuotas, so none of them is counted")
-        stored = {namespace_of(each): each for each in listed if name_of(each) == NAME}
+        stored = {namespace_of(each): each for each in listed if name_of(each) == QUOTA_NAME}
         if stored:
             await run_spread(partial(warm, self._view), _COUNT_SECONDS)
         for namespace in self._kept.keys() - stored.keys():
@@ -251,7 +251,7 @@ class QuotaRound:
             return
         guard = {"resourceVersion": lookup(document, ("metadata", "resourceVersion"))}
         body = {"metadata": guard, "status": {"conditions": conditions}}
-        path = _QUOTA.path(namespace, NAME, "status")
+        path = _QUOTA.path(namespace, QUOTA_NAME, "status")
         try:
             await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         except APIError as refusal:

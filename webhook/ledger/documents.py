@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.limits.quota import NAME
+from policies.quota.opt_in import QUOTA_NAME
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
@@ -87,7 +87,7 @@ class Documents:
             ClusterError: the read failed.
         """
         try:
-            found: Object = await self._client.get(_RESOURCE.path(namespace, NAME), timeout=_CALL_SECONDS)
+            found: Object = await self._client.get(_RESOURCE.path(namespace, QUOTA_NAME), timeout=_CALL_SECONDS)
         except APIError as error:
             if not error.not_found:
                 raise
@@ -108,7 +108,7 @@ class Documents:
         is_trusted = self.cached_document(namespace) is not None
         self._remember(namespace, document, is_trusted=False)
         try:
-            path = _RESOURCE.path(namespace, NAME, "status")
+            path = _RESOURCE.path(namespace, QUOTA_NAME, "status")
             written: Object = await self._client.put(path, body, timeout=_CALL_SECONDS)
         except APIError as error:
             # Changed, deleted or recreated since it was read; the next read shows which.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from policies.kubernetes.objects import Object
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.limits.quota import NAME, Quota
+from policies.quota.limits.quota import Quota
+from policies.quota.opt_in import QUOTA_NAME
 from policies.work import TooMuchWork, count_work
 from webhook.cluster.errors import APIError
 
@@ -196,6 +197,4 @@ class PendingChange(PendingWrite[Ledger | None]):
 
     @property
     def _contended(self) -> str:
-        return (
-            f"every write of GPUQuota {NAME} of namespace {self.namespace} met a conflict for {self.most_seconds:.0f} s"
-        )
+        return f"every write of GPUQuota {QUOTA_NAME} of namespace {self.namespace} met a conflict for {self.most_seconds:.0f} s"

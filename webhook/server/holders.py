@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from policies.quota.counting.counter import Counter
 from policies.quota.counting.counting import holders
-from policies.quota.limits.quota import NAME, QuotaError, parse_quota
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.opt_in import QUOTA_NAME
 from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class HoldersSeen:
             return ()
 
     def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
-        document = self._view.get("GPUQuota", NAME, namespace)
+        document = self._view.get("GPUQuota", QUOTA_NAME, namespace)
         if not isinstance(document, dict):
             return ()
         now = datetime.now(UTC)

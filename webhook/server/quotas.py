@@ -125,8 +125,8 @@ class QuotaKeeper:
         if not decision.charges:
             return decision, NoQuota()
         (charge,) = decision.charges
-        if charge.excess is not None and charge.enforced:
-            return decision, charge.excess
+        if charge.refusal is not None:
+            return decision, charge.refusal
         return decision, await self._write_charge(charge, request, settings, deadline)
 
     async def _write_charge(

@@ -134,7 +134,7 @@ def sidecars_name_images(change: Change) -> Iterator[Problem]:
 
 
 def _has_default_image(change: Change, component: str) -> bool:
-    """True if the operator was, or may have been, installed with an image of its own."""
+    """True if the operator was, or may have been, installed with a custom image."""
     if change.kind != "ClusterPolicy":
         return False
     variables = change.facts.operator_variables()

@@ -82,7 +82,7 @@ def complete_image(change: Change) -> Iterator[Problem]:
             text = f"is set without {missing}; the operator would report: {error}"
             yield problem(component.at(given[0]), text, usual_image(component))
         elif image and not (component.steps == ("vgpuManager",) and image == "vgpu-manager"):
-            # Charts write the image of the vGPU Manager alone, which is not public; it has a rule of its own.
+            # Charts write the image of the vGPU Manager alone, which is not public; another rule checks it.
             yield from _image_alone(component, image)
         elif component.steps == ("driver",) and component.flag("usePrecompiled"):
             error = (

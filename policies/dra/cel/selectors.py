@@ -119,7 +119,7 @@ class Selector:
 
     def actual_cost(self, device: CelDevice | Mapping[str, object]) -> int:
         """What evaluating it on a device costs in Kubernetes, whether it fails or not."""
-        _, cost = self._counted.evaluate(self._ready(device))
+        _, cost = self._counted_program.evaluate(self._ready(device))
         return cost
 
     def part(self, expression: Expression) -> Selector | None:
@@ -146,7 +146,7 @@ class Selector:
                 return self._code([device, *self._variables])
             except RecursionError:
                 pass  # the caller is deep in the stack, or the expression is; the counted program has room for both
-        outcome, _ = self._counted.evaluate(device)
+        outcome, _ = self._counted_program.evaluate(device)
         if isinstance(outcome, CelRuntimeError):
             raise outcome
         return outcome
@@ -160,7 +160,7 @@ class Selector:
         return compile_plan(self._program, counts=False)
 
     @cached_property
-    def _counted(self) -> CountedProgram:
+    def _counted_program(self) -> CountedProgram:
         return CountedProgram(self._program)
 
     @cached_property

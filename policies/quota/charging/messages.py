@@ -17,7 +17,7 @@ from policies.quota.ledger.ledger import (
     Unstorable,
 )
 from policies.quota.limits.amounts import amount_text, bare_amount
-from policies.quota.limits.quota import NAME
+from policies.quota.opt_in import QUOTA_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,12 +98,12 @@ def exceeded_message(
     remedy = _remedy(found.limits, admitted=admitted)
     if hidden_in:
         remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
-    return ChargeMessage(f"exceeded quota: {NAME}, {message}", remedy)
+    return ChargeMessage(f"exceeded quota: {QUOTA_NAME}, {message}", remedy)
 
 
 def uncountable_message(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
-    text = f"quota {NAME} cannot count the request: {found.text}"
+    text = f"quota {QUOTA_NAME} cannot count the request: {found.text}"
     return ChargeMessage(f"{text}; {_WARN_ONLY}" if admitted else text, "")
 
 
@@ -111,10 +111,10 @@ def not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> C
     """What the namespace holds already has not been counted yet."""
     one = len(found.limits) == 1
     said = (
-        f"status unknown for quota: {NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
+        f"status unknown for quota: {QUOTA_NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
         f"has not been counted yet for {'it' if one else 'them'}, which takes seconds after a limit is written"
     )
-    look = f"look for the reason with kubectl describe gpuquota {NAME} -n {namespace}"
+    look = f"look for the reason with kubectl describe gpuquota {QUOTA_NAME} -n {namespace}"
     if admitted:
         return ChargeMessage(f"{said}; it is admitted and charged all the same", f"if that stays so, {look}")
     return _later(said, f"if that does not help, {look}", 1)
@@ -123,7 +123,7 @@ def not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> C
 def full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Too many charges are open, because their pods and claims have not been seen."""
     said = (
-        f"quota {NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
+        f"quota {QUOTA_NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
         f"it remembers {found.charges - 1:,} ({found.size / 1024:,.0f} KiB) that were admitted and have not been seen "
         f"since, and {MOST_CHARGES:,} are the most; those that were never stored are given up after two minutes"
     )
@@ -140,7 +140,7 @@ def charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitt
     """Another call charged something else for the same uid; the next try has a uid of its own."""
     charged = found.charge
     said = (
-        f"quota {NAME} of namespace {namespace}: uid {printable(charged.uid)} is already charged for "
+        f"quota {QUOTA_NAME} of namespace {namespace}: uid {printable(charged.uid)} is already charged for "
         f"{charged.kind} {printable(charged.name)}, and this call requests more than that or describes another object"
     )
     look = "see whether two webhook configurations call gpu-admission, or something else than the API server does"
@@ -151,19 +151,19 @@ def charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitt
 
 def unstorable_message(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
     """No API server stores such an object, so trying again does not help."""
-    said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.problem}"
+    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.problem}"
     return ChargeMessage(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
 
 
 def too_many_claims_message(found: TooManyClaims, namespace: str) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
-    said = f"quota {NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
+    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
     return ChargeMessage(said, found.remedy) if found.is_lasting else _later(said, found.remedy, 10)
 
 
 def contended_message(namespace: str, *, admitted: bool) -> ChargeMessage:
     """Every write conflicted with another one."""
-    said = f"quota {NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
+    said = f"quota {QUOTA_NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
         return ChargeMessage(f"{said}; {_SEEN_LATER}", "create fewer pods at a time")
     return ChargeMessage(said, "try again in 1 s, or create fewer pods at a time", 1)
@@ -171,14 +171,14 @@ def contended_message(namespace: str, *, admitted: bool) -> ChargeMessage:
 
 def unreadable_message(namespace: str, why: str, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
-    said = f"GPUQuota {NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
+    said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _FAILS_CLOSED
     return ChargeMessage(f"{said}; {fate}", "show this to your administrator")
 
 
 def unavailable_message(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> ChargeMessage:
     """The quota could not be read or written; `is_lasting` if trying again does not help."""
-    said = f"quota {NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
+    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
     if admitted:
         return ChargeMessage(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
     if is_lasting:
@@ -242,4 +242,4 @@ def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
         less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
     else:
         less = "wait until a pod or claim that holds some ends"
-    return f"{less}, or ask your administrator to raise GPUQuota {NAME}"
+    return f"{less}, or ask your administrator to raise GPUQuota {QUOTA_NAME}"

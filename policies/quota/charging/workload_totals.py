@@ -10,7 +10,7 @@ from policies.decision import Severity
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.sums import ZERO, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
-from policies.quota.limits.quota import NAME
+from policies.quota.opt_in import QUOTA_NAME
 from policies.rules import rule
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _message(short: _Short, quota: Quota) -> str:
         room = f"allows at most {hard}"
     else:
         room = f"has {bare_amount(limit.unit, short.left)} of {hard} left"
-    text = f'{requested}, but limit "{limit.name}" of GPUQuota {NAME} {room}'
+    text = f'{requested}, but limit "{limit.name}" of GPUQuota {QUOTA_NAME} {room}'
     if quota.mode == "Warn":
         return f"{text}; all are admitted all the same, because the quota has mode: Warn"
     return f"{text}, so {_outcome(short)}"

@@ -13,7 +13,7 @@ from policies.quota.limits.amounts import quoted_value, read_hard
 from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.selectors import EVERYTHING, Selector
 from policies.quota.limits.spec import UNITS, spec_problems, unknown_field
-from policies.quota.opt_in import QUOTA_NAME as NAME
+from policies.quota.opt_in import QUOTA_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Unit
 
-__all__ = ["API_VERSION", "NAME", "Limit", "Quota", "QuotaError", "parse_quota"]
+__all__ = ["API_VERSION", "Limit", "Quota", "QuotaError", "parse_quota"]
 
 API_VERSION = "gpu-admission.io/v1alpha1"
 
@@ -104,8 +104,8 @@ def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, st
             yield FieldPath([field]), f'{_found(document.get(field))}; write "{right}"'
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    if name != NAME:
-        yield FieldPath(["metadata", "name"]), f'{_found(name)}; a namespace has one GPUQuota, named "{NAME}"'
+    if name != QUOTA_NAME:
+        yield FieldPath(["metadata", "name"]), f'{_found(name)}; a namespace has one GPUQuota, named "{QUOTA_NAME}"'
     for key in document:
         if key not in _FIELDS:
             yield FieldPath([str(key)]), unknown_field(key, _FIELDS, "a GPUQuota")

@@ -58,7 +58,7 @@ _EMPTY = 'write "version: v1" to share nothing'
     rows=("G-07", "G-08", "G-23", "S-44"),
 )
 def readable_documents(change: Change) -> Iterator[Problem]:
-    """Every key is a file of its own, which only the nodes that select it read.
+    """Each key is a separate file, read only by the nodes that select it.
 
     A broken one shows when a node gets the label or a new node joins: the device plugin crash-loops there, and with it
     GPU Feature Discovery, so that the node loses its GPUs and its labels. Of a duplicate key the plugin keeps the last

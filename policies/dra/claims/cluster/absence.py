@@ -217,23 +217,23 @@ class _Interpreter:
         """`has(operand.key)` and `key in operand`."""
         if operand.only_fails:
             return operand
-        absent = operand.presence is Presence.ABSENT or self._lacks(operand, key) is True
+        absent = operand.presence is Presence.ABSENT or self._is_absent(operand, key) is True
         return truth(true=not absent, false=True).with_error(operand.error, key.error)
 
     def _read(self, operand: Value, key: Value, offset: int, *, optional: bool = False) -> Value:
         """`operand.key`, `operand[key]`, and with a `?` before the key; in an optional each read is one."""
         if operand.only_fails:
             return operand
-        lacks = self._lacks(operand, key)
+        is_absent = self._is_absent(operand, key)
         found = self._found(operand, key).with_error(operand.error, key.error)
         if optional or operand.presence is not Presence.PLAIN:
-            absent = lacks is True or operand.presence is Presence.ABSENT
+            absent = is_absent is True or operand.presence is Presence.ABSENT
             return found._replace(presence=Presence.ABSENT if absent else Presence.EITHER)
-        if lacks is True:
+        if is_absent is True:
             return _failure(offset if found.error is None else found.error)
-        return found if lacks is False else found.with_error(offset)
+        return found if is_absent is False else found.with_error(offset)
 
-    def _lacks(self, operand: Value, key: Value) -> bool | None:
+    def _is_absent(self, operand: Value, key: Value) -> bool | None:
         """Whether what is missing is what would be read; None for perhaps."""
         place, name = operand.place, key.constant
         if not self._missing:

@@ -68,7 +68,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
         place: Place = ("attributes", domain, name)
         needs = []
         for request, covered in _covered_requests(subject, constraint):
-            lacking = [subrequest for subrequest in covered if _lacks(subject, subrequest, place)]
+            lacking = [subrequest for subrequest in covered if _is_without(subject, subrequest, place)]
             if covered and len(lacking) == len(covered):
                 text = f'is on {attribute}, which no device has that request "{request.name}" can get'
                 yield problem(constraint.path / field, text, _instead(subject, covered, place))
@@ -106,7 +106,7 @@ def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
     return _Need(subrequest, choice.matched) if usable else None
 
 
-def _lacks(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
+def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
     """Whether no device for a request has the attribute, by the slices or by what NVIDIA publishes."""
     need = _need(subject, subrequest)
     if need is not None:

@@ -9,7 +9,7 @@ from policies.decision import Severity
 from policies.dra.claims.cluster.missing_reads import failures, missing_reads
 from policies.dra.claims.cluster.nvidia_devices import DRIVERS, REMOVED, SINCE, STANDARD, class_with, is_published
 from policies.dra.claims.cluster.typed_values import mistakes
-from policies.dra.claims.cluster.wording import cut, devices, format_devices, lack, path_of, text_place, what
+from policies.dra.claims.cluster.wording import cut, devices, format_devices, path_of, text_place, verb_of_lack, what
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
@@ -80,7 +80,7 @@ def _message_and_remedy(found: Missing) -> tuple[str, str]:
             )
             return f"reads {what(found.place)}, which {whose}; {stops}", remedy
         return (
-            f"reads {what(found.place)}, which {format_devices(found.lacking)}{of_class} {lack(found.lacking)}; {stops}",
+            f"reads {what(found.place)}, which {format_devices(found.lacking)}{of_class} {verb_of_lack(found.lacking)}; {stops}",
             remedy,
         )
     types = " and ".join(kind.type for kind in found.kinds)
@@ -152,7 +152,7 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
         told = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
         text = f"reads {what(found.place)}, which NVIDIA's driver {told}"
         if found.lacking:
-            text += f"; {format_devices(found.lacking)} {lack(found.lacking)} it"
+            text += f"; {format_devices(found.lacking)} {verb_of_lack(found.lacking)} it"
         elif release is not UNKNOWN:
             text += f", and the settings say that {release} runs here"
         remedy = removal.remedy if removal else guarded_read(found)

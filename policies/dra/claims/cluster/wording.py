@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.subject import SelectorText
     from policies.dra.device_groups import DeviceGroup
 
-__all__ = ["cut", "devices", "format_devices", "lack", "path_of", "text_place", "what"]
+__all__ = ["cut", "devices", "format_devices", "path_of", "text_place", "verb_of_lack", "what"]
 
 _LONGEST = 80
 
@@ -31,7 +31,7 @@ def format_devices(groups: Sequence[DeviceGroup]) -> str:
     return first if count == 1 else f"{first} and {count - 1} more"
 
 
-def lack(groups: Sequence[DeviceGroup]) -> str:
+def verb_of_lack(groups: Sequence[DeviceGroup]) -> str:
     """The verb for what `format_devices` names."""
     return "lacks" if sum(len(group.devices) for group in groups) == 1 else "lack"
 
