@@ -1,6 +1,6 @@
 """Kubernetes' own test cases, if they lie beside the repository; see ../shared/conformance/README.md.
 
-They are not ours to copy. The cases of test_allocator_measured.py are ours, and always run.
+They are not ours to copy. The cases of test_allocator_measured_results.py are ours, and always run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from policies.fleet import GPUAccess, RequestKind, extended_requests, gpu_access, gpu_requests, may_request_gpu
 from policies.kubernetes.paths import FieldPath
 from policies.view import UNKNOWN
-from tests.fleet.fleet_things import (
+from tests.fleet.fleet_objects import (
     CHANNEL,
     EITHER,
     GPU,

@@ -5,7 +5,7 @@ import pytest
 from policies.dra.deviceclasses import SHIPPED_TYPES
 from policies.fleet.known_classes import KnownClasses, has_nvidia_class_name, known_classes
 from policies.nvidia.resources import parse_resource
-from tests.fleet.fleet_things import EITHER, GPU, IMPLICIT, MIG, OTHER, cluster, device_class
+from tests.fleet.fleet_objects import EITHER, GPU, IMPLICIT, MIG, OTHER, cluster, device_class
 from webhook.cluster.manifests import ManifestsView
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"

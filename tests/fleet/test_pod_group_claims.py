@@ -4,7 +4,7 @@ import pytest
 
 from policies.fleet.gpu_requests import GPUAccess, gpu_access
 from policies.fleet.pod_claims import pod_claims
-from tests.fleet.fleet_things import GPU, OTHER, claim, container, device_class, exactly, pod, template
+from tests.fleet.fleet_objects import GPU, OTHER, claim, container, device_class, exactly, pod, template
 from webhook.cluster.manifests import ManifestsView
 
 ENTRY = {"name": "gpus", "resourceClaimTemplateName": "t"}

@@ -8,7 +8,7 @@ from policies.quota.counting.counting import counted_ledger, snapshot
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
 from policies.work import counted_by
-from tests.quota.counting_things import ALL, claim, document, pod, status_of
+from tests.quota.counted_objects import ALL, claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView
 
 BATCH = {"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8}

@@ -5,7 +5,7 @@ import pytest
 from policies.quota.counting.counter import Counter, Terms
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
-from tests.quota.counting_things import claim, document, pod, status_of
+from tests.quota.counted_objects import claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView
 
 H100 = {"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 8}

@@ -12,17 +12,17 @@ from hypothesis.stateful import run_state_machine_as_test
 from policies.quota.ledger import ledger as ledgers
 from policies.quota.ledger import recount as recounts
 from policies.quota.ledger.ledger import Ledger
-from tests.quota import quota_world
-from tests.quota.pod_group_machine import MachineWithPodGroups
-from tests.quota.pod_group_world import WorldWithPodGroups
-from tests.quota.quota_machine import Machine
-from tests.quota.quota_machines import (
+from tests.quota.model import world
+from tests.quota.model.machine import Machine
+from tests.quota.model.pod_group_machine import MachineWithPodGroups
+from tests.quota.model.pod_group_world import WorldWithPodGroups
+from tests.quota.model.small_machines import (
     MachineWithCallers,
     MachineWithOrigins,
     MachineWithScheduler,
     MachineWithSpecs,
 )
-from tests.quota.quota_world import World
+from tests.quota.model.world import World
 
 
 def run(machine, **more):
@@ -44,7 +44,7 @@ def forgets_charges(monkeypatch):
 
 
 def gives_up_at_once(monkeypatch):
-    monkeypatch.setattr(quota_world, "UNSEEN_FOR", 0)
+    monkeypatch.setattr(world, "UNSEEN_FOR", 0)
 
 
 def takes_back_by_uid(monkeypatch):

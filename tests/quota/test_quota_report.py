@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.report.report import QuotaState
-from tests.quota.report_things import before, charge, counted, namespace, node, pod, quota, reported
+from tests.quota.reported_quotas import before, charge, counted, namespace, node, pod, quota, reported
 
 
 def test_used_is_what_the_status_says():

@@ -9,7 +9,7 @@ import pytest
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
-from tests.quota.pod_group_things import ENTRY, group, group_claim
+from tests.quota.pod_group_objects import ENTRY, group, group_claim
 from webhook.cluster.manifests import ManifestsView
 
 

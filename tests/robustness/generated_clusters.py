@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
 from policies.settings import Access, Conversion, GPUAdmissionPolicy, Placement, RuleOverride, WishDefault
-from tests.fleet.fleet_things import GPU as GPU_DEVICE
-from tests.fleet.fleet_things import MIG as MIG_DEVICE
-from tests.fleet.fleet_things import device_class
+from tests.fleet.fleet_objects import GPU as GPU_DEVICE
+from tests.fleet.fleet_objects import MIG as MIG_DEVICE
+from tests.fleet.fleet_objects import device_class
 
 __all__ = [
     "A100",

@@ -18,7 +18,7 @@ from policies.quota.limits.quota import parse_quota
 from policies.review.upkeep import missing_templates
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
-from tests.quota.counting_things import claim, document, pod
+from tests.quota.counted_objects import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.documents import Reading
 from webhook.ledger.pending import PendingCharge

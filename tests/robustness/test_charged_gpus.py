@@ -8,7 +8,7 @@ from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.pods import Pod
 from policies.quota.asks.pods import asks_of_pod
 from policies.settings import DEFAULTS
-from tests.fleet.fleet_things import (
+from tests.fleet.fleet_objects import (
     CHANNEL,
     EITHER,
     GPU,

@@ -6,7 +6,7 @@ import yaml
 from policies.request import Request
 from policies.review import review
 from policies.settings import Access, GPUAdmissionPolicy
-from tests.fleet.fleet_things import (
+from tests.fleet.fleet_objects import (
     EITHER,
     GPU,
     IMPLICIT,

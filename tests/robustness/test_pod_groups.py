@@ -16,9 +16,9 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.request import Request
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
-from tests.fleet.fleet_things import template
+from tests.fleet.fleet_objects import template
 from tests.fleet.test_pod_group_claims import CLASSES, WITH_GPU, WITHOUT, group, made, member
-from tests.quota import pod_group_things as things
+from tests.quota import pod_group_objects
 from tests.quota.test_quota_charging import CONTROLLER, asked, owned, quota
 from webhook.cluster.manifests import ManifestsView
 
@@ -73,7 +73,7 @@ class World:
             (name for name, each in self.claims.items() if each["metadata"]["ownerReferences"][0]["uid"] == self.uid),
             "",
         )
-        groups = [things.group(uid=self.uid, claim=name)] if shows_group else []
+        groups = [pod_group_objects.group(uid=self.uid, claim=name)] if shows_group else []
         return ManifestsView([*CLUSTER, TEMPLATE, *groups, *claims])
 
     def admit(self, document, view, user="alice"):
@@ -90,7 +90,7 @@ class World:
     def create_pod(self, **seen):
         self.number += 1
         uid = f"p{self.number}"
-        document = things.member(_pod, uid, uid)
+        document = pod_group_objects.member(_pod, uid, uid)
         if self.admit(document, self.view(**seen)):
             self.pods[uid] = document
 
@@ -115,12 +115,12 @@ class World:
                 is_paid = self.is_loss_counted and self.ledger.reservations.is_open(self.uid, "gpus")
                 is_made = any(_owner(each) == self.uid for each in self.claims.values())
                 if not is_made:
-                    assert self.create_claim(things.group_claim(_claim(), group_uid=self.uid)) or not is_paid
+                    assert self.create_claim(pod_group_objects.group_claim(_claim(), group_uid=self.uid)) or not is_paid
             case "own-claim" if self.pods:
                 pod = min(self.pods)
                 self.create_claim(owned(_claim(), {"resource.kubernetes.io/pod-claim-name": "gpus"}, name=pod, uid=pod))
             case "forged":
-                self.create_claim(things.group_claim(_claim(), group_uid=self.uid), "mallory")
+                self.create_claim(pod_group_objects.group_claim(_claim(), group_uid=self.uid), "mallory")
             case "lose-claim" if self.claims:
                 self.gone.add(min(self.claims))
                 self.is_loss_counted = False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.quota.pod_group_world import SHARED, WorldWithPodGroups
-from tests.quota.quota_machine import ANY, FAR, FEW, LAG, Machine, chosen
+from tests.quota.model.machine import ANY, FAR, FEW, LAG, Machine, chosen
+from tests.quota.model.pod_group_world import SHARED, WorldWithPodGroups
 
 NAMES = st.sampled_from(["ring", "ring", "mesh"])
 TEMPLATES = st.sampled_from(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from policies.quota.charges import Charge
 from policies.quota.ledger.recount import SharedClaims
-from tests.quota.quota_things import bill
-from tests.quota.quota_world import World
+from tests.quota.model.state import bill
+from tests.quota.model.world import World
 
 SHARED = "claim-0"
 """The entry that every group has, from the template `t`."""

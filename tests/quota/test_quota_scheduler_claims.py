@@ -4,8 +4,8 @@ from functools import partialmethod
 
 import pytest
 
-from tests.quota.quota_things import Admission, Cover
-from tests.quota.quota_world import World
+from tests.quota.model.state import Admission, Cover
+from tests.quota.model.world import World
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from policies.quota.ledger.ledger import MOST_CHARGES
 from policies.quota.report.report import QuotaState
-from tests.quota.report_things import before, charge, counted, namespace, node, pod, quota, reported
+from tests.quota.reported_quotas import before, charge, counted, namespace, node, pod, quota, reported
 
 LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"
 

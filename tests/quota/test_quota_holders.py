@@ -9,7 +9,7 @@ from policies.quota.charging.messages import Holder
 from policies.quota.counting.counting import cover, holders
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
-from tests.quota.counting_things import claim, document, pod, status_of
+from tests.quota.counted_objects import claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView
 
 NOW = datetime(2027, 1, 4, tzinfo=UTC)

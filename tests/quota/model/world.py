@@ -9,8 +9,8 @@ from fractions import Fraction
 from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
-from tests.quota.quota_server import Server
-from tests.quota.quota_things import Admission, Cover, Leader, Replica, Thing, amounts, bill
+from tests.quota.model.api_server import Server
+from tests.quota.model.state import Admission, Cover, Leader, Replica, Thing, amounts, bill
 
 STORED_WITHIN = 34
 """Seconds after an answer in which the API server may still store the object."""

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policies.quota.charges import OWN
-from tests.quota.quota_things import Admission, Leader
-from tests.quota.quota_world import World
+from tests.quota.model.state import Admission, Leader
+from tests.quota.model.world import World
 
 ANY = st.integers(0, 11)
 FEW = st.integers(0, 1)

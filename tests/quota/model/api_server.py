@@ -9,7 +9,7 @@ from policies.quota.charges import OWN
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
-from tests.quota.quota_things import Thing, amounts
+from tests.quota.model.state import Thing, amounts
 
 
 class Server:

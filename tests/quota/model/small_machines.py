@@ -11,8 +11,8 @@ from hypothesis.stateful import rule
 from policies.quota.charges import OWN
 from policies.quota.limits.quota import Quota
 from policies.quota.limits.selectors import Selector
-from tests.quota.quota_machine import FAR, FEW, LUCK, PRODUCTS, Machine
-from tests.quota.quota_things import Admission
+from tests.quota.model.machine import FAR, FEW, LUCK, PRODUCTS, Machine
+from tests.quota.model.state import Admission
 
 
 class MachineWithSpecs(Machine):
