@@ -1,4 +1,4 @@
-"""Bills: the amounts of asks under each limit while their devices are not allocated."""
+"""Bills: the amounts of demands under each limit while their devices are not allocated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policies.work import count_work
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.quota.charges import Ask, ChargeRequest, DeviceKind, Unit
+    from policies.quota.charges import ChargeRequest, DeviceDemand, DeviceKind, Unit
     from policies.quota.limits.quota import Limit, Quota
 
 __all__ = ["Uncountable", "UnknownMemory", "UnknownProduct", "bill", "charge_under"]
@@ -33,7 +33,7 @@ class UnknownProduct:
     """A request for any product under a limit by product, with `unknownProducts: Deny`."""
 
     limit: Limit
-    ask: Ask
+    demand: DeviceDemand
 
     @property
     def text(self) -> str:
@@ -50,7 +50,7 @@ class UnknownMemory:
     """A limit counts memory, and the memory of every GPU that a request could get is unknown."""
 
     limit: Limit
-    ask: Ask
+    demand: DeviceDemand
 
     @property
     def text(self) -> str:
@@ -79,89 +79,89 @@ def charge_under(request: ChargeRequest, quota: Quota) -> Charge:
         Uncountable: The product or the memory of a GPU is unknown, and the quota needs it.
     """
     bills = {}
-    by_asks: dict[int, Bill] = {}  # claims from the same template share one tuple
-    for piece, asks in request.pieces.items():
-        if id(asks) not in by_asks:
-            found = bill(asks, quota)
+    by_demands: dict[int, Bill] = {}  # claims from the same template share one tuple
+    for piece, demands in request.pieces.items():
+        if id(demands) not in by_demands:
+            found = bill(demands, quota)
             if isinstance(found, UnknownProduct | UnknownMemory):
                 raise Uncountable(found, quota.mode)
-            by_asks[id(asks)] = found
-        bills[piece] = by_asks[id(asks)]
+            by_demands[id(demands)] = found
+        bills[piece] = by_demands[id(demands)]
     shared = None if request.shared is None else charge_under(request.shared, quota)
     return Charge(request.uid, request.kind, request.namespace, request.name, bills, request.of, shared)
 
 
-def bill(asks: Iterable[Ask], quota: Quota) -> Bill | UnknownProduct | UnknownMemory:
-    """The amounts of asks under a quota: the largest possible amount in every limit that could count them.
+def bill(demands: Iterable[DeviceDemand], quota: Quota) -> Bill | UnknownProduct | UnknownMemory:
+    """The amounts of demands under a quota: the largest possible amount in every limit that could count them.
 
-    An ask that no known device and no unknown product can satisfy is charged nothing. `most` has no memory if the memory
+    A demand that no known device and no unknown product can satisfy is charged nothing. `most` has no memory if the memory
     is unknown.
     """
-    asks = tuple(asks)
-    kinds = sum(len(choice.kinds) + len(choice.unseen) for ask in asks for choice in ask.choices)
+    demands = tuple(demands)
+    kinds = sum(len(choice.kinds) + len(choice.unseen) for demand in demands for choice in demand.choices)
     count_work(2 * kinds * (len(quota.limits) + len(UNITS)))
     amounts = {}
     for limit in quota.limits:
         total = Fraction(0)
-        for ask in asks:
-            if quota.unknown_products == "Deny" and _depends_on_the_unknown(ask, limit):
-                return UnknownProduct(limit, ask)
-            most = _most(ask, limit.unit, limit.selector)
+        for demand in demands:
+            if quota.unknown_products == "Deny" and _depends_on_the_unknown(demand, limit):
+                return UnknownProduct(limit, demand)
+            most = _most(demand, limit.unit, limit.selector)
             if most is None:
-                return UnknownMemory(limit, ask)
+                return UnknownMemory(limit, demand)
             total += most
         if total:
             amounts[limit.name] = total
-    return Bill(amounts, _whatever_is_selected(asks))
+    return Bill(amounts, _whatever_is_selected(demands))
 
 
-def _whatever_is_selected(asks: Iterable[Ask]) -> dict[Unit, Fraction]:
-    found = {unit: [_most(ask, unit, EVERYTHING) for ask in asks] for unit in UNITS}
+def _whatever_is_selected(demands: Iterable[DeviceDemand]) -> dict[Unit, Fraction]:
+    found = {unit: [_most(demand, unit, EVERYTHING) for demand in demands] for unit in UNITS}
     known = {unit: [amount for amount in amounts if amount is not None] for unit, amounts in found.items()}
     return {unit: sum(known[unit], Fraction(0)) for unit in UNITS if len(known[unit]) == len(found[unit])}
 
 
-def _most(ask: Ask, unit: Unit, selector: Selector) -> Fraction | None:
-    """The largest possible amount of an ask in the selected devices; None if it is unknown."""
+def _most(demand: DeviceDemand, unit: Unit, selector: Selector) -> Fraction | None:
+    """The largest possible amount of a demand in the selected devices; None if it is unknown."""
     counted = Fraction(0)
-    for choice in ask.choices:
+    for choice in demand.choices:
         for kind in _possible(choice):
             if choice.count and selector.match(kind, choice.priority_class) is not Match.NO:
-                size = _size(kind, unit, ask)
+                size = _size(kind, unit, demand)
                 if size is None:
                     return None
                 counted = max(counted, choice.count * size)
     return counted
 
 
-def _possible(choice: Ask) -> frozenset[DeviceKind]:
+def _possible(choice: DeviceDemand) -> frozenset[DeviceKind]:
     return choice.kinds | choice.unseen if choice.is_open else choice.kinds
 
 
-def _size(kind: DeviceKind, unit: Unit, ask: Ask) -> Fraction | None:
+def _size(kind: DeviceKind, unit: Unit, demand: DeviceDemand) -> Fraction | None:
     if unit == "gpus":
         return kind.gpus
     if unit == "devices":
         return Fraction(1)
-    return Fraction(kind.memory) if kind.memory is not None else _largest_memory(kind, ask)
+    return Fraction(kind.memory) if kind.memory is not None else _largest_memory(kind, demand)
 
 
-def _largest_memory(kind: DeviceKind, ask: Ask) -> Fraction | None:
-    """The memory of the largest known device that the ask could get; None if no such device is known.
+def _largest_memory(kind: DeviceKind, demand: DeviceDemand) -> Fraction | None:
+    """The memory of the largest known device that the demand could get; None if no such device is known.
 
     The memory of a smaller part of a GPU is scaled up to the size of the kind.
     """
-    shown = {each for choice in ask.choices for each in choice.kinds if each.memory is not None}
+    shown = {each for choice in demand.choices for each in choice.kinds if each.memory is not None}
     sizes = (ceil(each.memory * max(1, kind.gpus / each.gpus if each.gpus else 1)) for each in shown if each.memory)
     largest = max(sizes, default=None)
     return None if largest is None else Fraction(largest)
 
 
-def _depends_on_the_unknown(ask: Ask, limit: Limit) -> bool:
-    """True if an ask could get a device whose amount under the limit is unknown."""
+def _depends_on_the_unknown(demand: DeviceDemand, limit: Limit) -> bool:
+    """True if a demand could get a device whose amount under the limit is unknown."""
     return any(
         (limit.selector.products and not kind.product) or (limit.unit == "memory" and kind.memory is None)
-        for choice in ask.choices
+        for choice in demand.choices
         if choice.count
         for kind in _possible(choice)
         if limit.selector.match(kind, choice.priority_class) is not Match.NO

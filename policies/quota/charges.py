@@ -15,11 +15,11 @@ __all__ = [
     "OWN",
     "UNSEEN",
     "Amounts",
-    "Ask",
     "Bill",
     "Charge",
     "ChargeRequest",
     "ChargedKind",
+    "DeviceDemand",
     "DeviceKind",
     "TooManyClaims",
     "Unit",
@@ -57,7 +57,7 @@ UNSEEN = frozenset({DeviceKind("")})
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DeviceDemand:
     """A number of devices, each of one of some kinds."""
 
     count: int
@@ -68,22 +68,22 @@ class Ask:
     priority_class: str | None = ""
     """Of the pod; None if the pod is unknown."""
     unseen: frozenset[DeviceKind] = UNSEEN
-    """The kinds that an open ask could get besides `kinds`. Their product is empty and matches every selector of products;
-    a MIG profile or size that the ask requires is set. Ignored if the ask is not open."""
-    alternatives: tuple[Ask, ...] = ()
-    """Asks that may be granted instead of this one (`firstAvailable`; another node with `allocationMode: All`). The largest
+    """The kinds that an open demand could get besides `kinds`. Their product is empty and matches every selector of products;
+    a MIG profile or size that the demand requires is set. Ignored if the demand is not open."""
+    alternatives: tuple[DeviceDemand, ...] = ()
+    """Demands that may be granted instead of this one (`firstAvailable`; another node with `allocationMode: All`). The largest
     amount of all choices counts, limit by limit. Alternatives have no alternatives themselves, and the same priority
     class."""
 
     @property
-    def choices(self) -> tuple[Ask, ...]:
-        """This ask and its alternatives; exactly one of them is granted."""
+    def choices(self) -> tuple[DeviceDemand, ...]:
+        """This demand and its alternatives; exactly one of them is granted."""
         return (self, *self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The amounts of asks."""
+    """The amounts of demands."""
 
     amounts: Amounts
     """Under the limits of the quota."""
@@ -137,7 +137,7 @@ class ChargeRequest:
     kind: ChargedKind
     namespace: str
     name: str
-    pieces: Mapping[str, tuple[Ask, ...]]
+    pieces: Mapping[str, tuple[DeviceDemand, ...]]
     """As `Charge` has them."""
     enforced: bool
     """True if the namespace's quota fails closed."""

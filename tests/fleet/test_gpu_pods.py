@@ -55,8 +55,8 @@ def exactly(name):
     return {"name": "gpu", "exactly": {"deviceClassName": name}}
 
 
-def gets(asking, *objects):
-    return probably_gets_gpu(asking.document, "team-a", ManifestsView(objects))
+def gets(gpu_pod, *objects):
+    return probably_gets_gpu(gpu_pod.document, "team-a", ManifestsView(objects))
 
 
 BY_TEMPLATE = pod(claims=[{"name": "gpu", "resourceClaimTemplateName": "gpus"}])
@@ -106,13 +106,13 @@ def test_init_container_gets_gpus_as_well():
 
 
 def test_mention_in_annotations_is_no_request():
-    asking = pod()
-    asking.document["metadata"]["annotations"] = {"nvidia.com/gpu": "1"}
-    asking.document["metadata"]["labels"] = {"nvidia.com/gpu": "1"}
-    assert not gets(asking)
+    gpu_pod = pod()
+    gpu_pod.document["metadata"]["annotations"] = {"nvidia.com/gpu": "1"}
+    gpu_pod.document["metadata"]["labels"] = {"nvidia.com/gpu": "1"}
+    assert not gets(gpu_pod)
 
 
-@pytest.mark.parametrize("asking", [BY_TEMPLATE, BY_CLAIM], ids=["template", "claim"])
+@pytest.mark.parametrize("gpu_pod", [BY_TEMPLATE, BY_CLAIM], ids=["template", "claim"])
 @pytest.mark.parametrize(
     ("request_of_claim", "expected"),
     [
@@ -130,13 +130,13 @@ def test_mention_in_annotations_is_no_request():
         pytest.param(exactly("compute-domain-daemon.nvidia.com"), False, id="no-gpu-of-nvidia"),
     ],
 )
-def test_claim_for_a_class_of_nvidia_is_a_gpu(asking, request_of_claim, expected):
-    assert gets(asking, template(request_of_claim), claim(request_of_claim)) is expected
+def test_claim_for_a_class_of_nvidia_is_a_gpu(gpu_pod, request_of_claim, expected):
+    assert gets(gpu_pod, template(request_of_claim), claim(request_of_claim)) is expected
 
 
-@pytest.mark.parametrize("asking", [BY_TEMPLATE, BY_CLAIM], ids=["template", "claim"])
-def test_claim_that_nobody_sees_is_no_gpu(asking):
-    assert not gets(asking)
+@pytest.mark.parametrize("gpu_pod", [BY_TEMPLATE, BY_CLAIM], ids=["template", "claim"])
+def test_claim_that_nobody_sees_is_no_gpu(gpu_pod):
+    assert not gets(gpu_pod)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_claim_that_nobody_sees_is_no_gpu(asking):
     ],
 )
 @pytest.mark.parametrize(
-    "asking",
+    "gpu_pod",
     [
         pytest.param(BY_TEMPLATE, id="template"),
         pytest.param(BY_CLAIM, id="claim"),
@@ -164,10 +164,10 @@ def test_claim_that_nobody_sees_is_no_gpu(asking):
         pytest.param(pod({"example.com/h100": 1}), id="extended-resource"),
     ],
 )
-def test_class_of_ones_own_is_known_by_its_selectors(asking, expressions, expected):
+def test_class_of_ones_own_is_known_by_its_selectors(gpu_pod, expressions, expected):
     own = device_class(*expressions, extended="example.com/h100")
     requests = [exactly("h100.example.com")]
-    assert gets(asking, own, template(*requests), claim(*requests)) is expected
+    assert gets(gpu_pod, own, template(*requests), claim(*requests)) is expected
 
 
 @pytest.mark.parametrize("objects", [[], [device_class(SHIPPED, name="other.example.com")]], ids=["unknown", "absent"])
@@ -210,14 +210,14 @@ def test_another_vendors_gpu_is_not_ours():
 )
 def test_texts_of_nvidia_need_no_cel_engine(resource):
     own = device_class(SHIPPED, extended="example.com/h100")
-    unasked = device_class(H100, name="unasked.example.com", extended="example.com/unasked")
+    unrequested = device_class(H100, name="unrequested.example.com", extended="example.com/unrequested")
     program = f"""
 import sys
 from policies.fleet import probably_gets_gpu
 from webhook.cluster.manifests import ManifestsView
 
 pod = {pod({resource: 1}).document!r}
-assert probably_gets_gpu(pod, "team-a", ManifestsView({[own, unasked]!r})) is {resource != "cpu"}
+assert probably_gets_gpu(pod, "team-a", ManifestsView({[own, unrequested]!r})) is {resource != "cpu"}
 assert "policies.dra.cel" not in sys.modules
 """
     root = Path(__file__).parents[2]
@@ -225,7 +225,7 @@ assert "policies.dra.cel" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("asking", "expected"),
+    ("gpu_pod", "expected"),
     [
         (pod(), False),
         (pod({"cpu": "8", "memory": "64Gi", "hugepages-2Mi": "1Gi"}, {"ephemeral-storage": "1Gi"}), False),
@@ -236,5 +236,5 @@ assert "policies.dra.cel" not in sys.modules
     ],
     ids=["nothing", "resources of Kubernetes", "limit", "request", "init container", "claim"],
 )
-def test_pod_that_requests_no_device_cannot_get_a_gpu(asking, expected):
-    assert may_request_gpu(asking.document) is expected
+def test_pod_that_requests_no_device_cannot_get_a_gpu(gpu_pod, expected):
+    assert may_request_gpu(gpu_pod.document) is expected

@@ -33,10 +33,10 @@ BY_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "t"}
 BY_CLAIM = {"name": "gpu", "resourceClaimName": "c"}
 
 
-def access(asking, *objects):
+def access(gpu_pod, *objects):
     """What each container is given, by its path."""
     view = objects[0] if objects and isinstance(objects[0], ManifestsView) else cluster(*objects)
-    return {str(path): each for path, each in gpu_access(asking, "team-a", view).items()}
+    return {str(path): each for path, each in gpu_access(gpu_pod, "team-a", view).items()}
 
 
 def by_resource(name, *objects, amount=1):
@@ -45,8 +45,8 @@ def by_resource(name, *objects, amount=1):
 
 
 def by_claim(request, *objects, version="v1", reference=None):
-    asking = pod(container(claims=[reference or {"name": "gpu"}]), claims=[BY_TEMPLATE])
-    (found,) = access(asking, template(request, version=version), *objects).values()
+    gpu_pod = pod(container(claims=[reference or {"name": "gpu"}]), claims=[BY_TEMPLATE])
+    (found,) = access(gpu_pod, template(request, version=version), *objects).values()
     return found
 
 
@@ -193,14 +193,14 @@ def test_request_of_any_shape_is_read(request_of_claim):
 
 @pytest.mark.parametrize("entry", [BY_TEMPLATE, BY_CLAIM, {"name": "gpu"}, {"name": "gpu", "laterName": "x"}], ids=str)
 def test_claim_that_cannot_be_seen_is_unknown(entry):
-    asking = pod(container(claims=[{"name": "gpu"}]), claims=[entry])
+    gpu_pod = pod(container(claims=[{"name": "gpu"}]), claims=[entry])
     for view in (cluster(), ManifestsView(), cluster(template(namespace="team-b"), claim(namespace="team-b"))):
-        assert access(asking, view) == {"spec.containers[0]": UNSEEN}
+        assert access(gpu_pod, view) == {"spec.containers[0]": UNSEEN}
 
 
 def test_object_on_which_an_unknown_access_depends_is_named():
-    asking = pod(claims=[BY_TEMPLATE, BY_CLAIM])
-    found = gpu_requests(asking, "team-a", cluster(claim(exactly("missing.example.com"))))
+    gpu_pod = pod(claims=[BY_TEMPLATE, BY_CLAIM])
+    found = gpu_requests(gpu_pod, "team-a", cluster(claim(exactly("missing.example.com"))))
     assert [each.unseen for each in found] == [
         (("ResourceClaimTemplate", "t"),),
         (("DeviceClass", "missing.example.com"),),
@@ -227,19 +227,19 @@ def test_object_on_which_an_unknown_access_depends_is_named():
 def test_container_is_given_the_requests_that_it_refers_to(reference, expected):
     objects = [*NVIDIAS, device_class("channel", CHANNEL)]
     requests = [exactly("channel", name="channel"), exactly("gpu.nvidia.com", name="device")]
-    asking = pod(container(claims=[reference]), claims=[BY_TEMPLATE])
-    assert access(asking, template(*requests), *objects) == {"spec.containers[0]": expected}
+    gpu_pod = pod(container(claims=[reference]), claims=[BY_TEMPLATE])
+    assert access(gpu_pod, template(*requests), *objects) == {"spec.containers[0]": expected}
 
 
 def test_containers_of_every_kind_are_reported_apart():
     gpu = {"nvidia.com/gpu": 1}
-    asking = pod(
+    gpu_pod = pod(
         container("main"),
         container("other", requests=gpu),
         initContainers=[container("init", limits=gpu), container("sidecar", restartPolicy="Always")],
         ephemeralContainers=[container("debug", limits=gpu)],
     )
-    assert access(asking) == {
+    assert access(gpu_pod) == {
         "spec.initContainers[0]": CERTAIN,
         "spec.initContainers[1]": NONE,
         "spec.containers[0]": NONE,
@@ -261,17 +261,17 @@ def test_container_with_several_requests_has_the_most_certain():
 
 
 def test_claim_that_no_container_refers_to_is_a_request_of_the_pod():
-    asking = pod(container(), claims=[BY_CLAIM])
-    (found,) = gpu_requests(asking, "team-a", cluster(*NVIDIAS, claim(exactly("gpu.nvidia.com"))))
+    gpu_pod = pod(container(), claims=[BY_CLAIM])
+    (found,) = gpu_requests(gpu_pod, "team-a", cluster(*NVIDIAS, claim(exactly("gpu.nvidia.com"))))
     assert (found.kind, found.container, found.access) == (RequestKind.CLAIM, None, CERTAIN)
-    assert access(asking, *NVIDIAS, claim(exactly("gpu.nvidia.com"))) == {"spec.containers[0]": NONE}
+    assert access(gpu_pod, *NVIDIAS, claim(exactly("gpu.nvidia.com"))) == {"spec.containers[0]": NONE}
 
 
 def test_requests_say_where_they_are():
     limits = {"cpu": 1, "nvidia.com/gpu": 1, IMPLICIT + "gpu.nvidia.com": 1}
-    asking = pod(container(limits=limits, requests=limits | {"example.com/fast": 1}), claims=[BY_TEMPLATE])
+    gpu_pod = pod(container(limits=limits, requests=limits | {"example.com/fast": 1}), claims=[BY_TEMPLATE])
     view = cluster(*NVIDIAS, template(exactly("mig.nvidia.com")), device_class("a", extended="example.com/fast"))
-    assert [(each.kind, each.name, str(each.path), each.access) for each in gpu_requests(asking, "team-a", view)] == [
+    assert [(each.kind, each.name, str(each.path), each.access) for each in gpu_requests(gpu_pod, "team-a", view)] == [
         (RequestKind.DEVICE_PLUGIN, "nvidia.com/gpu", "spec.containers[0].resources.limits[nvidia.com/gpu]", CERTAIN),
         (
             RequestKind.DEVICE_CLASS,
@@ -304,7 +304,7 @@ def test_class_that_cannot_be_seen_is_probable_by_the_names_of_nvidias(resource,
 
 
 @pytest.mark.parametrize(
-    "asking",
+    "gpu_pod",
     [
         None,
         {},
@@ -315,10 +315,10 @@ def test_class_that_cannot_be_seen_is_probable_by_the_names_of_nvidias(resource,
     ],
     ids=str,
 )
-def test_pod_of_any_shape_is_read(asking):
-    assert list(gpu_requests(asking, "team-a", cluster())) == []
-    assert not may_request_gpu(asking)
-    assert set(gpu_access(asking, "team-a", cluster()).values()) <= {NONE}
+def test_pod_of_any_shape_is_read(gpu_pod):
+    assert list(gpu_requests(gpu_pod, "team-a", cluster())) == []
+    assert not may_request_gpu(gpu_pod)
+    assert set(gpu_access(gpu_pod, "team-a", cluster()).values()) <= {NONE}
 
 
 @pytest.mark.parametrize("names", [{3: 1}, {None: 1}], ids=str)
@@ -338,9 +338,9 @@ class Untouched(ManifestsView):
 
 
 def test_pod_that_requests_no_device_reads_nothing():
-    asking = pod(container(limits={"cpu": 1, "memory": "1Gi"}))
-    assert list(gpu_requests(asking, "team-a", Untouched())) == []
-    assert gpu_access(asking, "team-a", Untouched()) == {FieldPath(("spec", "containers", 0)): NONE}
+    gpu_pod = pod(container(limits={"cpu": 1, "memory": "1Gi"}))
+    assert list(gpu_requests(gpu_pod, "team-a", Untouched())) == []
+    assert gpu_access(gpu_pod, "team-a", Untouched()) == {FieldPath(("spec", "containers", 0)): NONE}
 
 
 def test_template_of_many_claims_is_judged_once():
@@ -355,9 +355,9 @@ def test_template_of_many_claims_is_judged_once():
 
     made = template(exactly("gpu.nvidia.com", Counted(GPU)))
     claims = [{"name": f"c{index}", "resourceClaimTemplateName": "t"} for index in range(1000)]
-    asking = pod(container(claims=[{"name": each["name"]} for each in claims]), claims=claims)
-    assert len(list(gpu_requests(asking, "team-a", cluster(*NVIDIAS, made)))) == 1000
-    assert access(asking, made, *NVIDIAS) == {"spec.containers[0]": CERTAIN}
+    gpu_pod = pod(container(claims=[{"name": each["name"]} for each in claims]), claims=claims)
+    assert len(list(gpu_requests(gpu_pod, "team-a", cluster(*NVIDIAS, made)))) == 1000
+    assert access(gpu_pod, made, *NVIDIAS) == {"spec.containers[0]": CERTAIN}
     assert len(expressions) <= 2
 
 
@@ -365,10 +365,10 @@ def test_selectors_beyond_the_bound_exclude_nothing():
     filler = f"device.driver == 'gpu.nvidia.com' || '{'x' * 5000}' == ''"
     costly = [exactly("gpu.nvidia.com", f"{filler} || {index} == 0", name=f"r{index}") for index in range(3)]
     requests = [*costly, exactly("any.example.com", OTHER, name="last")]
-    asking = pod(container(claims=[{"name": "gpu", "request": "last"}]), claims=[BY_TEMPLATE])
+    gpu_pod = pod(container(claims=[{"name": "gpu", "request": "last"}]), claims=[BY_TEMPLATE])
     objects = [*NVIDIAS, device_class("any.example.com")]
-    assert access(asking, template(*requests), *objects) == {"spec.containers[0]": POSSIBLE}
-    assert access(asking, template(*requests[2:]), *objects) == {"spec.containers[0]": NONE}
+    assert access(gpu_pod, template(*requests), *objects) == {"spec.containers[0]": POSSIBLE}
+    assert access(gpu_pod, template(*requests[2:]), *objects) == {"spec.containers[0]": NONE}
 
 
 @pytest.mark.parametrize(
@@ -378,17 +378,17 @@ def test_selectors_beyond_the_bound_exclude_nothing():
 def test_selectors_of_nvidia_need_no_cel_engine(resource):
     objects = [
         device_class("h100.example.com", GPU, extended="example.com/h100"),
-        device_class("unasked.example.com", EITHER, extended="example.com/unasked"),
+        device_class("unrequested.example.com", EITHER, extended="example.com/unrequested"),
         template(exactly("h100.example.com")),
     ]
-    asking = pod(container(limits={resource: 1}), claims=[BY_TEMPLATE])
+    gpu_pod = pod(container(limits={resource: 1}), claims=[BY_TEMPLATE])
     program = f"""
 import sys
 from policies.fleet import gpu_access, gpu_requests
 from webhook.cluster.manifests import ManifestsView
 
-assert list(gpu_requests({asking!r}, "team-a", ManifestsView({objects!r})))
-assert gpu_access({asking!r}, "team-a", ManifestsView({objects!r}))
+assert list(gpu_requests({gpu_pod!r}, "team-a", ManifestsView({objects!r})))
+assert gpu_access({gpu_pod!r}, "team-a", ManifestsView({objects!r}))
 assert "policies.dra.cel" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=Path(__file__).parents[2])

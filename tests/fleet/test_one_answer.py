@@ -17,7 +17,7 @@ ALLOWED = {
         "policies/conversion",  # the meaning of the names that it converts
         "policies/placement",  # the labels that describe what a name stands for
         "policies/configuration/config_maps",  # the names that a device plugin is configured with
-        "policies/quota/asks/extended.py",  # how much of a GPU a name is
+        "policies/quota/demands/extended_resources.py",  # how much of a GPU a name is
         "policies/quota/devices",
         "policies/audit/surroundings.py",  # the names in a ResourceQuota
         "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question

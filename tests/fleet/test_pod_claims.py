@@ -41,7 +41,7 @@ def only(entry, *objects):
 
 
 def classes(found):
-    return None if found is None else [asked.device_class for each in found for asked in each.subrequests]
+    return None if found is None else [request.device_class for each in found for request in each.subrequests]
 
 
 @pytest.mark.parametrize(

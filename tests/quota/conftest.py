@@ -1,4 +1,4 @@
-"""Nodes as GPU Feature Discovery labels them, the cluster of the examples, and what asks for their GPUs."""
+"""Nodes as GPU Feature Discovery labels them, the cluster of the examples, and pods that request their GPUs."""
 
 from __future__ import annotations
 

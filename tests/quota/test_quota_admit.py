@@ -25,7 +25,7 @@ def pod(amounts):
     return Charge("p", "Pod", "team-a", "p", {OWN: Bill(amounts, most)})
 
 
-def asking(gpus):
+def pod_with_gpus(gpus):
     return pod({"all": Fraction(gpus)})
 
 
@@ -57,7 +57,7 @@ def asking(gpus):
     ],
 )
 def test_admission_by_mode_and_label(ledger, quota, enforced, gpus, allowed, verdict, is_charged):
-    admission = admit(ledger, quota, asking(gpus), enforced=enforced)
+    admission = admit(ledger, quota, pod_with_gpus(gpus), enforced=enforced)
     assert (admission.allowed, type(admission.reason)) == (allowed, verdict)
     assert (admission.ledger is not ledger) == is_charged
 
@@ -71,9 +71,9 @@ def test_admission_covers_a_claim_by_what_is_counted():
 @pytest.mark.parametrize(
     ("quota", "enforced", "charge", "allowed"),
     [
-        (QUOTA, True, asking(1), False),
-        (QUOTA, False, asking(1), True),
-        (WARNING, True, asking(1), True),
+        (QUOTA, True, pod_with_gpus(1), False),
+        (QUOTA, False, pod_with_gpus(1), True),
+        (WARNING, True, pod_with_gpus(1), True),
         (QUOTA, True, pod({}), True),
         (QUOTA, True, pod({"gone": Fraction(1)}), True),
     ],

@@ -1,4 +1,4 @@
-"""Bills: the most that asks can come to, limit by limit."""
+"""Bills: the most that demands can come to, limit by limit."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.quota.bills import UnknownMemory, UnknownProduct, bill
-from policies.quota.charges import Ask, Bill, DeviceKind
+from policies.quota.charges import Bill, DeviceDemand, DeviceKind
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import EVERYTHING, Selector
 
@@ -30,12 +30,12 @@ ALL = Quota((PRODUCT, MEMORY, SLICES, BATCH, DEVICES))
 STRICT = replace(ALL, unknown_products="Deny")
 
 
-def ask(count, *kinds, **fields):
-    return Ask(count, frozenset(kinds), **fields)
+def demand(count, *kinds, **fields):
+    return DeviceDemand(count, frozenset(kinds), **fields)
 
 
-def amounts(*asks, quota=ALL):
-    made = bill(asks, quota)
+def amounts(*demands, quota=ALL):
+    made = bill(demands, quota)
     assert isinstance(made, Bill), made
     return dict(made.amounts)
 
@@ -49,25 +49,25 @@ def test_nothing_comes_to_nothing():
 
 
 def test_device_counts_in_every_limit_that_it_matches():
-    assert amounts(ask(2, H100)) == {"h100": 2, "memory": 160 * GI, "devices": 2}
+    assert amounts(demand(2, H100)) == {"h100": 2, "memory": 160 * GI, "devices": 2}
 
 
 def test_slice_counts_its_share():
-    assert amounts(ask(3, SLICE)) == {"h100": Fraction(3, 7), "memory": 30 * GI, "mig": 3, "devices": 3}
+    assert amounts(demand(3, SLICE)) == {"h100": Fraction(3, 7), "memory": 30 * GI, "mig": 3, "devices": 3}
 
 
 def test_replica_counts_its_share():
-    assert amounts(ask(2, QUARTER)) == {"memory": 15 * GI // 4 * 2, "devices": 2}
-    assert bill([ask(2, QUARTER)], ALL).most["gpus"] == Fraction(1, 2)
+    assert amounts(demand(2, QUARTER)) == {"memory": 15 * GI // 4 * 2, "devices": 2}
+    assert bill([demand(2, QUARTER)], ALL).most["gpus"] == Fraction(1, 2)
 
 
-def test_most_that_an_ask_can_get_counts_in_each_limit():
-    assert amounts(ask(2, H100, T4)) == {"h100": 2, "memory": 160 * GI, "devices": 2}
-    assert amounts(ask(1, SLICE, T4)) == {"h100": Fraction(1, 7), "memory": 15 * GI, "mig": 1, "devices": 1}
+def test_most_that_a_demand_can_get_counts_in_each_limit():
+    assert amounts(demand(2, H100, T4)) == {"h100": 2, "memory": 160 * GI, "devices": 2}
+    assert amounts(demand(1, SLICE, T4)) == {"h100": Fraction(1, 7), "memory": 15 * GI, "mig": 1, "devices": 1}
 
 
-def test_asks_add_up():
-    assert amounts(ask(1, H100), ask(1, T4), ask(2, SLICE)) == {
+def test_demands_add_up():
+    assert amounts(demand(1, H100), demand(1, T4), demand(2, SLICE)) == {
         "h100": Fraction(9, 7),
         "memory": (80 + 15 + 20) * GI,
         "mig": 2,
@@ -76,58 +76,58 @@ def test_asks_add_up():
 
 
 def test_pod_of_a_priority_class_counts_in_its_limit():
-    assert amounts(ask(1, T4, priority_class="batch"))["batch"] == 1
-    assert "batch" not in amounts(ask(1, T4, priority_class="high"))
+    assert amounts(demand(1, T4, priority_class="batch"))["batch"] == 1
+    assert "batch" not in amounts(demand(1, T4, priority_class="high"))
 
 
-def test_ask_of_nobody_knows_which_pod_counts_in_every_priority_class():
-    assert amounts(ask(1, T4, priority_class=None))["batch"] == 1
+def test_demand_of_an_unknown_pod_counts_in_every_priority_class():
+    assert amounts(demand(1, T4, priority_class=None))["batch"] == 1
 
 
 def test_unknown_product_counts_for_every_product():
-    assert amounts(ask(1, NAMELESS)) == {"h100": 1, "memory": 24 * GI, "devices": 1}
+    assert amounts(demand(1, NAMELESS)) == {"h100": 1, "memory": 24 * GI, "devices": 1}
 
 
-def test_open_ask_counts_for_every_product_and_as_the_largest_that_is_known():
-    assert amounts(ask(2, T4, is_open=True)) == {"h100": 2, "memory": 30 * GI, "devices": 2}
+def test_open_demand_counts_for_every_product_and_as_the_largest_that_is_known():
+    assert amounts(demand(2, T4, is_open=True)) == {"h100": 2, "memory": 30 * GI, "devices": 2}
 
 
 def test_open_request_slices_counts_among_slices():
-    asked = ask(7, is_open=True, unseen=frozenset({UNSEEN_SLICE}))
-    assert amounts(asked) == {"h100": 1, "memory": 70 * GI, "mig": 7, "devices": 7}
+    wanted = demand(7, is_open=True, unseen=frozenset({UNSEEN_SLICE}))
+    assert amounts(wanted) == {"h100": 1, "memory": 70 * GI, "mig": 7, "devices": 7}
 
 
-def test_open_ask_among_parts_of_gpus_counts_as_whole_ones():
-    assert amounts(ask(1, QUARTER, is_open=True))["memory"] == 15 * GI // 4 * 4
+def test_open_demand_among_parts_of_gpus_counts_as_whole_ones():
+    assert amounts(demand(1, QUARTER, is_open=True))["memory"] == 15 * GI // 4 * 4
 
 
-def test_kind_of_unknown_memory_counts_as_the_largest_that_the_ask_could_get():
-    assert amounts(ask(1, BARE, T4))["memory"] == 15 * GI
+def test_kind_of_unknown_memory_counts_as_the_largest_that_the_demand_could_get():
+    assert amounts(demand(1, BARE, T4))["memory"] == 15 * GI
 
 
 def test_largest_of_alternatives_counts_limit_by_limit():
-    asked = ask(1, H100, alternatives=(ask(4, T4), ask(2, SLICE)))
-    assert amounts(asked) == {"h100": 1, "memory": 80 * GI, "mig": 2, "devices": 4}
+    wanted = demand(1, H100, alternatives=(demand(4, T4), demand(2, SLICE)))
+    assert amounts(wanted) == {"h100": 1, "memory": 80 * GI, "mig": 2, "devices": 4}
 
 
 def test_what_nothing_can_grant_comes_to_nothing():
-    assert amounts(ask(8)) == {}
+    assert amounts(demand(8)) == {}
 
 
 def test_most_is_reported_whatever_limits_select():
-    assert bill([ask(2, SLICE), ask(1, H100)], only(BATCH)) == Bill(
+    assert bill([demand(2, SLICE), demand(1, H100)], only(BATCH)) == Bill(
         {}, {"gpus": Fraction(9, 7), "memory": 100 * GI, "devices": 3}
     )
 
 
 def test_most_has_no_memory_where_nobody_knows_it():
-    assert bill([ask(1, BARE)], only(PRODUCT)) == Bill({}, {"gpus": 1, "devices": 1})
+    assert bill([demand(1, BARE)], only(PRODUCT)) == Bill({}, {"gpus": 1, "devices": 1})
 
 
 def test_unknown_memory_is_a_problem_where_memory_is_limited():
-    asked = ask(1, BARE)
-    problem = bill([ask(1, H100), asked], ALL)
-    assert problem == UnknownMemory(MEMORY, asked)
+    wanted = demand(1, BARE)
+    problem = bill([demand(1, H100), wanted], ALL)
+    assert problem == UnknownMemory(MEMORY, wanted)
     assert problem.text == (
         'limit "memory" counts memory, and no node or ResourceSlice says how much memory the possible GPUs have; '
         "name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
@@ -138,12 +138,12 @@ def test_unknown_memory_is_a_problem_where_memory_is_limited():
 
 def test_unknown_memory_of_a_limit_that_is_not_touched_is_no_problem():
     elsewhere = replace(MEMORY, selector=Selector(products=("h100-*",)))
-    assert amounts(ask(1, BARE), quota=only(elsewhere)) == {}
+    assert amounts(demand(1, BARE), quota=only(elsewhere)) == {}
 
 
-def test_open_ask_in_a_cluster_without_gpus_has_no_memory():
-    asked = ask(1, is_open=True)
-    assert bill([asked], only(MEMORY)) == UnknownMemory(MEMORY, asked)
+def test_open_demand_in_a_cluster_without_gpus_has_no_memory():
+    wanted = demand(1, is_open=True)
+    assert bill([wanted], only(MEMORY)) == UnknownMemory(MEMORY, wanted)
 
 
 NAME_IT = (
@@ -153,51 +153,51 @@ NAME_IT = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "limit", "said"),
+    ("wanted", "limit", "said"),
     [
-        (ask(1, H100, is_open=True), PRODUCT, 'limit "h100" counts by product'),
-        (ask(1, NAMELESS), PRODUCT, 'limit "h100" counts by product'),
-        (ask(1, T4, alternatives=(ask(1, NAMELESS),)), PRODUCT, 'limit "h100" counts by product'),
-        (ask(1, H100, is_open=True), MEMORY, 'limit "memory" counts memory'),
+        (demand(1, H100, is_open=True), PRODUCT, 'limit "h100" counts by product'),
+        (demand(1, NAMELESS), PRODUCT, 'limit "h100" counts by product'),
+        (demand(1, T4, alternatives=(demand(1, NAMELESS),)), PRODUCT, 'limit "h100" counts by product'),
+        (demand(1, H100, is_open=True), MEMORY, 'limit "memory" counts memory'),
     ],
     ids=["open", "nameless", "alternative", "memory"],
 )
-def test_unknown_product_can_be_denied(asked, limit, said):
-    problem = bill([ask(1, T4), asked], replace(only(BATCH, limit), unknown_products="Deny"))
-    assert problem == UnknownProduct(limit, asked)
+def test_unknown_product_can_be_denied(wanted, limit, said):
+    problem = bill([demand(1, T4), wanted], replace(only(BATCH, limit), unknown_products="Deny"))
+    assert problem == UnknownProduct(limit, wanted)
     assert problem.text == (
         f"{said}, the request could get any product, and the quota has unknownProducts: Deny; {NAME_IT}"
     )
 
 
 @pytest.mark.parametrize(
-    ("asked", "limit"),
+    ("wanted", "limit"),
     [
-        (ask(1, H100, T4), PRODUCT),
-        (ask(1, H100, is_open=True), BATCH),
-        (ask(1, H100, is_open=True), SLICES),
-        (ask(1, H100, is_open=True), DEVICES),
-        (ask(1, NAMELESS), MEMORY),
-        (ask(1, SLICE, is_open=True, unseen=frozenset({UNSEEN_SLICE})), SLICES),
-        (ask(0, is_open=True), PRODUCT),
-        (ask(1, H100, is_open=True), replace(PRODUCT, selector=Selector(("h100-*",), (), ("batch",)))),
+        (demand(1, H100, T4), PRODUCT),
+        (demand(1, H100, is_open=True), BATCH),
+        (demand(1, H100, is_open=True), SLICES),
+        (demand(1, H100, is_open=True), DEVICES),
+        (demand(1, NAMELESS), MEMORY),
+        (demand(1, SLICE, is_open=True, unseen=frozenset({UNSEEN_SLICE})), SLICES),
+        (demand(0, is_open=True), PRODUCT),
+        (demand(1, H100, is_open=True), replace(PRODUCT, selector=Selector(("h100-*",), (), ("batch",)))),
     ],
     ids=["known", "any", "whole", "devices", "known memory", "known slice", "none", "other priority"],
 )
-def test_unknown_product_is_not_denied_where_it_makes_no_difference(asked, limit):
-    assert isinstance(bill([asked], replace(only(limit), unknown_products="Deny")), Bill)
+def test_unknown_product_is_not_denied_where_it_makes_no_difference(wanted, limit):
+    assert isinstance(bill([wanted], replace(only(limit), unknown_products="Deny")), Bill)
 
 
 KINDS = st.sampled_from([H100, T4, BARE, NAMELESS, QUARTER, SLICE])
 PLAIN = st.builds(
-    Ask,
+    DeviceDemand,
     st.integers(0, 16),
     st.frozensets(KINDS, max_size=4),
     st.booleans(),
     st.sampled_from(["", "batch", None]),
     st.frozensets(st.sampled_from([DeviceKind(""), UNSEEN_SLICE]), min_size=1),
 )
-ASKS = st.builds(
+DEMAND = st.builds(
     lambda first, others: replace(
         first, alternatives=tuple(replace(o, priority_class=first.priority_class) for o in others)
     ),
@@ -220,44 +220,46 @@ def covers(larger, smaller):
     )
 
 
-@given(ASKS, QUOTAS, st.integers(0, 4))
-def test_more_devices_never_come_to_less(asked, quota, more):
-    assert covers(bill([replace(asked, count=asked.count + more)], quota), bill([asked], quota))
+@given(DEMAND, QUOTAS, st.integers(0, 4))
+def test_more_devices_never_come_to_less(wanted, quota, more):
+    assert covers(bill([replace(wanted, count=wanted.count + more)], quota), bill([wanted], quota))
 
 
-@given(st.lists(ASKS, max_size=3), ASKS, QUOTAS)
-def test_more_asks_never_come_to_less(asked, another, quota):
-    assert covers(bill([*asked, another], quota), bill(asked, quota))
+@given(st.lists(DEMAND, max_size=3), DEMAND, QUOTAS)
+def test_more_demands_never_come_to_less(wanted, another, quota):
+    assert covers(bill([*wanted, another], quota), bill(wanted, quota))
 
 
-@given(ASKS, QUOTAS, st.data())
-def test_worst_case_covers_whatever_is_given(asked, quota, data):
-    worst = bill([asked], replace(quota, unknown_products="WorstCase"))
-    choice = data.draw(st.sampled_from(asked.choices))
+@given(DEMAND, QUOTAS, st.data())
+def test_worst_case_covers_whatever_is_given(wanted, quota, data):
+    worst = bill([wanted], replace(quota, unknown_products="WorstCase"))
+    choice = data.draw(st.sampled_from(wanted.choices))
     for kind in choice.kinds:
         name = data.draw(st.sampled_from(["batch", "high"])) if choice.priority_class is None else choice.priority_class
-        granted = Ask(choice.count, frozenset({kind}), priority_class=name)
+        granted = DeviceDemand(choice.count, frozenset({kind}), priority_class=name)
         assert covers(worst, bill([granted], replace(quota, unknown_products="WorstCase")))
 
 
 @given(PLAIN, QUOTAS, st.sampled_from(["NVIDIA-H100-80GB-HBM3", "NVIDIA-B200"]))
-def test_worst_case_covers_products_that_come_later(asked, quota, product):
+def test_worst_case_covers_products_that_come_later(wanted, quota, product):
     quota = replace(quota, limits=tuple(limit for limit in quota.limits if limit.unit != "memory"))
-    if asked.is_open:
-        for kind in asked.unseen:
-            later = Ask(asked.count, frozenset({replace(kind, product=product)}), priority_class=asked.priority_class)
-            assert covers(bill([asked], replace(quota, unknown_products="WorstCase")), bill([later], quota))
+    if wanted.is_open:
+        for kind in wanted.unseen:
+            later = DeviceDemand(
+                wanted.count, frozenset({replace(kind, product=product)}), priority_class=wanted.priority_class
+            )
+            assert covers(bill([wanted], replace(quota, unknown_products="WorstCase")), bill([later], quota))
 
 
-@given(st.lists(ASKS, max_size=3), QUOTAS)
-def test_denying_changes_no_amount(asked, quota):
-    strict, worst = (bill(asked, replace(quota, unknown_products=each)) for each in ("Deny", "WorstCase"))
+@given(st.lists(DEMAND, max_size=3), QUOTAS)
+def test_denying_changes_no_amount(wanted, quota):
+    strict, worst = (bill(wanted, replace(quota, unknown_products=each)) for each in ("Deny", "WorstCase"))
     assert strict == worst or not isinstance(strict, Bill)
 
 
-@given(st.lists(ASKS, max_size=3), QUOTAS)
-def test_amounts_are_more_than_nothing_and_never_more_than_the_most(asked, quota):
-    made = bill(asked, quota)
+@given(st.lists(DEMAND, max_size=3), QUOTAS)
+def test_amounts_are_more_than_nothing_and_never_more_than_the_most(wanted, quota):
+    made = bill(wanted, quota)
     if isinstance(made, Bill):
         units = {limit.name: limit.unit for limit in quota.limits}
         for name, amount in made.amounts.items():

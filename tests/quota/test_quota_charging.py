@@ -1,4 +1,4 @@
-"""What an object that is being created asks of its namespace's quota."""
+"""Charges of objects that are being created, to the quota of their namespace."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -52,7 +52,7 @@ def decided(document, view, user="alice", settings=DEFAULTS, **fields):
     return charge_decision(creating(document, user, **fields), view, settings)
 
 
-def asked(document, view, user="alice", settings=DEFAULTS, **fields):
+def charge_request(document, view, user="alice", settings=DEFAULTS, **fields):
     return next(iter(decided(document, view, user, settings, **fields).charges), None)
 
 
@@ -67,8 +67,8 @@ def owned(claim, annotations, **owner):
     return {**claim, "metadata": metadata}
 
 
-def test_pod_is_charged_by_its_uid_for_what_it_asks_itself(pod, cluster):
-    found = asked(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
+def test_pod_is_charged_by_its_uid_for_what_it_requests_itself(pod, cluster):
+    found = charge_request(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
     assert (found.uid, found.kind, found.namespace, found.name) == ("1", "Pod", "team-a", "train")
     assert amounts(found, quota()) == {OWN: {"all": 2}}
     assert (found.of, found.unseen) == (None, ())
@@ -76,25 +76,29 @@ def test_pod_is_charged_by_its_uid_for_what_it_asks_itself(pod, cluster):
 
 def test_pod_is_charged_for_its_claims_from_templates_by_their_names(pod, example, template, request_for):
     claims = [{"name": "a", "resourceClaimTemplateName": "gpus"}, {"name": "b", "resourceClaimTemplateName": "gpus"}]
-    found = asked(pod(resourceClaims=claims).document, example(template(request_for(count=2))))
+    found = charge_request(pod(resourceClaims=claims).document, example(template(request_for(count=2))))
     assert amounts(found, quota()) == {"a": {"all": 2}, "b": {"all": 2}}
     assert found.unseen == ()
 
 
 def test_claim_that_exists_costs_the_pod_nothing(pod, example):
     claims = [{"name": "a", "resourceClaimName": "shared"}]
-    assert asked(pod(resourceClaims=claims).document, example()) is None
+    assert charge_request(pod(resourceClaims=claims).document, example()) is None
 
 
 def test_pod_without_gpus_is_charged_nothing(pod, example):
-    assert asked(pod({"cpu": 1, "example.com/nic": 1}).document, example()) is None
+    assert charge_request(pod({"cpu": 1, "example.com/nic": 1}).document, example()) is None
 
 
 def test_pod_that_has_a_node_is_charged_what_that_hands_out(pod, cluster, node):
     view = cluster(node("f1", name="big"), node("f4", name="small"))
     limits = quota(by_product("a100"), by_product("h100"))
-    assert amounts(asked(pod({"nvidia.com/gpu": 1}).document, view), limits)[OWN].keys() == {"all", "a100", "h100"}
-    found = asked(pod({"nvidia.com/gpu": 1}, nodeName="big").document, view)
+    assert amounts(charge_request(pod({"nvidia.com/gpu": 1}).document, view), limits)[OWN].keys() == {
+        "all",
+        "a100",
+        "h100",
+    }
+    found = charge_request(pod({"nvidia.com/gpu": 1}, nodeName="big").document, view)
     assert amounts(found, limits)[OWN].keys() == {"all", "a100"}
 
 
@@ -104,12 +108,12 @@ def test_pod_that_has_a_node_is_charged_what_that_hands_out(pod, cluster, node):
     ids=["update", "delete", "subresource", "another-kind"],
 )
 def test_only_what_is_created_is_charged(pod, example, fields):
-    assert asked(pod({"nvidia.com/gpu": 2}).document, example(), **fields) is None
+    assert charge_request(pod({"nvidia.com/gpu": 2}).document, example(), **fields) is None
 
 
 def test_object_without_uid_is_charged_by_that_of_the_question(pod, example):
     document = pod({"nvidia.com/gpu": 2}).document
-    found = asked({**document, "metadata": {"generateName": "train-"}}, example())
+    found = charge_request({**document, "metadata": {"generateName": "train-"}}, example())
     assert (found.uid, found.name) == ("review", "train-")
 
 
@@ -131,21 +135,23 @@ def test_missing_template_is_reported_and_to_be_looked_for(pod, example):
 
 def test_template_that_several_claims_name_is_looked_for_once(pod, example):
     claims = [{"name": name, "resourceClaimTemplateName": "gpus"} for name in "ab"]
-    assert len(asked(pod(resourceClaims=claims).document, example()).unseen) == 1
+    assert len(charge_request(pod(resourceClaims=claims).document, example()).unseen) == 1
 
 
 def test_claim_of_anybody_is_charged_in_full(claim, example, request_for):
-    found = asked(owned(claim(request_for(count=2)), OF_TEMPLATE), example())
+    found = charge_request(owned(claim(request_for(count=2)), OF_TEMPLATE), example())
     assert (found.kind, found.uid, found.name, found.of, found.owner) == ("ResourceClaim", "c", "gpus", None, "")
     assert amounts(found, quota()) == {OWN: {"all": 2}}
 
 
 def test_claim_without_gpus_is_charged_nothing(claim, example):
-    assert asked(claim({"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}), example()) is not None
+    assert (
+        charge_request(claim({"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}), example()) is not None
+    )
     other = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "nic.example.com"}}
     other["spec"] = {"selectors": [{"cel": {"expression": 'device.driver == "nic.example.com"'}}]}
     view = example(other)
-    assert asked(claim({"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}), view) is None
+    assert charge_request(claim({"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}), view) is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +163,7 @@ def test_claim_that_somebody_trusted_makes_for_a_pod_is_measured_against_its_pie
     claim, example, request_for, pod, user, annotations, piece
 ):
     view = example(pod({"nvidia.com/gpu": 1}, priorityClassName="batch").document)
-    found = asked(owned(claim(request_for()), annotations), view, user)
+    found = charge_request(owned(claim(request_for()), annotations), view, user)
     assert (found.of, found.owner, found.unseen) == (("1", piece), "train", ())
     assert amounts(found, quota(BATCH_ONLY)) == {OWN: {"all": 1, "batch": 1}}
 
@@ -168,7 +174,7 @@ def test_claim_that_somebody_trusted_makes_for_a_pod_is_measured_against_its_pie
     ids=["no-controller", "no-pod", "another-version", "no-uid", "no-name", "malformed"],
 )
 def test_claim_that_belongs_to_no_pod_is_charged_in_full(claim, example, request_for, owner):
-    assert asked(owned(claim(request_for()), OF_TEMPLATE, **owner), example(), CONTROLLER).of is None
+    assert charge_request(owned(claim(request_for()), OF_TEMPLATE, **owner), example(), CONTROLLER).of is None
 
 
 @pytest.mark.parametrize(
@@ -177,21 +183,21 @@ def test_claim_that_belongs_to_no_pod_is_charged_in_full(claim, example, request
     ids=["none", "false", "empty"],
 )
 def test_claim_without_the_annotation_is_charged_in_full(claim, example, request_for, annotations):
-    assert asked(owned(claim(request_for()), annotations), example(), CONTROLLER).of is None
+    assert charge_request(owned(claim(request_for()), annotations), example(), CONTROLLER).of is None
 
 
 def test_administrator_says_who_makes_claims(claim, example, request_for):
     settings = GPUAdmissionPolicy(quota=Quotas(trusted_creators=("gke-claims",)))
     document = owned(claim(request_for()), OF_TEMPLATE)
-    assert asked(document, example(), "gke-claims", settings).of == ("1", "gpus")
-    assert asked(document, example(), CONTROLLER, settings).of is None
+    assert charge_request(document, example(), "gke-claims", settings).of == ("1", "gpus")
+    assert charge_request(document, example(), CONTROLLER, settings).of is None
 
 
 @pytest.mark.parametrize("uid", ["2", None], ids=["another-uid", "not-shown"])
 def test_pod_that_the_view_does_not_show_is_to_be_looked_for(claim, example, request_for, pod, uid):
     shown = pod({"nvidia.com/gpu": 1}).document
     others = [] if uid is None else [{**shown, "metadata": {**shown["metadata"], "uid": uid}}]
-    found = asked(owned(claim(request_for()), OF_TEMPLATE), example(*others), CONTROLLER)
+    found = charge_request(owned(claim(request_for()), OF_TEMPLATE), example(*others), CONTROLLER)
     assert found.unseen == (("Pod", "team-a", "train"),)
     # Of an unknown PriorityClass it could be any.
     assert amounts(found, quota(BATCH_ONLY)) == {OWN: {"all": 1, "batch": 1}}
@@ -203,23 +209,23 @@ def test_claim_for_extended_resources_is_charged_for_no_device_that_its_pod_cann
     view = example(pod({"nvidia.com/gpu": 1}, nodeSelector={"nvidia.com/gpu.product": H100}).document)
     limits = quota(by_product("h100"), by_product("t4"))
     document = owned(claim(request_for()), OF_EXTENDED)
-    assert amounts(asked(document, view, SCHEDULER), limits)[OWN].keys() == {"all", "h100"}
-    assert amounts(asked(document, example(), SCHEDULER), limits)[OWN].keys() == {"all", "h100", "t4"}
+    assert amounts(charge_request(document, view, SCHEDULER), limits)[OWN].keys() == {"all", "h100"}
+    assert amounts(charge_request(document, example(), SCHEDULER), limits)[OWN].keys() == {"all", "h100", "t4"}
 
 
 def test_claim_for_extended_resources_keeps_its_counts(claim, example, request_for, pod):
     view = example(pod({"nvidia.com/gpu": 1}).document)
-    found = asked(owned(claim(request_for(count=3)), OF_EXTENDED), view, SCHEDULER)
+    found = charge_request(owned(claim(request_for(count=3)), OF_EXTENDED), view, SCHEDULER)
     assert amounts(found, quota()) == {OWN: {"all": 3}}
 
 
 def test_claim_whose_pod_requests_other_devices_is_charged_in_full(claim, example, request_for, pod):
-    found = asked(owned(claim(request_for()), OF_EXTENDED), example(pod({"cpu": 1}).document), SCHEDULER)
+    found = charge_request(owned(claim(request_for()), OF_EXTENDED), example(pod({"cpu": 1}).document), SCHEDULER)
     assert amounts(found, quota()) == {OWN: {"all": 1}}
 
 
 def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
-    found = asked(pod({"nvidia.com/gpu": 1}).document, cluster("f1"))
+    found = charge_request(pod({"nvidia.com/gpu": 1}).document, cluster("f1"))
     with pytest.raises(Uncountable, match='"h100" counts by product') as raised:
         charge_under(
             found, quota({"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 1}, unknownProducts="Deny")
@@ -240,11 +246,11 @@ def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
 def test_entry_that_was_called_tells_whether_the_quota_is_enforced(pod, example, entry, label, enforced):
     labels = {} if label is None else {"gpu-admission.io/quota": label}
     namespace = {**NAMESPACE, "metadata": {"name": "team-a", "labels": labels}}
-    assert asked(pod({"nvidia.com/gpu": 1}).document, example(namespace), entry=entry).enforced is enforced
+    assert charge_request(pod({"nvidia.com/gpu": 1}).document, example(namespace), entry=entry).enforced is enforced
 
 
 def test_namespace_of_which_nobody_knows_enforces_nothing(pod):
-    assert asked(pod({"nvidia.com/gpu": 1}).document, ManifestsView()).enforced is False
+    assert charge_request(pod({"nvidia.com/gpu": 1}).document, ManifestsView()).enforced is False
 
 
 @pytest.mark.parametrize("document", [{}, {"spec": 5}, {"spec": {"containers": [{"name": 5}]}}, None, [], 5])
@@ -288,13 +294,13 @@ json = st.recursive(
 @given(metadata=json, requests=json)
 def test_claim_of_any_shape_is_charged_or_not_and_never_raises(metadata, requests):
     document = {"kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": {"requests": requests}}}
-    found = asked(document, ManifestsView(), CONTROLLER)
+    found = charge_request(document, ManifestsView(), CONTROLLER)
     if found is not None:
         assert all(isinstance(amount, Fraction) for amount in amounts(found, quota())[OWN].values())
 
 
 def test_charging_holds_what_a_charge_needs(pod, cluster):
-    found = asked(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
+    found = charge_request(pod({"nvidia.com/gpu": 2}).document, cluster("f1"))
     charge = charge_under(replace(found, of=("p", "train")), quota())
     assert (charge.uid, charge.kind, charge.namespace, charge.name, charge.of) == (
         "1",

@@ -1,4 +1,4 @@
-"""Claims: what they ask for, and what they hold once they are allocated."""
+"""Claims: what they demand for, and what they hold once they are allocated."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.known_classes import GPU_TYPES
-from policies.quota.asks.claims import asks_of_claim, asks_of_template, holdings_of_claim
-from policies.quota.asks.necessary import necessary
-from policies.quota.charges import Ask, DeviceKind
+from policies.quota.charges import DeviceDemand, DeviceKind
+from policies.quota.demands.claims import demands_of_claim, demands_of_template, holdings_of_claim
+from policies.quota.demands.necessary_conditions import necessary_conditions
 from policies.settings import DEFAULTS, Quotas
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
@@ -34,29 +34,29 @@ MIG = "mig.nvidia.com"
 
 
 def only(claim, view, settings=SETTINGS):
-    (ask,) = asks_of_claim(claim, view, settings).asks
-    return ask
+    (demand,) = demands_of_claim(claim, view, settings).demands
+    return demand
 
 
-def kinds(ask):
-    return {kind for choice in ask.choices for kind in choice.kinds}
+def kinds(demand):
+    return {kind for choice in demand.choices for kind in choice.kinds}
 
 
 def test_request_could_get_any_device_of_its_class(claim, request_for, example):
-    ask = only(claim(request_for(count=2)), example())
-    assert ask == Ask(2, frozenset({A100, H100}), True, None, frozenset({DeviceKind("")}))
+    demand = only(claim(request_for(count=2)), example())
+    assert demand == DeviceDemand(2, frozenset({A100, H100}), True, None, frozenset({DeviceKind("")}))
 
 
-def test_each_request_is_an_ask(claim, request_for, example):
+def test_each_request_is_an_demand(claim, request_for, example):
     wanted = claim(request_for(), request_for(MIG, name="slice", count=3))
-    assert [ask.count for ask in asks_of_claim(wanted, example(), SETTINGS).asks] == [1, 3]
+    assert [demand.count for demand in demands_of_claim(wanted, example(), SETTINGS).demands] == [1, 3]
 
 
 def test_mig_class_is_open_for_slices_only(claim, request_for, example):
-    ask = only(claim(request_for(MIG)), example())
-    assert ask.kinds == SLICES
-    assert ask.is_open
-    assert all(kind.profile and not kind.product for kind in ask.unseen)
+    demand = only(claim(request_for(MIG)), example())
+    assert demand.kinds == SLICES
+    assert demand.is_open
+    assert all(kind.profile and not kind.product for kind in demand.unseen)
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ def test_mig_class_is_open_for_slices_only(claim, request_for, example):
     ],
 )
 def test_selectors_narrow_kinds(claim, request_for, example, device_class, text, expected, is_open):
-    ask = only(claim(request_for(device_class, text)), example())
-    assert (ask.kinds, ask.is_open) == (expected, is_open)
+    demand = only(claim(request_for(device_class, text)), example())
+    assert (demand.kinds, demand.is_open) == (expected, is_open)
 
 
 def test_profile_narrows_what_nobody_has_seen(claim, request_for, example):
-    ask = only(claim(request_for(MIG, f'{PROFILE} == "3g.40gb"')), example())
-    assert ask.unseen == {DeviceKind("", "3g.40gb", Fraction(1, 2), 40 * GIB + GIB // 2)}
+    demand = only(claim(request_for(MIG, f'{PROFILE} == "3g.40gb"')), example())
+    assert demand.unseen == {DeviceKind("", "3g.40gb", Fraction(1, 2), 40 * GIB + GIB // 2)}
 
 
 def test_product_that_no_slice_shows_is_charged_by_its_name(claim, request_for, example):
     text = f'{PRODUCT} in ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]'
-    ask = only(claim(request_for("gpu.nvidia.com", text)), example())
-    assert (ask.kinds, ask.is_open) == ({H100, DeviceKind("NVIDIA-H200", memory=141 * GIB)}, False)
+    demand = only(claim(request_for("gpu.nvidia.com", text)), example())
+    assert (demand.kinds, demand.is_open) == ({H100, DeviceKind("NVIDIA-H200", memory=141 * GIB)}, False)
 
 
 def test_selector_that_renames_products_closes_nothing(claim, request_for, example):
@@ -97,26 +97,26 @@ def test_selector_that_renames_products_closes_nothing(claim, request_for, examp
 
 def test_selectors_that_do_not_compile_or_are_too_much_leave_everything(claim, request_for, example):
     for texts in (["device."], [f'{PRODUCT} == "{"x" * 9000}"', f'{PRODUCT} != "{"y" * 9000}"']):
-        ask = only(claim(request_for("gpu.nvidia.com", *texts)), example())
-        assert (ask.kinds, ask.is_open) == ({A100, H100}, True)
+        demand = only(claim(request_for("gpu.nvidia.com", *texts)), example())
+        assert (demand.kinds, demand.is_open) == ({A100, H100}, True)
 
 
 @pytest.mark.parametrize("name", ["compute-domain-daemon.nvidia.com", "compute-domain-default-channel.nvidia.com"])
 def test_other_drivers_cost_nothing(claim, request_for, example, name):
-    assert asks_of_claim(claim(request_for(name)), example(), SETTINGS) == ((), ())
+    assert demands_of_claim(claim(request_for(name)), example(), SETTINGS) == ((), ())
 
 
 def test_all_devices_are_those_of_the_node_that_has_most(claim, request_for, example):
-    ask = only(claim(request_for(allocationMode="All")), example())
-    assert {(choice.count, *choice.kinds) for choice in ask.choices if not choice.is_open} == {(2, A100), (8, H100)}
-    (beyond,) = (choice for choice in ask.choices if choice.is_open)
+    demand = only(claim(request_for(allocationMode="All")), example())
+    assert {(choice.count, *choice.kinds) for choice in demand.choices if not choice.is_open} == {(2, A100), (8, H100)}
+    (beyond,) = (choice for choice in demand.choices if choice.is_open)
     assert (beyond.count, beyond.kinds, beyond.unseen) == (8, frozenset(), {DeviceKind("")})
 
 
 def test_all_devices_of_a_node_with_several_kinds_are_counted_together(claim, request_for, example):
     text = f'{PRODUCT} == "NVIDIA A100-SXM4-80GB"'
-    ask = only(claim(request_for(MIG, text, allocationMode="All")), example())
-    assert {choice.kinds: (choice.count, choice.is_open) for choice in ask.choices} == {
+    demand = only(claim(request_for(MIG, text, allocationMode="All")), example())
+    assert {choice.kinds: (choice.count, choice.is_open) for choice in demand.choices} == {
         frozenset(SLICES): (8, False),
         frozenset({SMALL, LARGE}): (9, False),
     }
@@ -124,11 +124,11 @@ def test_all_devices_of_a_node_with_several_kinds_are_counted_together(claim, re
 
 def test_all_devices_of_a_kind_that_nobody_has_seen_are_as_many_as_a_claim_can_hold(claim, request_for, example):
     text = f'{PRODUCT} == "NVIDIA H200"'
-    ask = only(claim(request_for("gpu.nvidia.com", text, allocationMode="All")), example())
-    assert (ask.count, ask.kinds) == (32, {DeviceKind("NVIDIA-H200", memory=141 * GIB)})
+    demand = only(claim(request_for("gpu.nvidia.com", text, allocationMode="All")), example())
+    assert (demand.count, demand.kinds) == (32, {DeviceKind("NVIDIA-H200", memory=141 * GIB)})
 
 
-def test_prioritized_list_is_one_ask_with_alternatives(claim, example):
+def test_prioritized_list_is_one_demand_with_alternatives(claim, example):
     wanted = {
         "name": "gpu",
         "firstAvailable": [
@@ -141,14 +141,14 @@ def test_prioritized_list_is_one_ask_with_alternatives(claim, example):
             {"name": "small", "deviceClassName": MIG, "count": 7},
         ],
     }
-    ask = only(claim(wanted), example())
-    assert [(choice.count, choice.kinds) for choice in ask.choices] == [(1, {H100}), (7, SLICES)]
+    demand = only(claim(wanted), example())
+    assert [(choice.count, choice.kinds) for choice in demand.choices] == [(1, {H100}), (7, SLICES)]
 
 
 def test_admin_access_is_charged_unless_settings_say_otherwise(claim, request_for, example):
     wanted = claim(request_for(adminAccess=True))
     assert only(wanted, example()).count == 1
-    assert asks_of_claim(wanted, example(), FREE).asks == ()
+    assert demands_of_claim(wanted, example(), FREE).demands == ()
 
 
 def test_first_version_of_the_api_has_requests_without_exactly(claim, example):
@@ -157,10 +157,10 @@ def test_first_version_of_the_api_has_requests_without_exactly(claim, example):
 
 
 def test_class_that_does_not_exist_is_reported_and_charged_at_the_most(claim, request_for, example):
-    asks, (reported,) = asks_of_claim(claim(request_for("gpus.nvidia.com", count=2)), example(), SETTINGS)
-    (ask,) = asks
-    assert (ask.count, ask.kinds, ask.is_open) == (2, {A100, H100, *SLICES}, True)
-    assert DeviceKind("") in ask.unseen
+    demands, (reported,) = demands_of_claim(claim(request_for("gpus.nvidia.com", count=2)), example(), SETTINGS)
+    (demand,) = demands
+    assert (demand.count, demand.kinds, demand.is_open) == (2, {A100, H100, *SLICES}, True)
+    assert DeviceKind("") in demand.unseen
     assert str(reported.path) == "spec.devices.requests[0].exactly.deviceClassName"
     assert (reported.message, reported.remedy) == (
         'there is no DeviceClass "gpus.nvidia.com", so its GPUs are unknown; the most that they can be is charged',
@@ -179,13 +179,13 @@ class Blind(ManifestsView):
 
 
 def test_where_nothing_can_be_seen_the_most_is_charged_silently(claim, request_for):
-    asks, problems = asks_of_claim(claim(request_for(count=2)), Blind([]), SETTINGS)
-    assert [(ask.count, ask.kinds, ask.is_open) for ask in asks] == [(2, frozenset(), True)]
+    demands, problems = demands_of_claim(claim(request_for(count=2)), Blind([]), SETTINGS)
+    assert [(demand.count, demand.kinds, demand.is_open) for demand in demands] == [(2, frozenset(), True)]
     assert problems == ()
 
 
 def test_template_requests_what_its_claims_do(claim, template, request_for, example):
-    assert asks_of_template(template(request_for(MIG)), example(), SETTINGS, None) == asks_of_claim(
+    assert demands_of_template(template(request_for(MIG)), example(), SETTINGS, None) == demands_of_claim(
         claim(request_for(MIG)), example(), SETTINGS
     )
 
@@ -193,7 +193,7 @@ def test_template_requests_what_its_claims_do(claim, template, request_for, exam
 @pytest.mark.parametrize("devices", [None, {}, {"requests": "all"}, {"requests": [7, {}, {"exactly": []}]}])
 def test_spec_without_requests_requests_nothing(claim, example, devices):
     empty = claim() | {"spec": {"devices": devices}}
-    assert asks_of_claim(empty, example(), SETTINGS) == ((), ())
+    assert demands_of_claim(empty, example(), SETTINGS) == ((), ())
 
 
 def allocated(*results):
@@ -213,14 +213,14 @@ def test_allocated_claim_holds_its_devices(claim, request_for, example):
     ]
     wanted = claim(request_for(count=2), request_for(MIG, name="slice"), status=allocated(*results))
     assert holdings_of_claim(wanted, example(), SETTINGS, "batch") == (
-        Ask(2, frozenset({A100}), priority_class="batch"),
-        Ask(1, frozenset({LARGE}), priority_class="batch"),
+        DeviceDemand(2, frozenset({A100}), priority_class="batch"),
+        DeviceDemand(1, frozenset({LARGE}), priority_class="batch"),
     )
 
 
 def test_claim_without_allocation_holds_what_it_requests(claim, request_for, example):
     wanted = claim(request_for(count=2), status={"reservedFor": []})
-    assert holdings_of_claim(wanted, example(), SETTINGS) == asks_of_claim(wanted, example(), SETTINGS).asks
+    assert holdings_of_claim(wanted, example(), SETTINGS) == demands_of_claim(wanted, example(), SETTINGS).demands
 
 
 def test_allocation_of_nothing_holds_nothing(claim, request_for, example):
@@ -230,7 +230,7 @@ def test_allocation_of_nothing_holds_nothing(claim, request_for, example):
 def test_device_that_is_gone_counts_as_the_most_its_request_could_get(claim, request_for, example):
     wanted = claim(request_for(MIG, count=2), status=allocated(result(), result(device="gone")))
     exact, lost = holdings_of_claim(wanted, example(), SETTINGS)
-    assert exact == Ask(1, frozenset({A100}), priority_class=None)
+    assert exact == DeviceDemand(1, frozenset({A100}), priority_class=None)
     assert (lost.count, lost.kinds, lost.is_open) == (1, SLICES, True)
 
 
@@ -252,7 +252,7 @@ def test_gone_device_of_an_unknown_request_could_be_anything(claim, request_for,
 
 def test_devices_held_with_admin_access_count_as_settings_say(claim, request_for, example):
     wanted = claim(request_for(adminAccess=True), status=allocated(result(adminAccess=True)))
-    assert [ask.count for ask in holdings_of_claim(wanted, example(), SETTINGS)] == [1]
+    assert [demand.count for demand in holdings_of_claim(wanted, example(), SETTINGS)] == [1]
     assert holdings_of_claim(wanted, example(), FREE) == ()
 
 
@@ -271,7 +271,7 @@ def test_share_of_a_device_counts_as_its_part(claim, request_for, example):
     half = request_for(capacity={"requests": {"shares": "2"}})
     status = allocated(result(shareID="1", consumedCapacity={"shares": "3", "memory": "0"}))
     assert {kind.gpus for kind in only(claim(half), view).kinds} == {Fraction(1, 2)}
-    ((held,),) = (ask.kinds for ask in holdings_of_claim(claim(half, status=status), view, SETTINGS))
+    ((held,),) = (demand.kinds for demand in holdings_of_claim(claim(half, status=status), view, SETTINGS))
     assert held == replace(A100, gpus=Fraction(3, 4), memory=60 * GIB)
 
 
@@ -296,8 +296,8 @@ def test_claim_never_gets_more_than_the_most_it_was_charged(claim, request_for, 
     view = example()
     wanted = claim(request_for(name, *selectors))
     without = ManifestsView([*view.list("DeviceClass")])
-    ask, blind = only(wanted, view), only(wanted, without)
-    for kind in ask.kinds:
+    demand, blind = only(wanted, view), only(wanted, without)
+    for kind in demand.kinds:
         possible = blind.kinds | blind.unseen if blind.is_open else blind.kinds
         assert any(
             each.product in ("", kind.product)
@@ -310,8 +310,8 @@ def test_claim_never_gets_more_than_the_most_it_was_charged(claim, request_for, 
 def test_claim_of_many_selectors_is_charged_the_most_where_they_are_too_much_work(claim, request_for, example):
     texts = [f'{PRODUCT} == "NVIDIA H100 80GB HBM3" && {PRODUCT} != "{number:04000}"' for number in range(4)]
     wanted = claim(*(request_for("gpu.nvidia.com", text, name=f"gpu-{index}") for index, text in enumerate(texts)))
-    asks, _ = asks_of_claim(wanted, example(), SETTINGS)
-    assert [ask.is_open for ask in asks] == [False, False, True, True]
+    demands, _ = demands_of_claim(wanted, example(), SETTINGS)
+    assert [demand.is_open for demand in demands] == [False, False, True, True]
 
 
 def test_product_of_which_only_slices_are_shown_could_be_whole(example, claim, request_for):
@@ -323,11 +323,11 @@ def test_product_of_which_only_slices_are_shown_could_be_whole(example, claim, r
     }
     view = example(both)
     slices = [each for each in view.list("ResourceSlice") if "mig" in each["metadata"]["name"]]
-    ask = only(
+    demand = only(
         claim(request_for("both", f'{PRODUCT} == "{A100.product[:6]} {A100.product[7:]}"')),
         ManifestsView([both, *slices]),
     )
-    assert (ask.kinds, ask.is_open) == ({A100, *SLICES}, False)
+    assert (demand.kinds, demand.is_open) == ({A100, *SLICES}, False)
 
 
 @pytest.mark.parametrize(
@@ -346,5 +346,5 @@ def test_product_of_which_only_slices_are_shown_could_be_whole(example, claim, r
     ],
 )
 def test_necessary_conditions_are_conjuncts_that_name_texts(selectors, products, profiles):
-    need = necessary(GPU_TYPES, selectors)
+    need = necessary_conditions(GPU_TYPES, selectors)
     assert (need.products, need.profiles) == (products, profiles)

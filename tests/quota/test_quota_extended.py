@@ -1,4 +1,4 @@
-"""Extended resources: what pods ask for by name, and what they get on a node."""
+"""Extended resources: what pods demand for by name, and what they get on a node."""
 
 from fractions import Fraction
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.pods import Pod
 from policies.nvidia.mig import MIGProfile
-from policies.quota.asks.extended import Extended, most_held
-from policies.quota.charges import Ask, DeviceKind
+from policies.quota.charges import DeviceDemand, DeviceKind
+from policies.quota.demands.extended_resources import ExtendedResources, most_held
 from policies.quota.devices.device_kinds import unseen_slice
 from policies.settings import DEFAULTS, Quotas, ReplicaWeight
 from policies.view import UNKNOWN
@@ -27,12 +27,12 @@ SHARE = DeviceKind(H100, gpus=Fraction(1, 4), memory=81559 * MIB // 4)
 
 
 def extended(pod, view, settings=SETTINGS):
-    return Extended(pod, "", view, settings)
+    return ExtendedResources(pod, "", view, settings)
 
 
 def only(pod, view, settings=SETTINGS):
-    (ask,) = extended(pod, view, settings).asks.values()
-    return ask
+    (demand,) = extended(pod, view, settings).demands.values()
+    return demand
 
 
 def affinity(*terms):
@@ -46,13 +46,15 @@ def affinity(*terms):
 
 
 def test_whole_gpu_could_be_any_that_nodes_hand_out_and_one_that_nobody_has_seen(cluster, pod):
-    ask = only(pod({GPU: 2}), cluster("f1", "f2", "f3", "f4"))
-    assert ask == Ask(2, frozenset({WHOLE, SLICE, SHARE}), is_open=True, unseen=frozenset({DeviceKind("")}))
+    demand = only(pod({GPU: 2}), cluster("f1", "f2", "f3", "f4"))
+    assert demand == DeviceDemand(2, frozenset({WHOLE, SLICE, SHARE}), is_open=True, unseen=frozenset({DeviceKind("")}))
 
 
 def test_mig_device_is_open_for_products_and_not_for_its_profile(cluster, pod):
-    ask = only(pod({"nvidia.com/mig-1g.5gb": 3}), cluster("f1", "f2"))
-    assert ask == Ask(3, frozenset({SLICE}), is_open=True, unseen=frozenset({unseen_slice(MIGProfile(1, 5))}))
+    demand = only(pod({"nvidia.com/mig-1g.5gb": 3}), cluster("f1", "f2"))
+    assert demand == DeviceDemand(
+        3, frozenset({SLICE}), is_open=True, unseen=frozenset({unseen_slice(MIGProfile(1, 5))})
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,8 +77,8 @@ def test_mig_device_is_open_for_products_and_not_for_its_profile(cluster, pod):
     ids=["selector", "single strategy", "shared", "two", "two terms", "excluded", "other labels"],
 )
 def test_product_that_is_pinned_leaves_its_kinds_only(cluster, pod, spec, kinds):
-    ask = only(pod({GPU: 1}, **spec), cluster("f1", "f3", "f4"))
-    assert (ask.kinds, ask.is_open) == (kinds, False)
+    demand = only(pod({GPU: 1}, **spec), cluster("f1", "f3", "f4"))
+    assert (demand.kinds, demand.is_open) == (kinds, False)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +92,9 @@ def test_product_that_is_pinned_leaves_its_kinds_only(cluster, pod, spec, kinds)
     ],
     ids=["excluded product", "memory", "sharing", "pinned in one term only", "other label"],
 )
-def test_other_requirements_narrow_kinds_and_leave_an_ask_open(cluster, pod, spec, kinds):
-    ask = only(pod({GPU: 1}, **spec), cluster("f1", "f3", "f4"))
-    assert (ask.kinds, ask.is_open) == (kinds, True)
+def test_other_requirements_narrow_kinds_and_leave_a_demand_open(cluster, pod, spec, kinds):
+    demand = only(pod({GPU: 1}, **spec), cluster("f1", "f3", "f4"))
+    assert (demand.kinds, demand.is_open) == (kinds, True)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +122,14 @@ def test_requirements_that_no_node_can_meet_make_nothing_free(cluster, pod, spec
     ],
 )
 def test_pinned_product_that_no_node_shows_is_charged_by_its_name(cluster, pod, resource, label, kind):
-    ask = only(pod({resource: 1}, nodeSelector={PRODUCT: label}), cluster("f1", "f2", "f4"))
-    assert ask == Ask(1, frozenset({kind}))
+    demand = only(pod({resource: 1}, nodeSelector={PRODUCT: label}), cluster("f1", "f2", "f4"))
+    assert demand == DeviceDemand(1, frozenset({kind}))
 
 
 def test_product_that_is_shown_in_shares_only_is_charged_whole_where_the_pod_names_it_whole(cluster, pod):
     terms = affinity([(PRODUCT, "In", H100, f"{H100}-SHARED")])
-    ask = only(pod({GPU: 1}, affinity=terms), cluster("f4"))
-    assert ask == Ask(1, frozenset({SHARE, DeviceKind(H100, memory=80 * GIB)}))
+    demand = only(pod({GPU: 1}, affinity=terms), cluster("f4"))
+    assert demand == DeviceDemand(1, frozenset({SHARE, DeviceKind(H100, memory=80 * GIB)}))
 
 
 def test_pod_that_requires_more_than_is_judged_in_time_is_charged_the_most(cluster, pod):
@@ -137,13 +139,15 @@ def test_pod_that_requires_more_than_is_judged_in_time_is_charged_the_most(clust
 
 def test_pod_that_names_very_many_products_names_none(cluster, pod):
     terms = affinity([(PRODUCT, "In", A100, *(f"GPU-{number}" for number in range(64)))])
-    ask = only(pod({GPU: 1}, affinity=terms), cluster("f1", "f4"))
-    assert (ask.kinds, ask.is_open) == ({WHOLE}, True)
+    demand = only(pod({GPU: 1}, affinity=terms), cluster("f1", "f4"))
+    assert (demand.kinds, demand.is_open) == ({WHOLE}, True)
 
 
 def test_label_of_a_mig_resource_pins_its_product(cluster, pod):
     selector = {"nvidia.com/mig-1g.5gb.product": f"{A100}-MIG-1g.5gb"}
-    assert only(pod({"nvidia.com/mig-1g.5gb": 1}, nodeSelector=selector), cluster("f2")) == Ask(1, frozenset({SLICE}))
+    assert only(pod({"nvidia.com/mig-1g.5gb": 1}, nodeSelector=selector), cluster("f2")) == DeviceDemand(
+        1, frozenset({SLICE})
+    )
 
 
 def test_weight_of_the_administrator_counts(cluster, pod):
@@ -159,13 +163,13 @@ def test_renamed_replicas_are_requested_by_their_own_name(node, cluster, pod):
 
 
 def test_other_resources_cost_nothing(example, pod):
-    asked = extended(pod({"cpu": 4, "amd.com/gpu": 1, "nvidia.com/hostdev": 1}), example())
-    assert not asked.asks
-    assert not asked.missing_classes
+    requested = extended(pod({"cpu": 4, "amd.com/gpu": 1, "nvidia.com/hostdev": 1}), example())
+    assert not requested.demands
+    assert not requested.missing_classes
 
 
-def test_nothing_asked_is_nothing_charged(cluster, pod):
-    assert not extended(pod({GPU: 0}), cluster("f1")).asks
+def test_nothing_requested_is_nothing_charged(cluster, pod):
+    assert not extended(pod({GPU: 0}), cluster("f1")).demands
 
 
 def test_resource_that_a_class_stands_for_can_be_met_by_its_devices(example, pod):
@@ -174,15 +178,15 @@ def test_resource_that_a_class_stands_for_can_be_met_by_its_devices(example, pod
 
 
 def test_implicit_name_of_a_class_has_its_devices(example, pod):
-    ask = only(pod({f"{IMPLICIT}mig.nvidia.com": 1}), example())
-    assert {kind.profile for kind in ask.kinds} == {"1g.10gb", "2g.20gb", "3g.40gb"}
-    assert ask.is_open
-    assert all(kind.profile for kind in ask.unseen)
+    demand = only(pod({f"{IMPLICIT}mig.nvidia.com": 1}), example())
+    assert {kind.profile for kind in demand.kinds} == {"1g.10gb", "2g.20gb", "3g.40gb"}
+    assert demand.is_open
+    assert all(kind.profile for kind in demand.unseen)
 
 
 def test_devices_of_a_class_are_narrowed_by_the_nodes_they_are_on(example, pod):
-    ask = only(pod({f"{IMPLICIT}gpu.nvidia.com": 1}, nodeSelector={PRODUCT: H100}), example())
-    assert ({kind.product for kind in ask.kinds}, ask.is_open) == ({H100}, False)
+    demand = only(pod({f"{IMPLICIT}gpu.nvidia.com": 1}, nodeSelector={PRODUCT: H100}), example())
+    assert ({kind.product for kind in demand.kinds}, demand.is_open) == ({H100}, False)
 
 
 def device_class(name, expression, **spec):
@@ -195,27 +199,27 @@ def device_class(name, expression, **spec):
     }
 
 
-def test_class_of_one_product_closes_what_is_asked(example, pod):
+def test_class_of_one_product_closes_what_is_requested(example, pod):
     text = (
         'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu" '
         '&& device.attributes["gpu.nvidia.com"].productName == "NVIDIA H100 80GB HBM3"'
     )
     view = example(device_class("h100", text, extendedResourceName="example.com/h100"))
     for resource in ("example.com/h100", f"{IMPLICIT}h100"):
-        ask = only(pod({resource: 1}), view)
-        assert ({kind.product for kind in ask.kinds}, ask.is_open) == ({H100}, False)
+        demand = only(pod({resource: 1}), view)
+        assert ({kind.product for kind in demand.kinds}, demand.is_open) == ({H100}, False)
 
 
 def test_class_of_another_driver_costs_nothing(example, pod):
     view = example(device_class("nic", 'device.driver == "nic.example.com"', extendedResourceName="example.com/nic"))
-    assert not extended(pod({"example.com/nic": 1, f"{IMPLICIT}nic": 1}), view).asks
+    assert not extended(pod({"example.com/nic": 1, f"{IMPLICIT}nic": 1}), view).demands
 
 
 def test_class_that_does_not_exist_is_charged_as_whole_gpus(example, pod):
-    asked = extended(pod({f"{IMPLICIT}h100": 2}), example())
-    (ask,) = asked.asks.values()
-    assert asked.missing_classes == ("h100",)
-    assert (ask.count, ask.is_open, ask.unseen) == (2, True, {DeviceKind("")})
+    requested = extended(pod({f"{IMPLICIT}h100": 2}), example())
+    (demand,) = requested.demands.values()
+    assert requested.missing_classes == ("h100",)
+    assert (demand.count, demand.is_open, demand.unseen) == (2, True, {DeviceKind("")})
 
 
 class Blind(ManifestsView):
@@ -230,9 +234,9 @@ class Blind(ManifestsView):
 
 @pytest.mark.parametrize("resource", [GPU, f"{IMPLICIT}gpu.nvidia.com"])
 def test_where_nothing_can_be_seen_whole_gpus_are_charged(pod, resource):
-    asked = extended(pod({resource: 2}), Blind([]))
-    assert [*asked.asks.values()] == [Ask(2, frozenset(), is_open=True)]
-    assert not asked.missing_classes
+    requested = extended(pod({resource: 2}), Blind([]))
+    assert [*requested.demands.values()] == [DeviceDemand(2, frozenset(), is_open=True)]
+    assert not requested.missing_classes
 
 
 @pytest.mark.parametrize(
@@ -241,17 +245,17 @@ def test_where_nothing_can_be_seen_whole_gpus_are_charged(pod, resource):
 )
 def test_bound_pod_has_what_its_node_hands_out(node, cluster, pod, fixture, name, kind):
     view = cluster(node(fixture, name), "f5")
-    assert extended(pod({GPU: 2}), view).holdings(name) == {GPU: Ask(2, frozenset({kind}))}
+    assert extended(pod({GPU: 2}), view).holdings(name) == {GPU: DeviceDemand(2, frozenset({kind}))}
 
 
 def test_pod_bound_to_a_node_that_is_gone_is_charged_as_if_it_had_none(cluster, pod):
-    asked = extended(pod({GPU: 2}), cluster("f1"))
-    assert asked.holdings("gone") == asked.asks
+    requested = extended(pod({GPU: 2}), cluster("f1"))
+    assert requested.holdings("gone") == requested.demands
 
 
 def test_pod_bound_to_a_node_of_the_dra_driver_has_its_devices(example, pod):
-    (ask,) = extended(pod({GPU: 1}), example()).holdings("gpu-h100-01").values()
-    assert ({kind.product for kind in ask.kinds}, ask.is_open) == ({H100}, False)
+    (demand,) = extended(pod({GPU: 1}), example()).holdings("gpu-h100-01").values()
+    assert ({kind.product for kind in demand.kinds}, demand.is_open) == ({H100}, False)
 
 
 PRODUCTS = (A100, f"{A100}-MIG-1g.5gb", f"{H100}-SHARED", f"{T4}-SHARED", T4)
@@ -270,9 +274,9 @@ requirements = st.lists(
 )
 
 
-def covers(ask, kind):
-    """Whether an ask of one device is charged at least as a kind of device."""
-    possible = ask.kinds | ask.unseen if ask.is_open else ask.kinds
+def covers(demand, kind):
+    """Whether a demand of one device is charged at least as a kind of device."""
+    possible = demand.kinds | demand.unseen if demand.is_open else demand.kinds
     return any(
         each.product in ("", kind.product)
         and each.gpus >= kind.gpus
@@ -285,18 +289,18 @@ def covers(ask, kind):
 def test_pod_never_gets_more_than_the_most_it_was_charged(node, cluster, pod, shown, terms, target):
     """On whatever node it runs that its requirements allow, and whether or not the cluster showed that node."""
     spec = {"affinity": affinity(*terms)} if terms else {}
-    asking = pod({GPU: 1}, **spec)
-    asked = extended(asking, cluster(*sorted(shown)))
-    after = extended(asking, cluster(*sorted(shown | {target})))
-    (ask,) = asked.asks.values()
+    gpu_pod = pod({GPU: 1}, **spec)
+    requested = extended(gpu_pod, cluster(*sorted(shown)))
+    after = extended(gpu_pod, cluster(*sorted(shown | {target})))
+    (demand,) = requested.demands.values()
     labels = node(target)["metadata"]["labels"]
     if after._required.allow(labels) and GPU in dict(
         after._hosts.nodes.by_name[node(target)["metadata"]["name"]].offers
     ):
         (got,) = after.holdings(node(target)["metadata"]["name"]).values()
-        assert all(covers(ask, kind) for kind in got.kinds)
+        assert all(covers(demand, kind) for kind in got.kinds)
         if target in shown:
-            assert got.kinds <= ask.kinds
+            assert got.kinds <= demand.kinds
 
 
 amounts = st.integers(0, 9)

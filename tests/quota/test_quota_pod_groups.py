@@ -13,7 +13,7 @@ from policies.quota.ledger.recount import Snapshot, recount
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN, PassingView
 from tests.quota.pod_group_objects import ENTRY, group, group_claim, member
-from tests.quota.test_quota_charging import CONTROLLER, asked, owned, quota
+from tests.quota.test_quota_charging import CONTROLLER, charge_request, owned, quota
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def taken(ledger):
 
 
 def test_shared_claim_is_charged_to_the_group(pod, view):
-    found = asked(member(pod), view(group()))
+    found = charge_request(member(pod), view(group()))
     assert found.pieces == {}
     assert (found.shared.kind, found.shared.uid, found.shared.name) == ("PodGroup", "g", "ring")
     charge = charge_under(found, quota())
@@ -63,16 +63,16 @@ def test_shared_claim_is_charged_to_the_group(pod, view):
 
 def test_second_pod_of_a_group_is_charged_nothing_more(pod, view, primed):
     cluster = view(group())
-    first = charged(primed, asked(member(pod), cluster))
-    second = charged(first, asked(member(pod, "other", "2"), cluster))
+    first = charged(primed, charge_request(member(pod), cluster))
+    second = charged(first, charge_request(member(pod, "other", "2"), cluster))
     assert (total(first), total(second)) == (2, 2)
 
 
-def test_what_a_pod_asks_besides_its_group_is_its_own(pod, view, primed):
+def test_what_a_pod_requests_besides_its_group_is_its_own(pod, view, primed):
     entries = (ENTRY, {"name": "own", "resourceClaimTemplateName": "gpus"})
     after = primed
     for uid in ("1", "2"):
-        after = charged(after, asked(member(pod, uid, uid, entries=entries), view(group())))
+        after = charged(after, charge_request(member(pod, uid, uid, entries=entries), view(group())))
     assert total(after) == 2 + 2 + 2
 
 
@@ -87,7 +87,7 @@ def test_what_a_pod_asks_besides_its_group_is_its_own(pod, view, primed):
     ids=["another-name", "another-template", "a-claim", "no-claims"],
 )
 def test_entry_that_is_not_the_groups_is_the_pods_own(pod, view, entries):
-    found = asked(member(pod), view(group(entries=entries)))
+    found = charge_request(member(pod), view(group(entries=entries)))
     assert (found.pieces.keys(), found.shared) == ({"gpus"}, None)
 
 
@@ -97,22 +97,22 @@ def test_entry_that_is_not_the_groups_is_the_pods_own(pod, view, entries):
     ids=["unknown", "another", "volcano"],
 )
 def test_claim_of_a_group_that_cannot_be_seen_is_the_pods_own(pod, view, documents):
-    assert asked(member(pod), view(*documents)).pieces.keys() == {"gpus"}
+    assert charge_request(member(pod), view(*documents)).pieces.keys() == {"gpus"}
 
 
 def test_group_that_does_not_fit_refuses_its_first_pod(pod, view, primed):
     full = replace(quota(), limits=(replace(quota().limits[0], hard=Fraction(1)),))
-    found = asked(member(pod), view(group()))
+    found = charge_request(member(pod), view(group()))
     verdict = primed.charge(charge_under(found, full), full)
     assert isinstance(verdict, Exceeded)
-    assert verdict.limits[0].asked == 2
+    assert verdict.limits[0].requested == 2
 
 
 def test_claim_for_a_group_that_was_charged_is_never_refused(pod, view, primed, claim, request_for):
     only = replace(quota(), limits=(replace(quota().limits[0], hard=Fraction(2)),))
     cluster = view(group())
-    first = primed.charge(charge_under(asked(member(pod), cluster), only), only)
-    made = asked(group_claim(claim(request_for(count=2))), cluster, CONTROLLER)
+    first = primed.charge(charge_under(charge_request(member(pod), cluster), only), only)
+    made = charge_request(group_claim(claim(request_for(count=2))), cluster, CONTROLLER)
     assert made.of == ("g", "gpus")
     after = first.charge(charge_under(made, only), only)
     assert isinstance(after, Ledger)
@@ -121,19 +121,19 @@ def test_claim_for_a_group_that_was_charged_is_never_refused(pod, view, primed, 
 
 def test_pod_after_the_claim_of_its_group_is_charged_nothing_more(pod, view, primed, claim, request_for):
     """The controller makes the claim as soon as there is a group."""
-    made = asked(group_claim(claim(request_for(count=2))), view(), CONTROLLER)
-    after = charged(charged(primed, made), asked(member(pod), view(group())))
+    made = charge_request(group_claim(claim(request_for(count=2))), view(), CONTROLLER)
+    after = charged(charged(primed, made), charge_request(member(pod), view(group())))
     assert total(after) == 2
 
 
 def test_pod_of_a_group_whose_claim_exists_is_charged_nothing(pod, view, claim, request_for):
     made = group_claim(claim(request_for(count=2)))
-    assert asked(member(pod), view(group(claim="ring-gpus-x"), made)) is None
+    assert charge_request(member(pod), view(group(claim="ring-gpus-x"), made)) is None
 
 
 def test_template_that_is_gone_is_not_missed_where_the_claim_exists(pod, example, claim, request_for):
     made = group_claim(claim(request_for(count=2)))
-    assert asked(member(pod), example(group(claim="ring-gpus-x"), made)) is None
+    assert charge_request(member(pod), example(group(claim="ring-gpus-x"), made)) is None
 
 
 @pytest.mark.parametrize(
@@ -143,56 +143,56 @@ def test_template_that_is_gone_is_not_missed_where_the_claim_exists(pod, example
 )
 def test_claim_that_the_group_does_not_control_is_not_its_own(pod, view, claim, request_for, owner):
     made = group_claim(claim(request_for(count=2)), owner=owner)
-    found = asked(member(pod), view(group(claim="ring-gpus-x"), made))
+    found = charge_request(member(pod), view(group(claim="ring-gpus-x"), made))
     assert found.shared.pieces.keys() == {"gpus"}
 
 
 def test_claim_that_somebody_makes_for_a_group_is_charged_by_itself(view, claim, request_for):
-    found = asked(group_claim(claim(request_for(count=2))), view(group()), "alice")
+    found = charge_request(group_claim(claim(request_for(count=2))), view(group()), "alice")
     assert found.of is None
 
 
 def test_group_is_read_where_it_may_be_new(pod, view, example):
     key = ("PodGroup", "team-a", "ring")
-    assert asked(member(pod), view(group("other"))).unseen == (key,)
-    assert asked(member(pod), view(group())).unseen == (key,)
-    assert asked(member(pod), view()).unseen == ()
+    assert charge_request(member(pod), view(group("other"))).unseen == (key,)
+    assert charge_request(member(pod), view(group())).unseen == (key,)
+    assert charge_request(member(pod), view()).unseen == ()
 
 
 def test_claim_that_a_group_tells_of_is_read(pod, view):
-    found = asked(member(pod), view(group(claim="ring-gpus-x")))
+    found = charge_request(member(pod), view(group(claim="ring-gpus-x")))
     assert found.unseen == (("PodGroup", "team-a", "ring"), ("ResourceClaim", "team-a", "ring-gpus-x"))
 
 
 def test_shared_claim_counts_in_limits_by_priority_class(pod, view):
     """Pods of one group may have different ones."""
     batch = quota({"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8})
-    charge = charge_under(asked(member(pod), view(group())), batch)
+    charge = charge_under(charge_request(member(pod), view(group())), batch)
     assert charge.shared.pieces["gpus"].amounts == {"all": 2, "batch": 2}
 
 
 def test_used_has_the_claim_of_a_group_once(pod, view, primed, claim, request_for):
     made = group_claim(claim(request_for(count=2)))
     cluster = view(group(claim="ring-gpus-x"), made)
-    ledger = charged(primed, asked(member(pod), view(group())))
+    ledger = charged(primed, charge_request(member(pod), view(group())))
     pods = [member(pod), member(pod, "other", "2")]
     assert taken(counted(ledger, cluster, pods, [made])) == (2, 0)
 
 
 def test_charge_of_a_group_stays_until_its_claim_is_seen(pod, view, primed):
-    ledger = charged(primed, asked(member(pod), view(group())))
+    ledger = charged(primed, charge_request(member(pod), view(group())))
     assert taken(counted(ledger, view(group()), [member(pod)])) == (0, 2)
     assert taken(counted(ledger, view(group()), gone={"1"})) == (0, 2)
 
 
 def test_charge_of_a_group_ends_with_the_group(pod, view, primed):
-    ledger = charged(primed, asked(member(pod), view(group())))
+    ledger = charged(primed, charge_request(member(pod), view(group())))
     assert taken(counted(ledger, view(), [member(pod)], gone={"g"})) == (0, 0)
 
 
 def test_group_that_is_made_again_under_its_name_is_charged_again(pod, view, primed):
-    ledger = charged(primed, asked(member(pod), view(group())))
-    ledger = charged(ledger, asked(member(pod, "other", "2"), view(group(uid="g2"))))
+    ledger = charged(primed, charge_request(member(pod), view(group())))
+    ledger = charged(ledger, charge_request(member(pod, "other", "2"), view(group(uid="g2"))))
     assert total(ledger) == 4
     assert taken(counted(ledger, view(group(uid="g2")), gone={"g"})) == (0, 2)
 
@@ -200,29 +200,29 @@ def test_group_that_is_made_again_under_its_name_is_charged_again(pod, view, pri
 def test_pods_that_came_before_their_group_are_charged_once_when_it_is_seen(pod, view, primed, claim, request_for):
     before = primed
     for uid in ("1", "2"):
-        before = charged(before, asked(member(pod, uid, uid), view()))
+        before = charged(before, charge_request(member(pod, uid, uid), view()))
     assert total(before) == 4
     pods = [member(pod, uid, uid) for uid in ("1", "2")]
     after = counted(before, view(group()), pods)
     assert taken(after) == (0, 2)
-    made = asked(group_claim(claim(request_for(count=2))), view(group()), CONTROLLER)
+    made = charge_request(group_claim(claim(request_for(count=2))), view(group()), CONTROLLER)
     assert total(charged(after, made)) == 2
 
 
 def test_claim_of_a_pod_whose_controller_knows_no_groups_is_charged(pod, view, primed, claim, request_for):
     """As where the feature gate is off in kube-controller-manager only."""
     cluster = view(group())
-    ledger = charged(primed, asked(member(pod), cluster))
+    ledger = charged(primed, charge_request(member(pod), cluster))
     own = owned(claim(request_for(count=2)), {"resource.kubernetes.io/pod-claim-name": "gpus"})
-    assert total(charged(ledger, asked(own, cluster, CONTROLLER))) == 4
+    assert total(charged(ledger, charge_request(own, cluster, CONTROLLER))) == 4
 
 
 def test_forged_claim_of_a_group_is_counted_and_covers_nothing(pod, view, primed, claim, request_for):
     """Whoever forges one closes a charge of their own group, and the claim that is made then is charged itself."""
     small = group_claim(claim(request_for(count=1)), name="forged", uid="f")
-    ledger = counted(charged(primed, asked(member(pod), view(group()))), view(group()), [member(pod)], [small])
+    ledger = counted(charged(primed, charge_request(member(pod), view(group()))), view(group()), [member(pod)], [small])
     assert taken(ledger) == (1, 0)
-    made = asked(group_claim(claim(request_for(count=2))), view(group()), CONTROLLER)
+    made = charge_request(group_claim(claim(request_for(count=2))), view(group()), CONTROLLER)
     assert taken(charged(ledger, made)) == (1, 2)
 
 
@@ -249,6 +249,6 @@ def test_unknown_groups_are_not_read(pod, view):
         def get(self, kind, name, namespace=""):
             return UNKNOWN if kind == "PodGroup" else super().get(kind, name, namespace)
 
-    found = asked(member(pod), Forbidden(view(group())))
+    found = charge_request(member(pod), Forbidden(view(group())))
     assert (found.pieces.keys(), found.unseen) == ({"gpus"}, ())
     assert OWN not in found.pieces

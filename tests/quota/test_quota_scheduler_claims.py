@@ -10,13 +10,13 @@ from tests.quota.model.world import World
 
 @pytest.fixture
 def world():
-    """A pod with two of three GPUs, and two claims of which the second was asked for before the first was stored."""
+    """A pod with two of three GPUs, and two claims of which the second was submitted before the first was stored."""
     world = World()
     lead(world)
     store(world, world.new("Pod", ("h100", 2)))
     lead(world)
     first, second = (world.scheduled(world.seen_at(0), 0) for _ in range(2))
-    ask(world, second)
+    submit(world, second)
     world.read_covers(world.replicas[0])
     store(world, first, replica=1)
     world.becomes(world.claims, first.uid, {"is_named": True})
@@ -31,7 +31,7 @@ def lead(world):
     world.finish(leader)
 
 
-def ask(world, thing, replica=0):
+def submit(world, thing, replica=0):
     world.replicas[replica].waiting.append(Admission(thing, world.now))
     go_on(world, replica)
 
@@ -42,7 +42,7 @@ def go_on(world, replica=0):
 
 
 def store(world, thing, replica=0):
-    ask(world, thing, replica)
+    submit(world, thing, replica)
     if world.replicas[replica].uncovered:
         world.read_covers(world.replicas[replica])
         go_on(world, replica)

@@ -8,7 +8,7 @@ import pytest
 from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import Uncountable, UnknownMemory, UnknownProduct
-from policies.quota.charges import Ask, ChargeRequest, TooManyClaims
+from policies.quota.charges import ChargeRequest, DeviceDemand, TooManyClaims
 from policies.quota.charging.charging import CHARGED_LATER
 from policies.quota.charging.messages import Holder
 from policies.quota.charging.outcomes import OUTCOMES, Unavailable, outcome_name, settle
@@ -21,7 +21,7 @@ from policies.quota.limits.selectors import Selector
 H100 = Limit("h100", "gpus", Fraction(8), Selector(("h100*",)))
 OVER = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))
 HOLDER = Holder("team-a/train-7", {"h100": Fraction(4)}, timedelta(days=3, hours=2))
-ASK = Ask(2, frozenset(), is_open=True)
+DEMAND = DeviceDemand(2, frozenset(), is_open=True)
 DOCUMENT = {"kind": "Pod"}
 
 EXCEEDED = Exceeded((OVER,), Ledger())
@@ -29,20 +29,20 @@ NOT_PRIMED = NotPrimed(("h100",), Ledger())
 FULL = Full(1001, 204800)
 CHARGED_OTHERWISE = ChargedOtherwise(OpenCharge("u", "Pod", "pretrain-0", "", {}))
 UNSTORABLE = Unstorable("metadata.uid must be at most 128 printable ASCII characters without blanks")
-UNKNOWN_PRODUCT = UnknownProduct(H100, ASK)
-UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), ASK)
+UNKNOWN_PRODUCT = UnknownProduct(H100, DEMAND)
+UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), DEMAND)
 UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
 UNAVAILABLE = Unavailable("no route\nto host.")
 TOO_MANY = TooManyClaims(FieldPath(), "has 1,001 claims", "request fewer claims", is_lasting=True)
 
 
-def asked(*, enforced=False, pieces=True, problems=()):
-    charge = ChargeRequest("u", "Pod", "team-a", "train", {"": (ASK,)} if pieces else {}, enforced)
+def charge_decision(*, enforced=False, pieces=True, problems=()):
+    charge = ChargeRequest("u", "Pod", "team-a", "train", {"": (DEMAND,)} if pieces else {}, enforced)
     return Decision(tuple(problems), object=DOCUMENT, charges=(charge,))
 
 
 def answered(outcome, holders=(), **fields):
-    return settle(asked(**fields), outcome, holders)
+    return settle(charge_decision(**fields), outcome, holders)
 
 
 def said(outcome, holders=(), **fields):

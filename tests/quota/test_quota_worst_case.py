@@ -7,10 +7,10 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.asks.claims import asks_of_claim, asks_of_template, holdings_of_claim
-from policies.quota.asks.pods import asks_of_pod, holdings_of_pod
 from policies.quota.bills import bill
 from policies.quota.charges import OWN
+from policies.quota.demands.claims import demands_of_claim, demands_of_template, holdings_of_claim
+from policies.quota.demands.pods import demands_of_pod, holdings_of_pod
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
 from policies.settings import DEFAULTS
@@ -37,7 +37,7 @@ SELECTORS = [f'{READ}.productName.contains("H100")', f'{READ}.productName == "NV
 
 
 def at_most(less, more):
-    """Whether some asks come to no more than others do, in every limit and every unit."""
+    """Whether some demands come to no more than others do, in every limit and every unit."""
     small, large = bill(less, QUOTA), bill(more, QUOTA)
     assert all(amount <= large.amounts.get(name, 0) for name, amount in small.amounts.items())
     assert all(amount <= large.most[unit] for unit, amount in small.most.items())
@@ -56,10 +56,10 @@ def test_pod_is_charged_at_least_what_it_comes_to_on_any_node(example, pod, reso
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     }
     spec = {"affinity": {"nodeAffinity": required}} if products else {}
-    asked = asks_of_pod(pod({resource: count}, **spec), (), view, SETTINGS).pieces[OWN]
+    wanted = demands_of_pod(pod({resource: count}, **spec), (), view, SETTINGS).pieces[OWN]
     if nodes:
         bound = pod({resource: count}, **spec, nodeName=data.draw(st.sampled_from(nodes)))
-        at_most(holdings_of_pod(bound, view, SETTINGS), asked)
+        at_most(holdings_of_pod(bound, view, SETTINGS), wanted)
 
 
 @given(
@@ -71,8 +71,8 @@ def test_pod_is_charged_at_least_what_it_comes_to_on_any_node(example, pod, reso
 def test_claim_is_charged_at_least_what_it_is_allocated(example, claim, template, request_for, name, texts, mode, data):
     view = example()
     request = request_for(name, *texts, allocationMode=mode)
-    wanted = asks_of_claim(claim(request), view, SETTINGS, "")
-    assert asks_of_template(template(request), view, SETTINGS, "") == wanted
+    wanted = demands_of_claim(claim(request), view, SETTINGS, "")
+    assert demands_of_template(template(request), view, SETTINGS, "") == wanted
     slices = [each for each in view.list("ResourceSlice") if each["spec"]["driver"] == "gpu.nvidia.com"]
     pool = data.draw(st.sampled_from(slices))["spec"]
     kind = "mig" if name.startswith("mig") else "gpu"
@@ -87,4 +87,4 @@ def test_claim_is_charged_at_least_what_it_is_allocated(example, claim, template
         {"request": "gpu", "driver": "gpu.nvidia.com", "pool": pool["pool"]["name"], "device": each} for each in taken
     ]
     allocated = claim(request, status={"allocation": {"devices": {"results": results}}})
-    at_most(holdings_of_claim(allocated, view, SETTINGS, ""), wanted.asks)
+    at_most(holdings_of_claim(allocated, view, SETTINGS, ""), wanted.demands)

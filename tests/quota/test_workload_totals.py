@@ -21,7 +21,7 @@ REPLICAS = FieldPath(["spec", "replicas"])
 
 
 def pods(count, gpus, path=REPLICAS, group=None, **claims):
-    bills = {OWN: _bill(gpus)} | {piece: _bill(asked) for piece, asked in claims.items()}
+    bills = {OWN: _bill(gpus)} | {piece: _bill(requested) for piece, requested in claims.items()}
     return PodsAtOnce(Charge("", "Pod", "team-a", "", bills, shared=group), PodCount(count, path))
 
 
@@ -125,7 +125,7 @@ def test_templates_are_added_up_and_reported_where_most_is_requested():
     ]
 
 
-def test_claims_of_a_pod_count_with_what_it_asks_itself():
+def test_claims_of_a_pod_count_with_what_it_requests_itself():
     assert len(findings_of(pods(3, 1, train=2))) == 1
     assert findings_of(pods(2, 1, train=2)) == []
 

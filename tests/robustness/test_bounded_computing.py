@@ -8,7 +8,7 @@ import pytest
 from policies.conversion.sweep import next_steps, used_by_pods
 from policies.dra.published_devices import published_devices
 from policies.quota.bills import bill
-from policies.quota.charges import Ask, Charge, DeviceKind
+from policies.quota.charges import Charge, DeviceDemand, DeviceKind
 from policies.quota.counting.counter import Counter, Terms
 from policies.quota.counting.counting import cover
 from policies.quota.counting.measuring import largest_memory
@@ -33,7 +33,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def of_kinds(number):
-    return Ask(1, frozenset(DeviceKind(f"product-{index}") for index in range(number)))
+    return DeviceDemand(1, frozenset(DeviceKind(f"product-{index}") for index in range(number)))
 
 
 @pytest.mark.parametrize(

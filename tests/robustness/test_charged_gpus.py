@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from policies.fleet import GPUAccess, RequestKind, gpu_requests
 from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.pods import Pod
-from policies.quota.asks.pods import asks_of_pod
+from policies.quota.demands.pods import demands_of_pod
 from policies.settings import DEFAULTS
 from tests.fleet.fleet_objects import (
     CHANNEL,
@@ -60,7 +60,7 @@ def asking(draw):
 def test_request_that_may_give_a_gpu_is_charged(pod_asking, known, requests_of_template):
     view = cluster(template(*requests_of_template), claim(), *known)
     claims = template_claims(pod_asking, "team-a", view)
-    charged = asks_of_pod(Pod.read(pod_asking), claims, view, DEFAULTS.quota).pieces
+    charged = demands_of_pod(Pod.read(pod_asking), claims, view, DEFAULTS.quota).pieces
     requested = list(gpu_requests(pod_asking, "team-a", view))
     by_claim = any(each.kind is RequestKind.CLAIM for each in requested)
     by_resource = any(each.kind is not RequestKind.CLAIM for each in requested)

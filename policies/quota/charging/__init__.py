@@ -1,1 +1,1 @@
-"""Charging: what an object that is being created asks of a quota, and what is answered."""
+"""Charging: the charge of an object that is being created, and the answer to its creation."""

@@ -14,10 +14,10 @@ from policies.entries import ENTRIES
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, template_claims
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC, MalformedPodError, Pod
-from policies.quota.asks.claims import asks_of_claim
-from policies.quota.asks.pods import asks_of_pod, holdings_of_pod, priority_class_of
 from policies.quota.charges import OWN, ChargeRequest, TooManyClaims
-from policies.quota.charging.origins import narrow_asks, origin_of
+from policies.quota.charging.origins import narrow_demands, origin_of
+from policies.quota.demands.claims import demands_of_claim
+from policies.quota.demands.pods import demands_of_pod, holdings_of_pod, priority_class_of
 from policies.quota.opt_in import is_enforced
 from policies.rules import rule
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import Object
-    from policies.quota.asks.pods import PodAsks
     from policies.quota.charges import ChargedKind
+    from policies.quota.demands.pods import PodDemands
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
@@ -94,24 +94,29 @@ def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quo
     claims = () if excess is not None else template_claims(document, request.namespace, view)
     unseen = _unseen_templates(claims)
     excess = excess or _too_many_unseen(pod, unseen)
-    asked = asks_of_pod(pod, claims if excess is None else (), view, settings)
-    if not asked.pieces and not asked.shared and not asked.problems and excess is None:
+    demands = demands_of_pod(pod, claims if excess is None else (), view, settings)
+    if not demands.pieces and not demands.shared and not demands.problems and excess is None:
         return None
-    pieces = asked.pieces
+    pieces = demands.pieces
     if pod.past_scheduling and OWN in pieces:
         pieces = {**pieces, OWN: holdings_of_pod(pod, view, settings)}
     found = replace(_without_pieces("Pod", document, request, view), pieces=pieces)
     if excess is not None:
-        return replace(found, excess=excess), asked.problems
-    unseen = (*unseen, *_unseen_of_group(pod, claims, asked, view))
-    return replace(found, shared=_group_charge(asked, found), unseen=unseen), asked.problems
+        return replace(found, excess=excess), demands.problems
+    unseen = (*unseen, *_unseen_of_group(pod, claims, demands, view))
+    return replace(found, shared=_group_charge(demands, found), unseen=unseen), demands.problems
 
 
-def _group_charge(asked: PodAsks, found: ChargeRequest) -> ChargeRequest | None:
-    if asked.group is None or not asked.shared:
+def _group_charge(demands: PodDemands, found: ChargeRequest) -> ChargeRequest | None:
+    if demands.group is None or not demands.shared:
         return None
     return ChargeRequest(
-        asked.group.uid, POD_GROUP, found.namespace, asked.group.name, pieces=asked.shared, enforced=found.enforced
+        demands.group.uid,
+        POD_GROUP,
+        found.namespace,
+        demands.group.name,
+        pieces=demands.shared,
+        enforced=found.enforced,
     )
 
 
@@ -125,7 +130,7 @@ def _unseen_templates(claims: Sequence[PodClaim]) -> tuple[Key, ...]:
     )
 
 
-def _unseen_of_group(pod: Pod, claims: Sequence[PodClaim], asked: PodAsks, view: ClusterView) -> Iterator[Key]:
+def _unseen_of_group(pod: Pod, claims: Sequence[PodClaim], demands: PodDemands, view: ClusterView) -> Iterator[Key]:
     """The PodGroup of a pod, and the claims that exist according to it.
 
     A claim is made as soon as its group exists, and a counted claim must not be charged again because a watch is late.
@@ -135,12 +140,12 @@ def _unseen_of_group(pod: Pod, claims: Sequence[PodClaim], asked: PodAsks, view:
     if not name or not claims:
         return
     namespace = claims[0].namespace
-    if asked.group is None:
+    if demands.group is None:
         if view.get(POD_GROUP, name, namespace) is None:
             yield POD_GROUP, namespace, name
-    elif asked.shared:
+    elif demands.shared:
         yield POD_GROUP, namespace, name
-        made = (asked.group.claim_name(piece) for piece in asked.shared)
+        made = (demands.group.claim_name(piece) for piece in demands.shared)
         yield from (("ResourceClaim", namespace, claim) for claim in made if claim)
 
 
@@ -163,18 +168,18 @@ def _too_many_unseen(pod: Pod, unseen: Sequence[Key]) -> TooManyClaims | None:
 def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quotas) -> _Found:
     origin = origin_of(claim) if request.user.username in settings.trusted_creators else None
     pod = None if origin is None else origin.pod(request.namespace, view)
-    asked = asks_of_claim(claim, view, settings, None if pod is None else priority_class_of(pod))
-    if not asked.asks:
+    claimed = demands_of_claim(claim, view, settings, None if pod is None else priority_class_of(pod))
+    if not claimed.demands:
         return None
-    found = replace(_without_pieces("ResourceClaim", claim, request, view), pieces={OWN: asked.asks})
+    found = replace(_without_pieces("ResourceClaim", claim, request, view), pieces={OWN: claimed.demands})
     if origin is not None:
         found = replace(found, of=(origin.uid, origin.piece), owner=origin.owner)
         if origin.kind != POD_GROUP and pod is None:
             found = replace(found, unseen=(("Pod", request.namespace, origin.owner),))
         elif pod is not None and origin.piece == OWN:
-            found = replace(found, pieces={OWN: narrow_asks(asked.asks, holdings_of_pod(pod, view, settings))})
+            found = replace(found, pieces={OWN: narrow_demands(claimed.demands, holdings_of_pod(pod, view, settings))})
     charge = found if request.caller_is_known else _unless_stored(found, view)
-    return None if charge is None else (charge, asked.problems)
+    return None if charge is None else (charge, claimed.problems)
 
 
 def _unless_stored(found: ChargeRequest, view: ClusterView) -> ChargeRequest | None:

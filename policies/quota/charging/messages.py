@@ -86,7 +86,7 @@ def exceeded_message(
     Source of the first words: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
     """
     columns = (
-        ("requested", [(over, over.asked) for over in found.limits]),
+        ("requested", [(over, over.requested) for over in found.limits]),
         ("used", [(over, over.used + over.reserved) for over in found.limits]),
         ("limited", [(over, over.hard) for over in found.limits]),
     )
@@ -199,9 +199,9 @@ def _amounts_text(amounts: Iterable[tuple[Over, Fraction]]) -> str:
 
 
 def _reason(over: Over, held: str) -> str:
-    requested = f'requested {amount_text(over.unit, over.asked)}, but limit "{over.name}"'
+    requested = f'requested {amount_text(over.unit, over.requested)}, but limit "{over.name}"'
     hard = bare_amount(over.unit, over.hard)
-    if over.asked > over.hard:
+    if over.requested > over.hard:
         return f"{requested} allows at most {hard}"
     waiting = f" ({bare_amount(over.unit, over.reserved)} reserved)" if over.reserved else ""
     return f"{requested} has {bare_amount(over.unit, over.left)} of {hard} left{waiting}{'; ' if held else ''}{held}"
@@ -238,7 +238,7 @@ def _age(age: timedelta) -> str:
 
 
 def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
-    if admitted or all(over.left for over in limits) or any(over.asked > over.hard for over in limits):
+    if admitted or all(over.left for over in limits) or any(over.requested > over.hard for over in limits):
         less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
     else:
         less = "wait until a pod or claim that holds some ends"

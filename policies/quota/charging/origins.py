@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Ask, DeviceKind
+    from policies.quota.charges import DeviceDemand, DeviceKind
     from policies.view import ClusterView
 
-__all__ = ["ObjectOrigin", "narrow_asks", "origin_of"]
+__all__ = ["ObjectOrigin", "narrow_demands", "origin_of"]
 
 _OF_TEMPLATE = "resource.kubernetes.io/pod-claim-name"
 _OF_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
@@ -67,30 +67,30 @@ def origin_of(claim: Object) -> ObjectOrigin | None:
     return ObjectOrigin("PodGroup" if is_group else "Pod", name, uid, piece)
 
 
-def narrow_asks(asks: Iterable[Ask], own: Iterable[Ask]) -> tuple[Ask, ...]:
-    """The asks of a claim for a pod's extended resources, without devices that the pod cannot get.
+def narrow_demands(demands: Iterable[DeviceDemand], own: Iterable[DeviceDemand]) -> tuple[DeviceDemand, ...]:
+    """The demands of a claim for a pod's extended resources, without devices that the pod cannot get.
 
     Such a claim names classes only, while its pod may name nodes as well.
 
     Args:
-        asks: Of the claim.
+        demands: Of the claim.
         own: Of the pod, for its extended resources.
     """
-    choices = [choice for ask in own for choice in ask.choices]
+    choices = [choice for demand in own for choice in demand.choices]
     kinds = frozenset(kind for choice in choices for kind in choice.kinds)
     is_open = any(choice.is_open for choice in choices)
     return tuple(
         replace(
-            _narrow(ask, kinds, is_open=is_open),
-            alternatives=tuple(_narrow(each, kinds, is_open=is_open) for each in ask.alternatives),
+            _narrow(demand, kinds, is_open=is_open),
+            alternatives=tuple(_narrow(each, kinds, is_open=is_open) for each in demand.alternatives),
         )
-        for ask in asks
+        for demand in demands
     )
 
 
-def _narrow(ask: Ask, kinds: frozenset[DeviceKind], *, is_open: bool) -> Ask:
-    profiles = {kind.profile for kind in ask.unseen} if ask.is_open else set()
-    left = frozenset(kind for kind in kinds if kind in ask.kinds or kind.profile in profiles)
-    stays_open = ask.is_open and is_open
+def _narrow(demand: DeviceDemand, kinds: frozenset[DeviceKind], *, is_open: bool) -> DeviceDemand:
+    profiles = {kind.profile for kind in demand.unseen} if demand.is_open else set()
+    left = frozenset(kind for kind in kinds if kind in demand.kinds or kind.profile in profiles)
+    stays_open = demand.is_open and is_open
     # If nothing is left, the view is incomplete.
-    return replace(ask, kinds=left, is_open=stays_open) if left or stays_open else ask
+    return replace(demand, kinds=left, is_open=stays_open) if left or stays_open else demand

@@ -75,7 +75,7 @@ class _Short:
     left: Fraction
 
     @property
-    def asked(self) -> Fraction:
+    def requested(self) -> Fraction:
         """By all of them."""
         return sum((each.count.pods * self.each(each) for each in self.pods), self.shared)
 
@@ -100,9 +100,9 @@ def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, i
     charged = ledger.reservations if is_new else Reservations()
     coming = [each for each in pods if each.count.pods and not (is_new and _is_too_large(each, left, charged))]
     rooms = (_short(limit, coming, left[limit.name], charged) for limit in quota.limits if limit.name in left)
-    short = [room for room in rooms if room.asked > room.left]
+    short = [room for room in rooms if room.requested > room.left]
     if short:
-        tightest = min(short, key=lambda room: room.left / room.asked)
+        tightest = min(short, key=lambda room: room.left / room.requested)
         largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
         yield TOGETHER.finding(largest.count.path, _message(tightest, quota))
 
@@ -145,11 +145,11 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
 def _message(short: _Short, quota: Quota) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
     subject = "1 pod requests" if number == 1 else f"{number:,} pods at once request"
-    requested = f"{subject} {amount_text(limit.unit, short.asked)}"
+    requested = f"{subject} {amount_text(limit.unit, short.requested)}"
     if short.shared:
         requested += f" ({amount_text(limit.unit, short.shared)} in claims that they share)"
     hard = amount_text(limit.unit, limit.hard)
-    if short.asked > limit.hard:
+    if short.requested > limit.hard:
         room = f"allows at most {hard}"
     else:
         room = f"has {bare_amount(limit.unit, short.left)} of {hard} left"

@@ -13,11 +13,11 @@ from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.quota.asks.claims import asks_of_claim, holdings_of_claim
-from policies.quota.asks.pods import holdings_of_pod, priority_class_of
 from policies.quota.charges import OWN
-from policies.quota.charging.origins import narrow_asks, origin_of
+from policies.quota.charging.origins import narrow_demands, origin_of
 from policies.quota.counting.measuring import Measure, largest_memory
+from policies.quota.demands.claims import demands_of_claim, holdings_of_claim
+from policies.quota.demands.pods import holdings_of_pod, priority_class_of
 from policies.quota.devices.classes import classes
 from policies.quota.devices.node_kinds import node_kinds
 from policies.quota.ledger.recount import Counted, SharedClaims
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts, Ask
+    from policies.quota.charges import Amounts, DeviceDemand
     from policies.quota.limits.quota import Quota
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
@@ -80,7 +80,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _SeenPod(_Seen):
-    got: tuple[Ask, ...]
+    got: tuple[DeviceDemand, ...]
     """The devices that it holds by extended resources."""
     priority_class: str
     is_bound: bool
@@ -230,7 +230,7 @@ class _Work:
         beside = holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed)
         return replace(seen, beside=self.measure.amounts(beside))
 
-    def claim(self, document: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> _SeenClaim:
+    def claim(self, document: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None) -> _SeenClaim:
         """The amounts of a claim.
 
         Args:
@@ -247,7 +247,7 @@ class _Work:
         counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts)
         return _SeenClaim(document, counted, origin)
 
-    def _amounts(self, claim: Object, origin: _Origin | None, own: tuple[Ask, ...] | None) -> Amounts:
+    def _amounts(self, claim: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None) -> Amounts:
         """The amounts of a claim: those of its allocated devices only if it was made for a bound pod.
 
         Any other claim is deallocated when its pods end, and the next pods can get other devices that it requests, without
@@ -260,9 +260,9 @@ class _Work:
             got = self.measure.amounts(holdings_of_claim(claim, terms.view, terms.settings, priority_class))
             if origin is not None and origin.is_bound:
                 return got
-        asks = asks_of_claim(claim, terms.view, terms.settings, priority_class).asks
-        asked = self.measure.amounts(asks if own is None else narrow_asks(asks, own))
-        return larger_amounts(got, asked) if is_allocated else asked
+        demands = demands_of_claim(claim, terms.view, terms.settings, priority_class).demands
+        requested = self.measure.amounts(demands if own is None else narrow_demands(demands, own))
+        return larger_amounts(got, requested) if is_allocated else requested
 
 
 def _shares(pod: Object, view: ClusterView) -> SharedClaims | None:

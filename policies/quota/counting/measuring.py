@@ -16,7 +16,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.quota.charges import Amounts, Ask, DeviceKind
+    from policies.quota.charges import Amounts, DeviceDemand, DeviceKind
     from policies.quota.limits.quota import Quota
     from policies.view import ClusterView
 
@@ -43,38 +43,38 @@ def _visible_kinds(view: ClusterView) -> Iterator[DeviceKind]:
 
 
 class Measure:
-    """Computes the amounts of granted asks, also if products or memory are unknown.
+    """Computes the amounts of granted demands, also if products or memory are unknown.
 
-    Most pods are alike, so amounts are cached, and equal asks get the identical mapping.
+    Most pods are alike, so amounts are cached, and equal demands get the identical mapping.
     """
 
     def __init__(self, quota: Quota, view: ClusterView) -> None:
         """Keep the quota and the view. Unknown products count even if the quota refuses them."""
         self._quota = replace(quota, unknown_products="WorstCase")
         self._largest = view.derive(largest_memory)
-        self._known: dict[tuple[Ask, ...], Amounts] = {}
+        self._known: dict[tuple[DeviceDemand, ...], Amounts] = {}
 
-    def amounts(self, asks: Iterable[Ask]) -> Amounts:
-        """The largest possible amounts of the asks, by limit."""
-        asks = tuple(asks)
-        found = self._known.get(asks)
+    def amounts(self, demands: Iterable[DeviceDemand]) -> Amounts:
+        """The largest possible amounts of the demands, by limit."""
+        demands = tuple(demands)
+        found = self._known.get(demands)
         if found is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            found = self._known[asks] = self._bill(asks)
+            found = self._known[demands] = self._bill(demands)
         return found
 
-    def _bill(self, asks: tuple[Ask, ...]) -> Amounts:
-        found = bill(asks, self._quota)
-        return found.amounts if isinstance(found, Bill) else self._bill(tuple(map(self._with_known_memory, asks)))
+    def _bill(self, demands: tuple[DeviceDemand, ...]) -> Amounts:
+        found = bill(demands, self._quota)
+        return found.amounts if isinstance(found, Bill) else self._bill(tuple(map(self._with_known_memory, demands)))
 
-    def _with_known_memory(self, ask: Ask) -> Ask:
-        """The ask with the memory of the largest GPU for kinds whose memory is unknown."""
+    def _with_known_memory(self, demand: DeviceDemand) -> DeviceDemand:
+        """The demand with the memory of the largest GPU for kinds whose memory is unknown."""
         return replace(
-            ask,
-            kinds=self._kinds_with_memory(ask.kinds),
-            unseen=self._kinds_with_memory(ask.unseen),
-            alternatives=tuple(map(self._with_known_memory, ask.alternatives)),
+            demand,
+            kinds=self._kinds_with_memory(demand.kinds),
+            unseen=self._kinds_with_memory(demand.unseen),
+            alternatives=tuple(map(self._with_known_memory, demand.alternatives)),
         )
 
     def _kinds_with_memory(self, kinds: frozenset[DeviceKind]) -> frozenset[DeviceKind]:

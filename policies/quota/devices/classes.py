@@ -11,7 +11,7 @@ from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
 from policies.dra.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
 from policies.nvidia.identifiers import DRIVER
-from policies.quota.asks.necessary import Necessary, necessary
+from policies.quota.demands.necessary_conditions import NecessaryConditions, necessary_conditions
 from policies.quota.devices.node_kinds import BARE, NO_NODES, NodeKinds, node_kinds
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -63,9 +63,9 @@ class Classes:
         """
         return tuple(each for each in self._known.standing_for(resource) if self._known.gpu_types(each))
 
-    def necessary(self, name: str, texts: Sequence[str] = ()) -> Necessary:
+    def necessary_conditions(self, name: str, texts: Sequence[str] = ()) -> NecessaryConditions:
         """What devices of a class that match other selectors too must be."""
-        return necessary(self._known.gpu_types(name, texts), [*self._known.selectors(name), *texts])
+        return necessary_conditions(self._known.gpu_types(name, texts), [*self._known.selectors(name), *texts])
 
     def devices(self, name: str, texts: Sequence[str] = (), effort: Effort | None = None) -> Sequence[DeviceGroup]:
         """The GPUs of a class that match other selectors too, by kind; empty while slices are unknown.

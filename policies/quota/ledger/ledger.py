@@ -63,7 +63,7 @@ class Over:
 
     name: str
     unit: Unit
-    asked: Fraction
+    requested: Fraction
     used: Fraction
     reserved: Fraction
     hard: Fraction
@@ -285,14 +285,14 @@ def _verdict(before: Ledger, after: Ledger, quota: Quota) -> Ledger | Exceeded |
     growth = {name: amount for name, amount in subtract_amounts(after.reservations.total, reserved).items() if amount}
     over, unprimed = [], []
     for limit in quota.limits:
-        asked = growth.get(limit.name, ZERO)
+        requested = growth.get(limit.name, ZERO)
         used, held = before.used_amount(limit), reserved.get(limit.name, ZERO)
-        if not asked:
+        if not requested:
             continue
         if used is None:
             unprimed.append(limit.name)
-        elif used + held + asked > limit.hard:
-            over.append(Over(limit.name, limit.unit, asked, used, held, limit.hard))
+        elif used + held + requested > limit.hard:
+            over.append(Over(limit.name, limit.unit, requested, used, held, limit.hard))
     if over:
         return Exceeded(tuple(over), after)
     return NotPrimed(tuple(unprimed), after) if unprimed else after

@@ -109,9 +109,9 @@ class Reservations:
         return [charge for charge in self if charge.of == group]
 
     def _come_to(self, group: tuple[str, str], made: Iterable[OpenCharge]) -> Amounts:
-        asked: Amounts = {}
+        requested: Amounts = {}
         counted: Amounts = {}
         for claim in made:
-            asked, counted = add_amounts(asked, claim.amounts), larger_amounts(counted, claim.counted)
+            requested, counted = add_amounts(requested, claim.amounts), larger_amounts(counted, claim.counted)
         piece = self._piece(group)
-        return subtract_amounts(asked, counted) if piece is None else larger_amounts(piece.amounts, asked)
+        return subtract_amounts(requested, counted) if piece is None else larger_amounts(piece.amounts, requested)

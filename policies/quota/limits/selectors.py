@@ -69,7 +69,7 @@ def _said(matches: bool) -> Match:
     return Match.YES if matches else Match.NO
 
 
-# Every pod is asked about, and there are few products.
+# Every pod is matched, and there are few products.
 @remember_short(8192)
 def _any_product(globs: tuple[str, ...], product: str) -> bool:
     return any_matches(globs, fold_name(product))

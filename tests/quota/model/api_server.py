@@ -39,21 +39,21 @@ class Server:
         self.documents.append({"version": read["version"] + 1, "quota": read["quota"], "status": status})
         return True
 
-    def new(self, kind, asks, **more):
+    def new(self, kind, demand, **more):
         self.made += 1
-        return Thing(f"uid-{self.made}", kind, f"name-{self.made}", asks, **more)
+        return Thing(f"uid-{self.made}", kind, f"name-{self.made}", demand, **more)
 
     def truth(self, quota):
         """What live pods and claims cost: a pod and claims made for its extended resources are for the same devices."""
         total = {limit.name: Fraction(0) for limit in quota.limits}
         for pod in self.pods.values():
             made = self.extended(pod.uid, self.claims)
-            own = {} if pod.has_ended else amounts(pod.asks, quota, pod.got)
+            own = {} if pod.has_ended else amounts(pod.demand, quota, pod.got)
             for name in total:
-                claims = sum(amounts(claim.asks, quota, claim.got).get(name, 0) for claim in made)
+                claims = sum(amounts(claim.demand, quota, claim.got).get(name, 0) for claim in made)
                 total[name] += max(Fraction(0), own.get(name, 0) - claims)
         for claim in self.claims.values():
-            for name, amount in amounts(claim.asks, quota, claim.got).items():
+            for name, amount in amounts(claim.demand, quota, claim.got).items():
                 total[name] += amount
         return total
 

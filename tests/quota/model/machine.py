@@ -15,7 +15,7 @@ ANY = st.integers(0, 11)
 FEW = st.integers(0, 1)
 LAG = st.sampled_from([0, 0, 1, 2, 3, 5])
 PRODUCTS = st.sampled_from(["h100", "h100", "h100", "any", "a100"])
-FAR = st.sampled_from(["asked", "answered", "stored", "stored"])
+FAR = st.sampled_from(["submitted", "answered", "stored", "stored"])
 UNLIKE = st.sampled_from(["nothing", "nothing", "name", "kind", "more", "less", "pieces", "maker"])
 LUCK = st.sampled_from(["fine", "fine", "fine", "lost", "crash", "refused", "name taken", "stopped"])
 
@@ -74,20 +74,20 @@ class Machine(RuleBasedStateMachine):
         if claim is not None:
             self.create(replica, claim, far)
 
-    @precondition(lambda self: self.world.asked)
-    @rule(replica=FEW, which=ANY, unlike=UNLIKE, far=st.sampled_from(["asked", "asked", "answered"]))
+    @precondition(lambda self: self.world.submitted)
+    @rule(replica=FEW, which=ANY, unlike=UNLIKE, far=st.sampled_from(["submitted", "submitted", "answered"]))
     def repeat_a_call(self, replica, which, unlike, far):
         """A caller that is no API server repeats a call, the last ones rather than those long ago; or forges it.
 
         What becomes of it, `replica_goes_on` chooses: it may be refused, lost, or cancelled while the write is under way.
         """
-        thing = list(self.world.asked.values())[-1 - which % len(self.world.asked)]
+        thing = list(self.world.submitted.values())[-1 - which % len(self.world.submitted)]
         is_known = any(each.thing.uid == thing.uid for each in self.world.coming) or thing.uid in self.world.claims
         if thing.kind == "Pod" or is_known:
             thing = forged(thing, unlike)
-        self.world.ask_for(self.world.replicas[replica], Admission(thing, self.world.now, is_forged=True))
+        self.world.submit(self.world.replicas[replica], Admission(thing, self.world.now, is_forged=True))
         if far == "answered":
-            self.ask(replica)
+            self.answer_at_once(replica)
 
     @precondition(lambda self: self.world.claims)
     @rule(replica=FEW, which=ANY, name=st.sampled_from(["", "", "another"]), far=FAR)
@@ -95,28 +95,28 @@ class Machine(RuleBasedStateMachine):
         """A caller says of a claim that is stored that a controller makes it for the pod that it names."""
         claim = self.world.claims[chosen(self.world.claims, which)]
         thing = replace(claim, is_made=True, name=name or claim.name)
-        self.world.ask_for(self.world.replicas[replica], Admission(thing, self.world.now, is_forged=True))
-        if far != "asked":
-            self.ask(replica)
+        self.world.submit(self.world.replicas[replica], Admission(thing, self.world.now, is_forged=True))
+        if far != "submitted":
+            self.answer_at_once(replica)
 
     def create(self, replica, thing, far):
         """Somebody creates something, and it goes so far before anything else happens."""
         world = self.world
-        world.ask_for(world.replicas[replica], Admission(thing, world.now))
-        if far != "asked":
-            self.ask(replica)
+        world.submit(world.replicas[replica], Admission(thing, world.now))
+        if far != "submitted":
+            self.answer_at_once(replica)
         if far == "stored" and world.coming and world.coming[-1].thing.uid == thing.uid:
             world.store(-1, "fine")
 
-    def ask(self, replica):
+    def answer_at_once(self, replica):
         """A replica answers at once, after a second try where it has to read a cover."""
-        world, asked = self.world, self.world.replicas[replica]
+        world, chosen_replica = self.world, self.world.replicas[replica]
         for _ in range(2):
-            world.read(asked, 0)
-            world.answer(asked, "fine")
-            if not asked.uncovered:
+            world.read(chosen_replica, 0)
+            world.answer(chosen_replica, "fine")
+            if not chosen_replica.uncovered:
                 return
-            world.read_covers(asked)
+            world.read_covers(chosen_replica)
 
     @rule(product=st.sampled_from(["h100", "h100", "a100"]), count=st.integers(0, 2))
     def swap_template(self, product, count):
@@ -141,15 +141,15 @@ class Machine(RuleBasedStateMachine):
     def store(self, which, luck, replica, at_once):
         again = self.world.store(which % len(self.world.coming), luck)
         if again is not None:
-            self.world.ask_for(self.world.replicas[replica], again)
+            self.world.submit(self.world.replicas[replica], again)
             if at_once:
-                self.ask(replica)
+                self.answer_at_once(replica)
 
     @precondition(lambda self: self.world.pods)
     @rule(which=ANY, becomes=st.sampled_from(["gone", "gone", "ended", "bound"]))
     def pod_becomes(self, which, becomes):
         uid, pods = chosen(self.world.pods, which), self.world.pods
-        changes = {"ended": {"has_ended": True}, "bound": {"got": "h100" if pods[uid].asks[0] == "any" else ""}}
+        changes = {"ended": {"has_ended": True}, "bound": {"got": "h100" if pods[uid].demand[0] == "any" else ""}}
         self.world.becomes(pods, uid, changes.get(becomes))
 
     @precondition(lambda self: self.world.claims)
@@ -157,7 +157,7 @@ class Machine(RuleBasedStateMachine):
     def claim_becomes(self, which, becomes):
         uid, claims = chosen(self.world.claims, which), self.world.claims
         changes = {
-            "allocated": {"got": "a100" if claims[uid].asks[0] == "any" else ""},
+            "allocated": {"got": "a100" if claims[uid].demand[0] == "any" else ""},
             "named": {"is_named": claims[uid].is_made},
             "freed": {"got": claims[uid].got if claims[uid].keeps_what_it_got else ""},
         }
@@ -229,12 +229,12 @@ class Machine(RuleBasedStateMachine):
 
 def forged(thing, unlike):
     """A thing of the same uid that differs in something."""
-    product, count = thing.asks
+    product, count = thing.demand
     changes = {
         "name": {"name": "another"},
         "kind": {"kind": "ResourceClaim" if thing.kind == "Pod" else "Pod", "owner": "", "is_made": False},
-        "more": {"asks": (product, count + 1)},
-        "less": {"asks": (product, 0)},
+        "more": {"demand": (product, count + 1)},
+        "less": {"demand": (product, 0)},
         "pieces": {"templates": (*thing.templates, ("claim-9", "t"))},
         "maker": {"owner": "", "piece": OWN, "is_made": False},
     }

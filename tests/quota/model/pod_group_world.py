@@ -60,7 +60,7 @@ class WorldWithPodGroups(World):
         group = self.group_of(thing, self.groups) if thing.sees_group else None
         if group is None:
             return charge
-        own = {piece: asked for piece, asked in charge.pieces.items() if piece != SHARED}
+        own = {piece: amounts for piece, amounts in charge.pieces.items() if piece != SHARED}
         if group.named in self.claims:
             return replace(charge, pieces=own)
         pieces = {SHARED: bill(self.templates["t"], quota)}
@@ -77,7 +77,7 @@ class WorldWithPodGroups(World):
         if group is None:
             return super().is_promised(claim)
         waiting = [pod for pod in self.pods.values() if not pod.has_ended and self.group_of(pod, self.groups) == group]
-        is_charged = any((claim.owner, claim.piece, claim.asks) in pod.promised for pod in waiting)
+        is_charged = any((claim.owner, claim.piece, claim.demand) in pod.promised for pod in waiting)
         return claim.is_made and is_charged and self.is_first(claim)
 
     def snapshot(self, leader, quota, ledger):

@@ -50,7 +50,7 @@ class MachineWithCallers(Machine):
         """Two webhook configurations call; the second one gets no good answer perhaps."""
         world = self.world
         thing = world.new("Pod", (product, 2))
-        world.ask_for(world.replicas[1], Admission(thing, world.now, is_forged=True))
+        world.submit(world.replicas[1], Admission(thing, world.now, is_forged=True))
         world.read(world.replicas[1], 0)
         world.answer(world.replicas[1], luck)
         self.create(0, thing, far)

@@ -22,7 +22,7 @@ class Thing:
     uid: str
     kind: str
     name: str
-    asks: tuple[str, int]
+    demand: tuple[str, int]
     templates: tuple[tuple[str, str], ...] = ()
     owner: str = ""
     piece: str = OWN
@@ -31,7 +31,7 @@ class Thing:
     got: str = ""
     has_ended: bool = False
     promised: tuple[tuple[str, str, tuple[str, int]], ...] = ()
-    """What a pod was charged for its claims from templates: for whom they are made, for which piece, and what they ask."""
+    """What a pod was charged for its claims from templates: for whom they are made, for which piece, and what they request."""
     group: str = ""
     """The name of the PodGroup that a pod belongs to."""
     sees_group: bool = True
@@ -58,9 +58,9 @@ class Cover:
         """What the pod has of its own that no claim has taken up."""
         if self.pod is None or self.pod.has_ended:
             return {}
-        left = amounts(self.pod.asks, quota, self.pod.got)
+        left = amounts(self.pod.demand, quota, self.pod.got)
         for claim in self.claims:
-            left = subtract_amounts(left, amounts(claim.asks, quota, claim.got))
+            left = subtract_amounts(left, amounts(claim.demand, quota, claim.got))
         return left
 
 
@@ -108,8 +108,8 @@ class Leader:
     write: Ledger | None = None
 
 
-def amounts(asks, quota, got=""):
-    product, count = asks
+def amounts(demand, quota, got=""):
+    product, count = demand
     product = got or product
     return {
         limit.name: Fraction(count)
@@ -118,5 +118,5 @@ def amounts(asks, quota, got=""):
     }
 
 
-def bill(asks, quota):
-    return Bill(amounts(asks, quota), {unit: Fraction(asks[1]) for unit in ("gpus", "memory", "devices")})
+def bill(demand, quota):
+    return Bill(amounts(demand, quota), {unit: Fraction(demand[1]) for unit in ("gpus", "memory", "devices")})

@@ -25,7 +25,7 @@ class World(Server):
         self.replicas = [Replica() for _ in range(replicas)]
         self.leaders = [Leader(), Leader()]
         self.coming: list[Admission] = []
-        self.asked: dict[str, Thing] = {}
+        self.submitted: dict[str, Thing] = {}
         """Everything that was ever to be created, by uid."""
         self.calls = 0
         self.origin_of: Counter[tuple[str, str]] = Counter()
@@ -56,23 +56,23 @@ class World(Server):
         """The scheduler makes a claim for a pod's extended resources."""
         pods, claims = seen
         wanted = [
-            pod for pod in pods.values() if pod.asks[1] and not pod.has_ended and not self.extended(pod.uid, claims)
+            pod for pod in pods.values() if pod.demand[1] and not pod.has_ended and not self.extended(pod.uid, claims)
         ]
         if not wanted:
             return None
         pod = wanted[which % len(wanted)]
-        return self.new("ResourceClaim", pod.asks, owner=pod.uid, is_made=True)
+        return self.new("ResourceClaim", pod.demand, owner=pod.uid, is_made=True)
 
     # replicas
 
-    def ask_for(self, replica, admission):
+    def submit(self, replica, admission):
         """A call comes to a replica, which gives it a name of its own; one for a claim that is stored charges nothing."""
         if self.is_stored(admission.thing):
             return
         self.calls += 1
         admission.call = f"call-{self.calls}"
         if not admission.is_forged:
-            self.asked[admission.thing.uid] = admission.thing
+            self.submitted[admission.thing.uid] = admission.thing
         replica.waiting.append(admission)
 
     def is_stored(self, thing):
@@ -89,7 +89,7 @@ class World(Server):
             admission.promised = self.promised_to(admission.charge, admission.thing)
 
     def charge_of(self, thing, quota):
-        pieces = {OWN: bill(thing.asks, quota)}
+        pieces = {OWN: bill(thing.demand, quota)}
         pieces |= {piece: bill(self.templates[template], quota) for piece, template in thing.templates}
         of = (thing.owner, thing.piece) if thing.is_made else None
         return Charge(thing.uid, thing.kind, "team-a", thing.name, pieces, of)
@@ -107,7 +107,7 @@ class World(Server):
             admission.cover = Cover(pods.get(owner), others)
         again, replica.uncovered = replica.uncovered, []
         for admission in again:
-            self.ask_for(replica, admission)
+            self.submit(replica, admission)
 
     def verdict(self, admission, ledger, quota):
         """None where a cover has to be read before, or again."""
@@ -173,11 +173,11 @@ class World(Server):
                 self.coming.append(admission)
 
     def is_promised(self, claim):
-        """Whether a claim is the first for its piece of a pod that runs, and asks for no more than the pod was charged."""
+        """Whether a claim is the first for its piece of a pod that runs, and requests no more than the pod was charged."""
         pod = self.pods.get(claim.owner)
         if pod is None or pod.has_ended or not claim.is_made or claim.piece == OWN:
             return False
-        return self.is_first(claim) and (claim.owner, claim.piece, claim.asks) in pod.promised
+        return self.is_first(claim) and (claim.owner, claim.piece, claim.demand) in pod.promised
 
     def is_first(self, claim):
         """Whether no other claim was ever made for the same piece, nor stored that says so."""
@@ -229,7 +229,7 @@ class World(Server):
             thing.name,
             thing.owner if is_believed else "",
             thing.piece if is_believed else OWN,
-            {} if thing.has_ended else amounts(thing.asks, quota, thing.got if thing.keeps_what_it_got else ""),
+            {} if thing.has_ended else amounts(thing.demand, quota, thing.got if thing.keeps_what_it_got else ""),
             thing.has_ended,
             frozenset(piece for piece, _ in thing.templates) if thing.kind == "Pod" else None,
         )

@@ -3,8 +3,8 @@
 import pytest
 
 from policies.fleet.pod_claims import MOST_CLAIMS
-from policies.quota.asks import pods as asks
 from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
+from policies.quota.demands import pods as demands
 from policies.quota.ledger.ledger import MOST_CHARGES
 from policies.request import Request
 from policies.settings import DEFAULTS
@@ -148,14 +148,14 @@ class Counting(PassingView):
 def resolved(monkeypatch):
     """How many templates were resolved, with how much for selectors left after each."""
     found = []
-    resolve = asks.asks_of_template
+    resolve = demands.demands_of_template
 
     def counted(*arguments):
         asked = resolve(*arguments)
         found.append(arguments[-1].own_left)
         return asked
 
-    monkeypatch.setattr(asks, "asks_of_template", counted)
+    monkeypatch.setattr(demands, "demands_of_template", counted)
     return found
 
 

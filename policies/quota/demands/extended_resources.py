@@ -11,8 +11,8 @@ from policies.kubernetes.amounts import ONE, pod_amounts
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
-from policies.quota.asks.requirements import Required
-from policies.quota.charges import UNSEEN, Ask, DeviceKind
+from policies.quota.charges import UNSEEN, DeviceDemand, DeviceKind
+from policies.quota.demands.requirements import LabelRequirements
 from policies.quota.devices.classes import NO_CLASSES, classes, hosts
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind, unseen_gpu, unseen_slice
 from policies.quota.devices.node_kinds import BARE, mig_product_label
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["Extended", "most_held"]
+__all__ = ["ExtendedResources", "most_held"]
 
 
 def most_held(pod: Pod) -> Mapping[str, int]:
@@ -42,7 +42,7 @@ def most_held(pod: Pod) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True)
-class Extended:
+class ExtendedResources:
     """The devices that the containers of a pod request by extended resources."""
 
     pod: Pod
@@ -51,23 +51,25 @@ class Extended:
     settings: Quotas
 
     @cached_property
-    def asks(self) -> Mapping[str, Ask]:
-        """The asks of a pod without a node, by resource."""
-        asks = {name: self._ask(name, count) for name, count in self._amounts.items()}
-        return {name: ask for name, ask in asks.items() if ask is not None}
+    def demands(self) -> Mapping[str, DeviceDemand]:
+        """The demands of a pod without a node, by resource."""
+        demands = {name: self._demand(name, count) for name, count in self._amounts.items()}
+        return {name: demand for name, demand in demands.items() if demand is not None}
 
-    def holdings(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, Ask]:
+    def holdings(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, DeviceDemand]:
         """The devices that a bound pod holds, by resource; the request if its node does not show the resource.
 
         Args:
             node: Its name.
             claimed: Resources to leave out, because a claim holds them.
         """
-        found: dict[str, Ask] = {}
-        for name, ask in self.asks.items():
+        found: dict[str, DeviceDemand] = {}
+        for name, demand in self.demands.items():
             if name not in claimed:
                 kinds = self._kinds_on(node, name)
-                found[name] = Ask(ask.count, kinds, priority_class=ask.priority_class) if kinds else ask
+                found[name] = (
+                    DeviceDemand(demand.count, kinds, priority_class=demand.priority_class) if kinds else demand
+                )
         return found
 
     @property
@@ -98,8 +100,8 @@ class Extended:
         return self.view.derive(hosts)
 
     @cached_property
-    def _required(self) -> Required:
-        return Required.of(self.pod.spec)
+    def _required(self) -> LabelRequirements:
+        return LabelRequirements.of(self.pod.spec)
 
     @cached_property
     def _allowed(self) -> frozenset[NodeKind] | None:
@@ -108,7 +110,7 @@ class Extended:
             return None
         return frozenset(kind for kind in {*self._hosts.nodes.all, BARE} if self._required.allow(dict(kind.labels)))
 
-    def _ask(self, name: str, count: int) -> Ask | None:
+    def _demand(self, name: str, count: int) -> DeviceDemand | None:
         """The request of one resource; None if it gives no GPU."""
         resource, known = parse_resource(name), self._classes.standing_for(name)
         if resource is None and not known:
@@ -116,9 +118,9 @@ class Extended:
         kinds = self._plugin_kinds(name) | self._class_kinds(known)
         named = self._named_kinds(resource, known, kinds)
         if named is not None:
-            return Ask(count, kinds | named, priority_class=self.priority_class)
+            return DeviceDemand(count, kinds | named, priority_class=self.priority_class)
         unseen = self._unseen(resource, known, "")
-        return Ask(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
+        return DeviceDemand(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
 
     def _plugin_kinds(self, name: str) -> frozenset[DeviceKind]:
         """The kinds of devices that device plugins advertise under a name."""
@@ -165,7 +167,7 @@ class Extended:
             return frozenset[DeviceKind]().union(*(self._unseen(resource, known, value) for value in sorted(absent)))
         if resource is not None or not all(each in self._classes for each in known):
             return None
-        needs = [self._classes.necessary(each) for each in known]
+        needs = [self._classes.necessary_conditions(each) for each in known]
         if any(need.products is None for need in needs):
             return None
         return frozenset[DeviceKind]().union(*(need.missing_kinds(shown) for need in needs))
@@ -189,6 +191,6 @@ class Extended:
             profile = resource.profile or product.profile
             kinds.add(unseen_gpu(product.name) if profile is None else unseen_slice(profile, product.name))
         for each in known:
-            kinds |= self._classes.necessary(each).unseen(product.name) if each in self._classes else UNSEEN
+            kinds |= self._classes.necessary_conditions(each).unseen(product.name) if each in self._classes else UNSEEN
         # A node whose label names a MIG profile advertises nothing else.
         return frozenset(kind for kind in kinds if product.profile is None or kind.profile)

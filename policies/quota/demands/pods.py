@@ -11,9 +11,9 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
 from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.quota.asks.claims import ClaimAsks, asks_of_template
-from policies.quota.asks.extended import Extended
 from policies.quota.charges import OWN
+from policies.quota.demands.claims import ClaimDemands, demands_of_template
+from policies.quota.demands.extended_resources import ExtendedResources
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
-    from policies.quota.charges import Ask
+    from policies.quota.charges import DeviceDemand
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["PodAsks", "asks_of_pod", "holdings_of_pod", "priority_class_of"]
+__all__ = ["PodDemands", "demands_of_pod", "holdings_of_pod", "priority_class_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class PodAsks:
+class PodDemands:
     """The devices that a pod requests."""
 
-    pieces: Mapping[str, tuple[Ask, ...]] = field(default_factory=dict)
+    pieces: Mapping[str, tuple[DeviceDemand, ...]] = field(default_factory=dict)
     """`OWN` for extended resources, and its claims from templates by their names in `spec.resourceClaims`; pieces without
     a GPU are left out."""
     group: PodGroup | None = None
     """The PodGroup with which the pod shares a claim."""
-    shared: Mapping[str, tuple[Ask, ...]] = field(default_factory=dict)
+    shared: Mapping[str, tuple[DeviceDemand, ...]] = field(default_factory=dict)
     """The same for the claims that the pod shares with its group and that do not exist yet."""
     problems: tuple[Problem, ...] = ()
     """The missing objects that it names, and the resulting charge."""
 
 
-def asks_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, settings: Quotas) -> PodAsks:
+def demands_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, settings: Quotas) -> PodDemands:
     """The devices that a pod without a node requests.
 
     Existing claims cost nothing here: a claim that it names by `resourceClaimName`, or one of its PodGroup, was charged
@@ -57,12 +57,12 @@ def asks_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, setting
         view: the cluster, with nodes, classes and slices.
         settings: how quotas count.
     """
-    extended = Extended(pod, priority_class_of(pod), view, settings)
-    pieces: dict[str, tuple[Ask, ...]] = {OWN: tuple(extended.asks.values())}
-    shared: dict[str, tuple[Ask, ...]] = {}
+    extended = ExtendedResources(pod, priority_class_of(pod), view, settings)
+    pieces: dict[str, tuple[DeviceDemand, ...]] = {OWN: tuple(extended.demands.values())}
+    shared: dict[str, tuple[DeviceDemand, ...]] = {}
     problems = [_missing_class(pod, name) for name in extended.missing_classes]
     effort = Effort()
-    known: dict[tuple[str, bool], ClaimAsks] = {}
+    known: dict[tuple[str, bool], ClaimDemands] = {}
     for claim in claims:
         if claim.kind == "ResourceClaim":
             continue
@@ -70,19 +70,21 @@ def asks_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, setting
         if key not in known:
             template = claim.document
             if template is None or template is UNKNOWN:
-                known[key] = ClaimAsks(())
+                known[key] = ClaimDemands(())
                 problems.append(_missing_template(claim))
                 continue
             # Pods of one group may have different PriorityClasses.
             priority_class = priority_class_of(pod) if claim.group is None else None
-            asked = known[key] = asks_of_template(template, view, settings, priority_class, effort)
-            problems += (_of_template(each, claim) for each in asked.problems)
-        (pieces if claim.group is None else shared)[claim.name] = known[key].asks
+            known[key] = demands_of_template(template, view, settings, priority_class, effort)
+            problems += (_of_template(each, claim) for each in known[key].problems)
+        (pieces if claim.group is None else shared)[claim.name] = known[key].demands
     group = next((claim.group for claim in claims if claim.group is not None), None)
-    return PodAsks(_with_gpus(pieces), group, _with_gpus(shared), tuple(problems))
+    return PodDemands(_with_gpus(pieces), group, _with_gpus(shared), tuple(problems))
 
 
-def holdings_of_pod(pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()) -> tuple[Ask, ...]:
+def holdings_of_pod(
+    pod: Pod, view: ClusterView, settings: Quotas, claimed: Collection[str] = ()
+) -> tuple[DeviceDemand, ...]:
     """The devices that a pod holds by extended resources; without a node, those that it requests.
 
     If the node is gone or does not show the resource, the pod counts as the most that it could have received.
@@ -93,9 +95,9 @@ def holdings_of_pod(pod: Pod, view: ClusterView, settings: Quotas, claimed: Coll
         settings: how quotas count.
         claimed: resources to leave out once the pod has a node, because a claim holds them.
     """
-    extended = Extended(pod, priority_class_of(pod), view, settings)
+    extended = ExtendedResources(pod, priority_class_of(pod), view, settings)
     node = pod.spec.get("nodeName")
-    return tuple((extended.holdings(node, claimed) if node else extended.asks).values())
+    return tuple((extended.holdings(node, claimed) if node else extended.demands).values())
 
 
 def priority_class_of(pod: Pod) -> str:
@@ -107,8 +109,8 @@ def priority_class_of(pod: Pod) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _with_gpus(pieces: Mapping[str, tuple[Ask, ...]]) -> dict[str, tuple[Ask, ...]]:
-    return {name: asks for name, asks in pieces.items() if asks}
+def _with_gpus(pieces: Mapping[str, tuple[DeviceDemand, ...]]) -> dict[str, tuple[DeviceDemand, ...]]:
+    return {name: demands for name, demands in pieces.items() if demands}
 
 
 def _missing_class(pod: Pod, name: str) -> Problem:

@@ -16,8 +16,8 @@ from policies.fleet.known_classes import GPU_TYPES
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import DRIVER
-from policies.quota.asks.necessary import Necessary
-from policies.quota.charges import UNSEEN, Ask, DeviceKind
+from policies.quota.charges import UNSEEN, DeviceDemand, DeviceKind
+from policies.quota.demands.necessary_conditions import NecessaryConditions
 from policies.quota.devices.classes import NO_CLASSES, classes
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.view import UNKNOWN
@@ -32,22 +32,24 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["ClaimAsks", "asks_of_claim", "asks_of_template", "holdings_of_claim"]
+__all__ = ["ClaimDemands", "demands_of_claim", "demands_of_template", "holdings_of_claim"]
 
 
 _Kinds = Sequence[tuple[DeviceKind, "DeviceGroup"]]
 
 
-class ClaimAsks(NamedTuple):
+class ClaimDemands(NamedTuple):
     """The devices that a claim requests."""
 
-    asks: tuple[Ask, ...]
+    demands: tuple[DeviceDemand, ...]
     """One for each request that could get a GPU."""
     problems: tuple[Problem, ...] = ()
     """The DeviceClasses that it names and that do not exist, so that more is charged than may be needed."""
 
 
-def asks_of_claim(claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None) -> ClaimAsks:
+def demands_of_claim(
+    claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None
+) -> ClaimDemands:
     """The devices that a ResourceClaim requests, whether or not it is allocated.
 
     Args:
@@ -59,9 +61,9 @@ def asks_of_claim(claim: Object, view: ClusterView, settings: Quotas, priority_c
     return _ClaimRequests(Claim(claim), _listed_classes(view), settings, priority_class).all
 
 
-def asks_of_template(
+def demands_of_template(
     template: Object, view: ClusterView, settings: Quotas, priority_class: str | None, effort: Effort | None = None
-) -> ClaimAsks:
+) -> ClaimDemands:
     """The devices that each claim from a ResourceClaimTemplate requests.
 
     Args:
@@ -77,24 +79,24 @@ def asks_of_template(
 
 def holdings_of_claim(
     claim: Object, view: ClusterView, settings: Quotas, priority_class: str | None = None
-) -> tuple[Ask, ...]:
+) -> tuple[DeviceDemand, ...]:
     """The allocated devices of a ResourceClaim, or its requests while it is not allocated.
 
     A device that is no longer in any slice counts as the largest one that its request allows.
     """
     claimed = _ClaimRequests(Claim(claim), _listed_classes(view), settings, priority_class)
     if claimed.claim.allocation is None:
-        return claimed.all.asks
+        return claimed.all.demands
     known = view.derive(published_devices)
     held: Counter[DeviceKind] = Counter()
-    lost: list[Ask] = []
+    lost: list[DeviceDemand] = []
     for result in _counted_devices(claimed.claim, settings):
         found = None if known is UNKNOWN else known.find(DRIVER, str(result.get("pool")), str(result.get("device")))
         if found is None:
             lost.append(claimed.one_of(str(result.get("request"))))
         else:
             held[quota_device(found).kind_taken(ConsumedCapacity.read(result.get("consumedCapacity")))] += 1
-    exact = (Ask(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
+    exact = (DeviceDemand(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
     return (*exact, *lost)
 
 
@@ -123,22 +125,22 @@ class _ClaimRequests:
     """The work allowed for selectors; a request whose selectors exceed it counts as if it had none."""
 
     @property
-    def all(self) -> ClaimAsks:
+    def all(self) -> ClaimDemands:
         """The devices of all requests; one alternative of a prioritized list is granted."""
-        asks: list[Ask] = []
+        demands: list[DeviceDemand] = []
         for request in self.claim.requests:
             choices = [choice for subrequest in request.subrequests for choice in self._choices(subrequest)]
             if choices:
-                asks.append(replace(choices[0], alternatives=tuple(choices[1:])))
+                demands.append(replace(choices[0], alternatives=tuple(choices[1:])))
         problems = (
             each
             for request in self.claim.requests
             for subrequest in request.subrequests
             for each in self._problems(subrequest)
         )
-        return ClaimAsks(tuple(asks), tuple(problems))
+        return ClaimDemands(tuple(demands), tuple(problems))
 
-    def one_of(self, name: str) -> Ask:
+    def one_of(self, name: str) -> DeviceDemand:
         """One device of a request by its name in results: `gpu`, or `gpu/large` for an alternative."""
         named = [
             subrequest
@@ -148,17 +150,21 @@ class _ClaimRequests:
         ]
         choices = [replace(choice, count=1) for subrequest in named for choice in self._choices(subrequest)]
         if not choices:
-            return Ask(
-                1, frozenset(), is_open=True, priority_class=self.priority_class, unseen=Necessary(GPU_TYPES).unseen()
+            return DeviceDemand(
+                1,
+                frozenset(),
+                is_open=True,
+                priority_class=self.priority_class,
+                unseen=NecessaryConditions(GPU_TYPES).unseen(),
             )
         return replace(choices[0], alternatives=tuple(choices[1:]))
 
-    def _choices(self, subrequest: Subrequest) -> list[Ask]:
+    def _choices(self, subrequest: Subrequest) -> list[DeviceDemand]:
         """The ways to satisfy a request or an alternative; empty if it cannot get a GPU."""
         if subrequest.admin_access and self.settings.admin_access == "free":
             return []
         name, texts = subrequest.device_class, self._selectors(subrequest)
-        need = self.classes.necessary(name, texts)
+        need = self.classes.necessary_conditions(name, texts)
         if not need.types:
             return []
         groups = self.classes.devices(name, texts, self.effort)
@@ -170,12 +176,12 @@ class _ClaimRequests:
             else self._every(kinds, need)
         )
 
-    def _exact(self, count: int, kinds: _Kinds, need: Necessary) -> list[Ask]:
+    def _exact(self, count: int, kinds: _Kinds, need: NecessaryConditions) -> list[DeviceDemand]:
         """A number of devices, each of any of the kinds, as the only way to satisfy a request."""
         shown_now = frozenset(kind for kind, _ in kinds)
-        return [self._ask(count, shown_now | need.missing_kinds(shown_now), need)]
+        return [self._demand(count, shown_now | need.missing_kinds(shown_now), need)]
 
-    def _every(self, kinds: _Kinds, need: Necessary) -> list[Ask]:
+    def _every(self, kinds: _Kinds, need: NecessaryConditions) -> list[DeviceDemand]:
         """All devices of one node, as one choice for each node.
 
         Unknown nodes are assumed to be no larger than known ones.
@@ -195,13 +201,15 @@ class _ClaimRequests:
             together = reachable | on_node
             most[together] = max(most[together], min(counts[node] + everywhere, MOST_DEVICES))
         largest = max(most.values(), default=MOST_DEVICES)
-        asks = [Ask(count, together, priority_class=self.priority_class) for together, count in most.items()]
-        beyond = self._ask(largest, need.missing_kinds(frozenset(kind for kind, _ in kinds)), need)
-        return [*asks, beyond] if beyond.is_open or beyond.kinds else asks
+        demands = [
+            DeviceDemand(count, together, priority_class=self.priority_class) for together, count in most.items()
+        ]
+        beyond = self._demand(largest, need.missing_kinds(frozenset(kind for kind, _ in kinds)), need)
+        return [*demands, beyond] if beyond.is_open or beyond.kinds else demands
 
-    def _ask(self, count: int, kinds: frozenset[DeviceKind], need: Necessary) -> Ask:
+    def _demand(self, count: int, kinds: frozenset[DeviceKind], need: NecessaryConditions) -> DeviceDemand:
         is_open = need.products is None
-        return Ask(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
+        return DeviceDemand(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
 
     def _selectors(self, subrequest: Subrequest) -> tuple[str, ...]:
         """The selectors of a request; empty if the allowed work is used up, so that every device counts."""

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.node_requirements import Alternatives
 
-__all__ = ["Required"]
+__all__ = ["LabelRequirements"]
 
 _MOST_NAMED = 64
 """The most values of a label that a pod may list; with more, the list is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Required:
+class LabelRequirements:
     """Conditions on the labels of GPU Feature Discovery; other labels do not change the possible GPUs."""
 
     alternatives: Alternatives
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> Required:
+    def of(cls, spec: Mapping[str, Any]) -> LabelRequirements:
         """The requirements of a pod on its node.
 
         A pod whose requirements no node can ever meet is read as if it had none: if this reading differed from the

@@ -17,7 +17,7 @@ from policies.quota.devices.device_kinds import any_profile, unseen_gpu, unseen_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Necessary", "necessary"]
+__all__ = ["NecessaryConditions", "necessary_conditions"]
 
 _PRODUCT = Read("attributes", DRIVER, "productName")
 _PROFILE = Read("attributes", DRIVER, "profile")
@@ -26,7 +26,7 @@ _MOST_NAMED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Necessary:
+class NecessaryConditions:
     """The types, products and profiles that a matching device can have."""
 
     types: frozenset[str]
@@ -56,14 +56,14 @@ class Necessary:
         return frozenset(kind for kind in unseen if (fold_name(kind.product), bool(kind.profile)) not in have)
 
 
-def necessary(types: frozenset[str], texts: Sequence[str]) -> Necessary:
+def necessary_conditions(types: frozenset[str], texts: Sequence[str]) -> NecessaryConditions:
     """The conditions that top-level conjuncts of selectors set for GPUs of some types."""
     if not types or size_of(texts) > MOST_TEXT:
-        return Necessary(types)
+        return NecessaryConditions(types)
     found = [(read, values) for text in texts for read, values in _equalities(text)]
     products = [frozenset(value.replace(" ", "-") for value in values) for read, values in found if read == _PRODUCT]
     profiles = [values for read, values in found if read == _PROFILE]
-    return Necessary(types, _common(products), _common(profiles))
+    return NecessaryConditions(types, _common(products), _common(profiles))
 
 
 def _equalities(text: str) -> Iterator[tuple[Read, frozenset[str]]]:

@@ -1,1 +1,0 @@
-"""Asks: the devices that pods and claims request, and the devices that they hold."""

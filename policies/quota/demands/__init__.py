@@ -1,0 +1,1 @@
+"""Demands: the devices that pods and claims request, and the devices that they hold."""
