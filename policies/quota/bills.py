@@ -92,7 +92,7 @@ def charge_under(request: ChargeRequest, quota: Quota) -> Charge:
 
 
 def bill(demands: Iterable[DeviceDemand], quota: Quota) -> Bill | UnknownProduct | UnknownMemory:
-    """The amounts of demands under a quota: the largest possible amount in every limit that could count them.
+    """The amounts of demands under a quota: in each limit the largest that the demands can need.
 
     A demand that no known device and no unknown product can satisfy is charged nothing. `most` has no memory if the memory
     is unknown.
