@@ -14,7 +14,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import FieldPath, items_at, lookup, mappings_at, replace_at
+from policies.kubernetes.paths import FieldPath, items_at, lookup, mappings_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +30,6 @@ __all__ = [
     "Constraint",
     "DeviceRequest",
     "Subrequest",
-    "claim_as_v1",
     "read_configs",
 ]
 
@@ -40,10 +39,6 @@ MOST_DEVICES = 32
 """Devices in the allocation of one claim. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
 LONGEST_SELECTOR = 10_240
 """Bytes of one CEL expression. Source: k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxLength."""
-
-_V1 = "resource.k8s.io/v1"
-_FLAT = "v1beta1"
-"""The version in which an exact request has its fields in the request itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +209,12 @@ class Claim:
     @property
     def version(self) -> str:
         """The version of resource.k8s.io that it is written in; empty if that is missing."""
-        return _version(self.document)
+        return str(self.document.get("apiVersion", "")).rpartition("/")[2]
+
+    @property
+    def is_flat(self) -> bool:
+        """True for v1beta1, where an exact request has its fields in the request itself."""
+        return self.version == "v1beta1"
 
     @property
     def label(self) -> str:
@@ -229,7 +229,7 @@ class Claim:
     @cached_property
     def requests(self) -> tuple[DeviceRequest, ...]:
         """The requests, in their order."""
-        is_flat = self.version == _FLAT
+        is_flat = self.is_flat
         entries = _entries(self.document, self.devices_path / "requests")
         return tuple(_request(fields, path, is_flat=is_flat) for path, fields in entries)
 
@@ -271,23 +271,6 @@ def read_configs(document: Object, path: FieldPath) -> tuple[Config, ...]:
     return tuple(starmap(Config, _entries(document, path / "config")))
 
 
-def claim_as_v1(document: Object, kind: ClaimKind = "ResourceClaim") -> Object:
-    """A ResourceClaim or ResourceClaimTemplate as v1 writes it; the object given is not changed."""
-    path = Claim(document, kind).devices_path / "requests"
-    requests = lookup(document, path)
-    if _version(document) == _FLAT and isinstance(requests, list):
-        document = replace_at(document, path, [_request_as_v1(request) for request in requests])
-    return {**document, "apiVersion": _V1}
-
-
-def _request_as_v1(request: Any) -> Any:
-    if not isinstance(request, dict) or request.get("firstAvailable"):
-        return request
-    # v1beta1 does not know `exactly`; an API server drops it.
-    exactly = {key: value for key, value in request.items() if key not in ("name", "firstAvailable", "exactly")}
-    return {"name": request.get("name"), "exactly": exactly}
-
-
 def _request(fields: dict[str, Any], path: FieldPath, *, is_flat: bool) -> DeviceRequest:
     name = str(fields.get("name") or "")
     listed = fields.get("firstAvailable")
@@ -309,10 +292,6 @@ def _entries(document: Object, path: FieldPath) -> Iterator[tuple[FieldPath, dic
     for index, entry in enumerate(items_at(document, path)):
         if isinstance(entry, dict):
             yield path / index, entry
-
-
-def _version(document: Object) -> str:
-    return str(document.get("apiVersion", "")).rpartition("/")[2]
 
 
 def _text(fields: dict[str, Any], key: str) -> str:

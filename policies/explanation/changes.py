@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.explanation.question import NamedClaim
+    from policies.kubernetes.paths import FieldPath
 
 __all__ = ["with_capacity", "with_count", "with_selector", "with_toleration", "without_constraint"]
 
 
 def without_constraint(claim: NamedClaim, position: int) -> NamedClaim:
     """The claim without one of its constraints."""
-    path = Claim(claim.claim).devices_path / "constraints"
-    constraints = lookup(claim.claim, path)
-    left = [*constraints[:position], *constraints[position + 1 :]]
-    return replace(claim, claim=replace_at(claim.claim, path, left))
+    path = claim.claim.devices_path / "constraints"
+    constraints = lookup(claim.claim.document, path)
+    return _with_value(claim, path, [*constraints[:position], *constraints[position + 1 :]])
 
 
 def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
@@ -60,5 +60,9 @@ def with_toleration(claim: NamedClaim, request: str, key: str, effect: str) -> N
 
 
 def _with_request(claim: NamedClaim, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> NamedClaim:
-    subrequest = next(each for each in Claim(claim.claim).subrequests if each.full_name == name)
-    return replace(claim, claim=replace_at(claim.claim, subrequest.path, change(subrequest.fields)))
+    subrequest = next(each for each in claim.claim.subrequests if each.full_name == name)
+    return _with_value(claim, subrequest.path, change(subrequest.fields))
+
+
+def _with_value(claim: NamedClaim, path: FieldPath, value: Any) -> NamedClaim:
+    return replace(claim, claim=Claim(replace_at(claim.claim.document, path, value)))

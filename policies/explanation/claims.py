@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.dra.deviceclasses import class_meant, other_classes
-from policies.dra.resource_claims import Claim, claim_as_v1
+from policies.dra.resource_claims import Claim
 from policies.explanation.cluster import BRING
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind
 from policies.fleet.pod_claims import pod_claims
@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["MOST_PODS", "claims_of_pod", "class_obstacles", "classes_of", "reservations", "split_claims"]
+__all__ = [
+    "MOST_PODS",
+    "claim_from_template",
+    "claim_with_spec",
+    "claims_of_pod",
+    "class_obstacles",
+    "classes_of",
+    "is_stored",
+    "reservations",
+    "split_claims",
+]
 
 MOST_PODS = 256
 """Pods for which one claim can be reserved. Source: k8s.io/api/resource/v1 ResourceClaimReservedForMaxSize."""
@@ -59,7 +69,7 @@ def claims_of_pod(
             found = Obstacle(ObstacleKind.MALFORMED, sentence, "set resourceClaimTemplateName or resourceClaimName")
         if isinstance(found, Obstacle):
             obstacles.append(found)
-        elif all(name_of(found.claim) != name_of(other.claim) for other in claims):
+        elif all(found.claim.name != other.claim.name for other in claims):
             group = entry.group.name if entry.group else ""
             claims.append(replace(found, shared=found.shared or bool(group), group=group))
     return tuple(claims), tuple(obstacles)
@@ -71,22 +81,21 @@ def split_claims(claims: Iterable[NamedClaim], pod: str) -> _Parts:
     allocated: list[NamedClaim] = []
     obstacles: list[Obstacle] = []
     for claim in claims:
-        has_devices = Claim(claim.claim).allocation is not None
-        (allocated if has_devices else unallocated).append(claim)
+        (unallocated if claim.claim.allocation is None else allocated).append(claim)
         pods = reservations(claim.claim)
         if pod and pod not in pods and not claim.group and len(pods) >= MOST_PODS:
             sentence = f"{claim.source} is reserved for {len(pods)} pods, and {MOST_PODS} can share a claim"
             remedy = "wait until one of them ends, or use another claim"
             obstacles.append(Obstacle(ObstacleKind.CLAIM_FULL, sentence, remedy))
-        if lookup(claim.claim, ("metadata", "deletionTimestamp")):
+        if lookup(claim.claim.document, ("metadata", "deletionTimestamp")):
             sentence = f"{claim.source} is being deleted, so no pod gets it any more"
             obstacles.append(Obstacle(ObstacleKind.CLAIM_DELETED, sentence, "create it again once it is gone"))
     return tuple(unallocated), tuple(allocated), tuple(obstacles)
 
 
-def reservations(claim: Object) -> list[str]:
+def reservations(claim: Claim) -> list[str]:
     """The names of the pods and PodGroups that a claim is reserved for."""
-    return [str(consumer.get("name") or "") for consumer in Claim(claim).consumers]
+    return [str(consumer.get("name") or "") for consumer in claim.consumers]
 
 
 def _made_already(pod: Object) -> dict[str, str]:
@@ -111,7 +120,7 @@ def _stored_claim(
     if claim is None:
         sentence = f"{source}, which the pod calls {name}, does not exist"
         return Obstacle(ObstacleKind.MISSING, sentence, _create_or("ResourceClaim", claim_name, namespace, view))
-    return _claim_with_spec(NamedClaim(name, claim_as_v1(claim), source, shared=shared))
+    return claim_with_spec(NamedClaim(name, Claim(claim), source, shared=shared))
 
 
 def _from_template(
@@ -129,13 +138,19 @@ def _from_template(
         sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
         remedy = _create_or("ResourceClaimTemplate", template_name, namespace, view)
         return Obstacle(ObstacleKind.MISSING, sentence, remedy)
-    claim = {
-        "apiVersion": template.get("apiVersion"),
-        "kind": "ResourceClaim",
-        "metadata": {"name": f"{owner}-{name}", "namespace": namespace},
-        "spec": lookup(template, ("spec", "spec")),
-    }
-    return _claim_with_spec(NamedClaim(name, claim_as_v1(claim), source))
+    return claim_with_spec(NamedClaim(name, claim_from_template(template, f"{owner}-{name}", namespace), source))
+
+
+def claim_from_template(template: Object, name: str, namespace: str) -> Claim:
+    """The claim that Kubernetes makes from a ResourceClaimTemplate."""
+    return Claim(
+        {
+            "apiVersion": template.get("apiVersion"),
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": lookup(template, ("spec", "spec")),
+        }
+    )
 
 
 _FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
@@ -152,8 +167,9 @@ def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
     return f"create it, or {f'write {_FIELDS[kind]}: {printable(guess)}' if guess else f'correct {_FIELDS[kind]}'}"
 
 
-def _claim_with_spec(claim: NamedClaim) -> NamedClaim | Obstacle:
-    if isinstance(claim.claim.get("spec"), dict):
+def claim_with_spec(claim: NamedClaim) -> NamedClaim | Obstacle:
+    """The claim, or an obstacle if it has no spec."""
+    if isinstance(claim.claim.document.get("spec"), dict):
         return claim
     return Obstacle(ObstacleKind.MALFORMED, f"{claim.source} has no spec that requests devices")
 
@@ -196,5 +212,5 @@ def _remedy(name: str, view: ClusterView) -> str:
 
 def _names(claims: Iterable[NamedClaim]) -> list[str]:
     """The distinct classes of claims, in order."""
-    subrequests = (each for named in claims for each in Claim(named.claim).subrequests)
+    subrequests = (each for named in claims for each in named.claim.subrequests)
     return list(dict.fromkeys(each.device_class for each in subrequests if each.device_class))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
 from policies.dra.resource_claims import Claim
-from policies.explanation.versions import slice_as_v1
 from policies.kubernetes.amounts import taken_by
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.resourceslices import device_fields
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -121,20 +120,21 @@ def _index(view: ClusterView) -> SliceIndex | None:
 def _slice(document: Object) -> Slice | str:
     """A slice, or the reason why it cannot be read."""
     try:
-        return Slice(slice_as_v1(document))
+        return Slice(document)
     except AllocationError as error:
         return str(error)
 
 
-def _holding_of(claim: Object) -> Holding | None:
+def _holding_of(document: Object) -> Holding | None:
     """The devices that a claim holds, or None; malformed results of its allocation are ignored."""
-    held = Held.by(Claim(claim).allocated_devices)
+    claim = Claim(document)
+    held = Held.by(claim.allocated_devices)
     return Holding(held, _holder(claim), _pods(claim)) if any(held) else None
 
 
-def _pods(claim: Object) -> tuple[str, ...]:
+def _pods(claim: Claim) -> tuple[str, ...]:
     pods = _consumers(claim, "pods")
-    return tuple(f"{namespace_of(claim)}/{name}" for name in pods) if len(pods) == len(Claim(claim).consumers) else ()
+    return tuple(f"{claim.namespace}/{name}" for name in pods) if len(pods) == len(claim.consumers) else ()
 
 
 def _holders(claims: Iterable[Holding]) -> dict[str, tuple[str, ...]]:
@@ -145,18 +145,17 @@ def _holders(claims: Iterable[Holding]) -> dict[str, tuple[str, ...]]:
     return {device: (*dict.fromkeys(words),) for device, words in holders.items()}
 
 
-def _holder(claim: Object) -> str:
+def _holder(claim: Claim) -> str:
     """The holder of a claim's devices: pods or PodGroups that it is reserved for, or the claim itself."""
-    namespace = namespace_of(claim)
     if pods := _consumers(claim, "pods"):
-        return f"{namespace}/{_first(pods, 'pod')}"
+        return f"{claim.namespace}/{_first(pods, 'pod')}"
     if groups := _consumers(claim, "podgroups"):
-        return f"the pods of PodGroup {namespace}/{_first(groups, 'group')}"
-    return f"claim {namespace}/{name_of(claim)}, which no pod uses now"
+        return f"the pods of PodGroup {claim.namespace}/{_first(groups, 'group')}"
+    return f"claim {claim.label}, which no pod uses now"
 
 
-def _consumers(claim: Object, resource: str) -> list[str]:
-    return [str(consumer.get("name")) for consumer in Claim(claim).consumers if consumer.get("resource") == resource]
+def _consumers(claim: Claim, resource: str) -> list[str]:
+    return [str(consumer.get("name")) for consumer in claim.consumers if consumer.get("resource") == resource]
 
 
 def _first(names: list[str], noun: str) -> str:
@@ -169,18 +168,14 @@ def _guess_nodes(slices: Iterable[Object]) -> list[Object]:
     names: dict[str, None] = {}
     reachable = False
     for document in slices:
-        spec = document.get("spec")
-        found = [lookup(spec, ("nodeName",)), *_device_nodes(slice_as_v1(document))]
+        devices = mappings_at(document, ("spec", "devices"))
+        fields = [document.get("spec"), *map(device_fields, devices)]
+        found = [lookup(each, ("nodeName",)) for each in fields]
         named = [name for name in found if isinstance(name, str) and name]
         names.update(dict.fromkeys(named))
         reachable = reachable or not named
     everyone = sorted(names) or ([_ANYWHERE] if reachable else [])
     return [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in everyone]
-
-
-def _device_nodes(document: Object) -> list[Any]:
-    devices = lookup(document, ("spec", "devices"))
-    return [lookup(device, ("nodeName",)) for device in devices] if isinstance(devices, list) else []
 
 
 class ResourceUsage:

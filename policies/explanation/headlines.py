@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.resource_claims import Claim
 from policies.explanation.node_groups import device_names
 from policies.explanation.question import ObstacleKind
 from policies.explanation.report import Feasibility
@@ -43,7 +42,7 @@ def scheduled_headline(question: Question) -> str:
     """The headline for a bound pod or an allocated claim."""
     if question.node_name:
         return f"it is bound to node {question.node_name} already"
-    claims = [Claim(named.claim) for named in question.allocated]
+    claims = [named.claim for named in question.allocated]
     devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
     pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
     return f"it has its devices already: {devices} of pool {format_list(pools)}"

@@ -181,7 +181,7 @@ class NodeChecks:
 
     def _claim_mismatch(self, node: Object) -> NodeMismatch | None:
         for claim in self._question.allocated:
-            selector = lookup(claim.claim, ("status", "allocation", "nodeSelector"))
+            selector = lookup(claim.claim.allocation, ("nodeSelector",))
             if isinstance(selector, dict) and not _matches(node, selector):
                 return NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
         return None

@@ -9,6 +9,7 @@ from policies.dra.allocation.features import ON_SINCE, Features
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocator import Allocator
 from policies.dra.claims.facts import Facts
+from policies.dra.resource_claims import Claim
 from policies.explanation.claims import classes_of
 from policies.explanation.question import NamedClaim
 from policies.fleet.known_classes import known_classes
@@ -70,7 +71,7 @@ class AllocationProblem:
         if resources not in self._allocators:
             self._allocators[resources] = Allocator(
                 self.index,
-                claims=[claim.claim for claim in self.claims_on(resources)],
+                claims=[claim.claim.document for claim in self.claims_on(resources)],
                 classes=self.classes,
                 features=self.features,
                 check_cancelled=self.check_cancelled,
@@ -142,4 +143,4 @@ def _implicit_claim(question: Question, classes: Mapping[str, Object], resources
         "metadata": {"name": "extended-resources", "namespace": question.namespace},
         "spec": {"devices": {"requests": requests}},
     }
-    return NamedClaim("extended-resources", claim, "the pod's extended resources")
+    return NamedClaim("extended-resources", Claim(claim), "the pod's extended resources")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.decision import Finding
+    from policies.dra.resource_claims import Claim
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
 
@@ -63,8 +64,7 @@ class NamedClaim:
 
     name: str
     """The name in the pod (`spec.resourceClaims[].name`); without a pod, the name of the claim or template."""
-    claim: Object
-    """The ResourceClaim as resource.k8s.io/v1."""
+    claim: Claim
     source: str
     """Its origin, for people: `ResourceClaimTemplate gpu-0a1b`, `ResourceClaim team-a/shared`."""
     shared: bool = False

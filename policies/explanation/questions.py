@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
-from policies.dra.resource_claims import claim_as_v1
-from policies.explanation.claims import claims_of_pod, class_obstacles, is_stored, split_claims
+from policies.dra.resource_claims import Claim
+from policies.explanation.claims import (
+    claim_from_template,
+    claim_with_spec,
+    claims_of_pod,
+    class_obstacles,
+    is_stored,
+    split_claims,
+)
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
@@ -19,16 +26,17 @@ from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workloads import group_of
 from policies.pod_creation import created_pod
 from policies.quota.charging.outcomes import FITS
+from policies.quota.opt_in import QUOTA_NAME
 from policies.request import Request
 from policies.review import review
-from policies.view import PassingView
+from policies.view import Overlay
 from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
     from policies.decision import Decision, Finding, Template
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Unknown
+    from policies.view import ClusterView
 
 __all__ = ["pod_question", "questions", "refusals"]
 
@@ -40,25 +48,23 @@ def questions(
 ) -> tuple[Question, ...]:
     """The questions of a Pod, a workload with pod templates, a ResourceClaim or a ResourceClaimTemplate.
 
-    What is stored in the cluster already (it was found there, or has a uid) is taken as it is; what is not goes through
-    `review` first, as it would when it is created. The pods of a workload are still to be created.
+    A stored object (found in the cluster, or with a uid) is explained as it is. Any other object goes through `review`
+    first, as it would when it is created. The pods of a workload count as not created yet.
 
     Args:
-        document: the object; none of the kinds above gives no question.
-        namespace: where the object would be created, if it does not say itself.
-        view: the cluster.
-        settings: by which `review` converts and judges.
-        found: whether the document was looked up in the view; manifests of a cluster may be without uids.
+        document: The object; an object of another kind has no questions.
+        namespace: The namespace of an object that names none.
+        view: The cluster.
+        settings: The administrator's settings.
+        found: True if the document was found in the view; manifests of a cluster may be without uids.
     """
     home = namespace_of(document) or namespace
     stored = found or is_stored(document)
     match group_of(document), document.get("kind"):
         case "", "Pod":
             return (pod_question(document, f"pod {home}/{_name(document)}", home, view, settings, stored=stored),)
-        case "resource.k8s.io", "ResourceClaim":
+        case "resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate":
             return (_claim_question(document, home, view, settings, stored=stored),)
-        case "resource.k8s.io", "ResourceClaimTemplate":
-            return (_template_question(document, home, view, settings, stored=stored),)
     templates = templates_of(document, view, settings)
     label = f"{document.get('kind')} {home}/{_name(document)}"
     return tuple(
@@ -82,50 +88,28 @@ def _name(document: Object) -> str:
 def _claim_question(
     document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
 ) -> Question:
-    name = _name(document)
-    label = f"ResourceClaim {namespace}/{name}"
-    claim = NamedClaim(name, _at_home(claim_as_v1(document), namespace), label, shared=True)
+    """The question of a ResourceClaim, or of the claim that is made from a ResourceClaimTemplate."""
+    kind, name = document["kind"], _name(document)
+    label = f"{kind} {namespace}/{name}"
     if not stored:
-        claim = NamedClaim(name, {**claim.claim, "status": {}}, label, shared=True)
-    return _question_of_claim(document, claim, label, view, settings, stored=stored)
-
-
-def _template_question(
-    document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
-) -> Question:
-    name = _name(document)
-    label = f"ResourceClaimTemplate {namespace}/{name}"
-    spec: Any = lookup(document, ("spec", "spec"))
-    made = {"apiVersion": document.get("apiVersion"), "metadata": {"name": name}, "spec": spec}
-    claim = NamedClaim(name, _at_home(claim_as_v1(made), namespace), label)
-    return _question_of_claim(document, claim, label, view, settings, stored=stored)
-
-
-def _question_of_claim(
-    document: Object, claim: NamedClaim, label: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
-) -> Question:
-    namespace = namespace_of(claim.claim)
-    if not stored:
-        request = Request(document, group=_RESOURCE, kind=document["kind"], namespace=namespace, name=name_of(document))
-        refused = refusals(review(request, view, settings))
-        if refused:
+        request = Request(document, group=_RESOURCE, kind=kind, namespace=namespace, name=name_of(document))
+        if refused := refusals(review(request, view, settings)):
             return Question(label, namespace, obstacles=refused)
-    if not isinstance(claim.claim.get("spec"), dict):
-        broken = Obstacle(ObstacleKind.MALFORMED, f"{label} has no spec that requests devices")
-        return Question(label, namespace, obstacles=(broken,))
-    open_claims, allocated, obstacles = split_claims((claim,), "")
+    if kind == "ResourceClaimTemplate":
+        claim = claim_from_template(document, name, namespace)
+    else:
+        metadata = document.get("metadata")
+        named = {**(metadata if isinstance(metadata, dict) else {}), "name": name, "namespace": namespace}
+        claim = Claim({**document, "metadata": named, "status": document.get("status") if stored else None})
+    found = claim_with_spec(NamedClaim(name, claim, label, shared=kind == "ResourceClaim"))
+    if isinstance(found, Obstacle):
+        return Question(label, namespace, obstacles=(found,))
+    open_claims, allocated, obstacles = split_claims((found,), "")
     obstacles = (*obstacles, *class_obstacles(open_claims, view))
     return Question(label, namespace, claims=open_claims, allocated=allocated, obstacles=obstacles)
 
 
-def _at_home(claim: Object, namespace: str) -> Object:
-    metadata = claim.get("metadata")
-    own = metadata if isinstance(metadata, dict) else {}
-    return {**claim, "metadata": {**own, "name": _name(claim), "namespace": namespace}}
-
-
-"""With which the rules begin that tell where a pod's GPUs come from."""
-_REFUSED_NOW = "unless these pods hold themselves what is used, they are refused until there is room"
+_REFUSED_NOW = "unless these pods themselves hold the quota, they are refused until there is room"
 
 
 def pod_question(
@@ -178,17 +162,10 @@ def _review_pod(
     over = [finding for finding in decision.denials if finding.rule is FITS]
     if not over or controller_of(pod) is None:
         return decision, _warnings(decision)
-    decision = review(request, _WithoutQuota(view), settings)
-    told = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
-    return decision, (*_warnings(decision), *told)
-
-
-class _WithoutQuota(PassingView):
-    """The cluster without GPUQuotas."""
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it certainly does not exist."""
-        return None if kind == "GPUQuota" else super().get(kind, name, namespace)
+    # A refusal has neither patch nor templates, so the pod is reviewed once more as if the namespace had no quota.
+    decision = review(request, Overlay(view, {("GPUQuota", namespace, QUOTA_NAME): None}), settings)
+    exceeded = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
+    return decision, (*_warnings(decision), *exceeded)
 
 
 def _toleration_keys(pod: Object) -> list[str]:

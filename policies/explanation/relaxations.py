@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct
     from policies.dra.conditions import Condition
-    from policies.dra.resource_claims import Claim
     from policies.explanation.device_reasons import DeviceMismatch
     from policies.explanation.question import NamedClaim
     from policies.explanation.rejected_devices import DeviceRejection, Tally
@@ -57,10 +56,10 @@ class Relaxation:
 
 def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
     """Changes that might help on a node: tolerations, other bounds, fewer conditions, lower counts."""
-    own = {claim.claim["metadata"]["name"]: number for number, claim in enumerate(claims)}
+    own = {claim.claim.name: number for number, claim in enumerate(claims)}
     if mismatch.constraint is not None:
         number, position = mismatch.constraint
-        yield _without_constraint(number, claims[number], position, mismatch)
+        yield _without_constraint(number, claims[number], position)
     shortages = [found for subrequests in mismatch.tallies for found in subrequests if found.short]
     for found in shortages:
         if (number := own.get(found.claim.name, -1)) < 0:
@@ -78,17 +77,10 @@ def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Ite
             yield from _lower_counts(number, claims[number], found)
 
 
-def _without_constraint(number: int, claim: NamedClaim, position: int, mismatch: DeviceMismatch) -> Relaxation:
-    read: Claim = next(
-        found.claim for subrequests in mismatch.tallies for found in subrequests if found.claim.name == _name(claim)
-    )
-    sentence = f"leave out the constraint on {constraint_words(read.constraints[position])}"
+def _without_constraint(number: int, claim: NamedClaim, position: int) -> Relaxation:
+    sentence = f"leave out the constraint on {constraint_words(claim.claim.constraints[position])}"
     changed = without_constraint(claim, position)
     return Relaxation(Change.CONSTRAINT, sentence, number, changed, topic=("constraint", number, position))
-
-
-def _name(claim: NamedClaim) -> str:
-    return str(claim.claim["metadata"]["name"])
 
 
 def _with_toleration(number: int, claim: NamedClaim, found: Tally, why: DeviceRejection) -> Relaxation:

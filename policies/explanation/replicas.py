@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.usage import Usage
+from policies.dra.allocation.usage import Held
 from policies.explanation.claims import MOST_PODS, reservations
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
+    from policies.dra.allocation.usage import Usage
     from policies.dra.allocator import Allocator
     from policies.explanation.nodes import NodeChecks
     from policies.explanation.problem import AllocationProblem
@@ -48,7 +48,8 @@ class _Placements:
 
     def hold(self, allocations: Iterable[Object]) -> None:
         """Add allocations to the usage."""
-        self.usage = _sum_of(self.usage, Usage.of_claims({"status": {"allocation": each}} for each in allocations))
+        results = (lookup(allocation, ("devices", "results")) or () for allocation in allocations)
+        self.usage = self.usage.and_held(map(Held.by, results))
         self.allocators = {}
         self.failed = set()
 
@@ -210,17 +211,3 @@ def _limit(problem: AllocationProblem) -> int | None:
 
 def _at_most(found: ReplicaCount, limit: int | None) -> ReplicaCount:
     return found if limit is None or found.count < limit else ReplicaCount(max(0, limit))
-
-
-def _sum_of(usage: Usage, more: Usage) -> Usage:
-    capacity: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for part in (usage.capacity, more.capacity):
-        _add(capacity, part or {})
-    return Usage(usage.devices | more.devices, usage.shared | more.shared, dict(capacity))
-
-
-def _add(sums: dict[str, Any], part: Mapping[str, Mapping[str, int]]) -> None:
-    for device, amounts in part.items():
-        of_device = sums[device]
-        for name, amount in amounts.items():
-            of_device[name] = of_device.get(name, 0) + amount

@@ -97,7 +97,7 @@ def _culprit(
                 if question.checks.in_use(subrequest, device) is None and _fails(
                     question.checks, claim, subrequest, device
                 ):
-                    return _culprit_of(subrequest, device, question, named.claim, problem.classes)
+                    return _culprit_of(subrequest, device, question, named.claim.document, problem.classes)
     return None
 
 
@@ -178,7 +178,7 @@ def _selectors(problem: AllocationProblem) -> Iterator[tuple[str, str]]:
             if text is not None:
                 yield f"DeviceClass {device_class.name}", text
     for named in problem.claims:
-        for subrequest in Claim(named.claim).subrequests:
+        for subrequest in named.claim.subrequests:
             for text in subrequest.expressions:
                 yield f"request {subrequest.full_name} of {named.source}", text
 
@@ -187,13 +187,13 @@ def remedy_by_rules(document: Object, selector: str, read: Read, facts: Facts) -
     """The remedy of the rule with a finding on the read; empty if there is none.
 
     Args:
-        document: the ResourceClaim or DeviceClass of the selector, in the shape of resource.k8s.io/v1.
+        document: the ResourceClaim or DeviceClass of the selector.
         selector: its text.
         read: what a device lacks.
         facts: the cluster, as rules see it.
     """
     kind = "DeviceClass" if document.get("kind") == "DeviceClass" else "ResourceClaim"
-    subject = Subject({**document, "kind": kind}, None, kind, "v1", namespace_of(document), facts)
+    subject = Subject({**document, "kind": kind}, None, kind, Claim(document).version, namespace_of(document), facts)
     place = (read.part, read.domain, read.name)
     missing = [each for each in missing_reads(subject) if each.selector.text == selector]
     found = next((each for each in missing if each.place == place), None)

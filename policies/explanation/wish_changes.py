@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.cel import split_conjuncts
-from policies.dra.resource_claims import Claim
 from policies.explanation.questions import pod_question
 from policies.kubernetes.pods import Pod
 from policies.metadata_keys import PREFIX
@@ -111,11 +110,10 @@ def _new_defaults(before: PodWishes, after: PodWishes) -> str:
 
 def _conditions(question: Question) -> frozenset[str]:
     """The conditions of the selectors of a converted pod."""
-    claims = [Claim(named.claim) for named in question.claims] if question.converted_to else []
     return frozenset(
         conjunct.text
-        for claim in claims
-        for subrequest in claim.subrequests
+        for named in (question.claims if question.converted_to else ())
+        for subrequest in named.claim.subrequests
         for selector in subrequest.expressions
         for conjunct in split_conjuncts(selector)
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Attribute", "Device", "PoolPart", "devices_in", "newest"]
+__all__ = ["Attribute", "Device", "PoolPart", "device_fields", "devices_in", "newest"]
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ def devices_in(resource_slice: Object) -> Iterator[Device]:
     Entries that are not devices are skipped: slices are written by drivers, and one broken driver must not hide the
     devices of the others.
 
-    Source: k8s.io/api/resource/v1/types.go; v1beta1 keeps attributes and capacity under `basic`.
+    Source: k8s.io/api/resource/v1/types.go.
     """
     part = PoolPart.of(resource_slice)
     node, devices = lookup(resource_slice, ("spec", "nodeName")), lookup(resource_slice, ("spec", "devices"))
@@ -125,10 +125,18 @@ def devices_in(resource_slice: Object) -> Iterator[Device]:
     for device in devices:
         if not isinstance(device, dict) or not isinstance(device.get("name"), str):
             continue
-        basic = device.get("basic")
-        body = basic if isinstance(basic, dict) else device
+        body = device_fields(device)
         where = next((each for each in (body.get("nodeName"), node) if isinstance(each, str)), "")
         yield Device(*part.pool, device["name"], where, body)
+
+
+def device_fields(device: dict[str, Any]) -> dict[str, Any]:
+    """The mapping with the fields of a device, other than its name.
+
+    Source: k8s.io/api/resource/v1beta1/types.go: a device has its fields under `basic`.
+    """
+    basic = device.get("basic")
+    return basic if isinstance(basic, dict) else device
 
 
 def _attributes(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from policies.dra.allocator import Usage
+from policies.dra.allocation.usage import Held, Usage
+from policies.dra.resource_claims import Claim
 
 
 def allocated(*results):
     return {"status": {"allocation": {"devices": {"results": list(results)}}}}
+
+
+def usage_of(*claims):
+    return Usage.of_allocations(Held.by(Claim(claim).allocated_devices) for claim in claims)
 
 
 def result(**fields):
@@ -14,11 +19,11 @@ def result(**fields):
 
 
 def test_devices_are_held_alone():
-    assert Usage.of_claims([allocated(result()), {"status": {}}, {}]).devices == {"d/p/gpu-0"}
+    assert usage_of(allocated(result()), {"status": {}}, {}).devices == {"d/p/gpu-0"}
 
 
 def test_admin_access_holds_nothing():
-    assert Usage.of_claims([allocated(result(adminAccess=True))]) == Usage.of_claims([])
+    assert usage_of(allocated(result(adminAccess=True))) == usage_of()
 
 
 def test_shares_of_a_device_are_summed():
@@ -27,6 +32,6 @@ def test_shares_of_a_device_are_summed():
         result(shareID="b", consumedCapacity={"memory": "2"}),
     ]
 
-    usage = Usage.of_claims([allocated(*shares)])
+    usage = usage_of(allocated(*shares))
     assert usage == Usage.read(shares=["d/p/gpu-0/a"], capacity={"d/p/gpu-0": {"memory": "3"}})
     assert usage.holds("d/p/gpu-0")

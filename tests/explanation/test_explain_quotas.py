@@ -7,7 +7,7 @@ import pytest
 from policies.explanation import Feasibility, ObstacleKind
 
 OVER = (
-    "unless these pods hold themselves what is used, they are refused until there is room: exceeded quota: gpu, "
+    "unless these pods themselves hold the quota, they are refused until there is room: exceeded quota: gpu, "
     'requested: all=2, used: all=2, limited: all=3; requested 2 GPUs, but limit "all" has 1 of 3 left'
 )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.amounts import nanos
 from policies.dra.allocation.reading import flag, integer, mapping, objects, text, texts
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.resourceslices import device_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,9 +66,9 @@ class AllocatableDevice:
     binding_conditions: tuple[str, ...]
 
     @classmethod
-    def read(cls, document: Mapping[str, Any], owner: Slice) -> AllocatableDevice:
+    def read(cls, entry: dict[str, Any], owner: Slice) -> AllocatableDevice:
         """Read one entry of `spec.devices`."""
-        name = text(document, "name", owner.where)
+        name, document = text(entry, "name", owner.where), device_fields(entry)
         where = f"{owner.where}, device {name}"
         return cls(
             id=f"{owner.driver}/{owner.pool}/{name}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,22 +60,13 @@ class Usage:
         )
 
     @classmethod
-    def of_claims(cls, claims: Iterable[Mapping[str, Any]]) -> Usage:
-        """What the allocations in claims' status hold.
+    def of_allocations(cls, allocations: Iterable[Held]) -> Usage:
+        """The devices that several allocations hold.
 
         Raises:
-            AllocationError: a capacity is no quantity.
+            AllocationError: a capacity is not a quantity.
 
         Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go.
-        """
-        return cls.of_allocations(map(Held.by, _results(claims)))
-
-    @classmethod
-    def of_allocations(cls, allocations: Iterable[Held]) -> Usage:
-        """What several allocations hold.
-
-        Raises:
-            AllocationError: a capacity is no quantity.
         """
         devices: set[str] = set()
         capacity: dict[str, dict[str, int]] = {}
@@ -122,9 +113,3 @@ def _amounts(device: str, amounts: Mapping[str, Any]) -> dict[str, int]:
 
 def _device(result: Mapping[str, Any]) -> str:
     return "/".join([str(result.get(part) or "") for part in ("driver", "pool", "device")])
-
-
-def _results(claims: Iterable[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
-    for claim in claims:
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        yield (allocation.get("devices") or {}).get("results") or ()

@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.field_errors import invalid
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.resource_claims import claim_as_v1
+from policies.dra.resource_claims import Claim
 from policies.kubernetes.paths import FieldPath, lookup, replace_at
 from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
@@ -78,10 +78,10 @@ def _normalized_spec(document: Object, subject: Subject) -> Any:
     """The spec with defaults, in the form of v1, without what is empty."""
     if subject.claim is None:
         return _compact(_domain(document.get("spec")))
-    document, path = claim_as_v1(document, subject.claim.kind), subject.claim.devices_path / "requests"
+    path, is_flat = subject.claim.devices_path / "requests", Claim(document).is_flat
     requests = lookup(document, path)
     if isinstance(requests, list):
-        document = replace_at(document, path, [_request(request) for request in requests])
+        document = replace_at(document, path, [_request(request, is_flat=is_flat) for request in requests])
     return _compact(document.get("spec"))
 
 
@@ -92,10 +92,15 @@ def _domain(spec: Any) -> Any:
     return {"numNodes": 0, **spec, "channel": {"allocationMode": "Single", **channel}}
 
 
-def _request(request: Any) -> Any:
+def _request(request: Any, *, is_flat: bool) -> Any:
+    """A request in the form of v1, with its defaults."""
     if not isinstance(request, dict):
         return request
     listed = request.get("firstAvailable")
+    if is_flat and not listed:
+        # v1beta1 does not know `exactly`; an API server drops it.
+        exactly = {key: value for key, value in request.items() if key not in ("name", "firstAvailable", "exactly")}
+        request = {"name": request.get("name"), "exactly": exactly}
     return {
         **request,
         "exactly": _with_defaults(request.get("exactly")),
@@ -150,7 +155,7 @@ def _differences(old: Any, new: Any, path: FieldPath) -> Iterator[tuple[FieldPat
 def _as_written(path: FieldPath, subject: Subject) -> FieldPath:
     """The place in the object as it is written: v1beta1 has no `exactly`."""
     at = len(subject.spec_path) + 3
-    if subject.version == "v1beta1" and subject.kind != "ComputeDomain" and path[at : at + 1] == ("exactly",):
+    if subject.claim is not None and subject.claim.is_flat and path[at : at + 1] == ("exactly",):
         return FieldPath((*path[:at], *path[at + 1 :]))
     return path
 
