@@ -94,6 +94,10 @@ class Checks(Generic[T]):
 
         return register
 
+    def rule_of(self, check: Callable[[T], Iterable[Problem]]) -> Rule:
+        """The rule of a check, for findings that are made after all checks have run."""
+        return next(made for made, known in self._checks if known is check)
+
     def run(self, subject: T) -> Iterator[Finding]:
         """Everything that the checks find in a subject."""
         for made, check in self._checks:

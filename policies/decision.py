@@ -73,7 +73,7 @@ class Rule:
     """
 
     id: str
-    """`GA` and three digits."""
+    """`GA` and three digits, or a word if only the audit has the rule."""
     title: str
     default: Severity
     why: str

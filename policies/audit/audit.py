@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.audit.survey import Survey
+    from policies.decision import Rule
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from policies.work import CancelCheck
@@ -74,7 +75,7 @@ def audit(
             *karpenter_findings(survey.node_pools, rows),
         ]
     )
-    counts: Counter[tuple[str, Severity]] = Counter()
+    counts: Counter[tuple[Rule, Severity]] = Counter()
     for finding in findings:
         counts[finding.rule, finding.severity] += finding.count
     left_out = max(len(findings) - MOST_FINDINGS, 0)
@@ -98,7 +99,7 @@ def _merge(same: list[AuditFinding]) -> AuditFinding:
 def _order(finding: AuditFinding) -> tuple[int, str, str, str, str, str, str]:
     return (
         _SEVERITIES.index(finding.severity),
-        finding.rule,
+        finding.rule.id,
         finding.namespace,
         finding.kind,
         finding.name,

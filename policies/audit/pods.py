@@ -9,7 +9,7 @@ from policies.audit.report import AuditFinding
 from policies.conversion.check import ESCAPED
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import references
-from policies.decision import Finding, Severity
+from policies.decision import Finding, Rule, Severity
 from policies.dra.templates import is_our_name
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.metadata_keys import MANAGED
@@ -28,9 +28,17 @@ if TYPE_CHECKING:
 
 __all__ = ["TEMPLATE_MISSING", "pod_findings", "template_findings"]
 
-TEMPLATE_MISSING = "template-missing"
-"""The id of the finding on converted pods that wait for a template."""
+TEMPLATE_MISSING = Rule(
+    "template-missing",
+    "The template of a converted pod must exist",
+    default=Severity.DENY,
+    why="A pod waits until the ResourceClaimTemplates that it names exist.",
+    remedy="create the pod again: its request cannot be recovered, or its namespace no longer converts",
+    source="docs/conversion.md",
+)
+"""Only the audit has this rule, so it is not registered."""
 
+_IS_REPAIRED = "wait for the leader, which creates it again every few minutes; if it does not, its log says why"
 _CLAIMS = FieldPath(["spec", "resourceClaims"])
 _CONTAINERS = FieldPath(["spec", "containers"])
 _ESCAPED = (
@@ -74,23 +82,10 @@ def template_findings(
         ]
         repaired = {template.name for template in missing_templates([form.pod], view, settings)} if missing else set()
         for name in missing:
-            remedy = (
-                "wait for the leader, which creates it again every few minutes; if it does not, its log says why"
-                if name in repaired
-                else "create the pod again: its request cannot be recovered, or its namespace no longer converts"
-            )
-            yield AuditFinding(
-                TEMPLATE_MISSING,
-                Severity.DENY,
-                "Pod",
-                form.namespace,
-                form.first_waiting,
-                _CLAIMS,
-                f'refer to ResourceClaimTemplate "{name}", which does not exist',
-                remedy,
-                form.waiting,
-                tuple(sorted(form.owners)),
-            )
+            text = f'refer to ResourceClaimTemplate "{name}", which does not exist'
+            finding = TEMPLATE_MISSING.finding(_CLAIMS, text, _IS_REPAIRED if name in repaired else None)
+            owners = tuple(sorted(form.owners))
+            yield AuditFinding.of(finding, "Pod", form.namespace, form.first_waiting, count=form.waiting, owners=owners)
 
 
 def _conversion_findings(

@@ -131,7 +131,7 @@ def _opted_in(survey: Survey, conversions: Conversions, view: ClusterView) -> It
 
 def _obstacle(label: str, finding: Finding, count: int) -> ConversionObstacle:
     return ConversionObstacle(
-        finding.rule.id, finding.severity, label, finding.path, finding.message, finding.remedy, count
+        finding.rule, finding.severity, label, finding.path, finding.message, finding.remedy, count
     )
 
 

@@ -13,7 +13,7 @@ from policies.phrases import format_count
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.decision import Finding
+    from policies.decision import Finding, Rule
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
@@ -29,8 +29,7 @@ _MOST_OWNERS = 20
 class AuditFinding:
     """A finding on one object, or on several objects that have the same one."""
 
-    rule: str
-    """The id of a rule, such as `GA321`, or of a check that only the audit has, such as `karpenter`."""
+    rule: Rule
     severity: Severity
     kind: str
     namespace: str
@@ -60,7 +59,7 @@ class AuditFinding:
     ) -> AuditFinding:
         """The finding of a rule on objects that are stored."""
         return cls(
-            finding.rule.id,
+            finding.rule,
             finding.severity,
             kind,
             namespace,
@@ -82,12 +81,12 @@ class AuditFinding:
     @property
     def merge_key(self) -> tuple[str, ...]:
         """Equal for findings that are reported as one."""
-        return (self.rule, self.severity, self.kind, self.namespace, str(self.path), self.message, self.remedy)
+        return (self.rule.id, self.severity, self.kind, self.namespace, str(self.path), self.message, self.remedy)
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "rule": self.rule,
+            "rule": self.rule.id,
             "severity": str(self.severity),
             "object": {"kind": self.kind, "namespace": self.namespace, "name": self.name},
             "count": self.count,
@@ -122,7 +121,7 @@ class Gap:
 class ConversionObstacle:
     """Why workloads would not convert, or what they would lose; with the message for the first one."""
 
-    rule: str
+    rule: Rule
     severity: Severity
     workload: str
     """Kind and name of the first workload, `Deployment train`."""
@@ -136,7 +135,7 @@ class ConversionObstacle:
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "rule": self.rule,
+            "rule": self.rule.id,
             "severity": str(self.severity),
             "workload": self.workload,
             "count": self.count,
@@ -194,7 +193,7 @@ class AuditReport:
     """The most severe first."""
     left_out: int
     """Findings beyond `MOST_FINDINGS`."""
-    found: Mapping[tuple[str, Severity], int]
+    found: Mapping[tuple[Rule, Severity], int]
     """The number of objects with findings, by rule and severity; includes the findings that are left out."""
     readiness: tuple[Readiness, ...]
     """The namespaces that have opted in, or have workloads that request GPUs; sorted."""

@@ -1,11 +1,4 @@
-"""Nodes, ResourceQuotas and Karpenter's node pools that conflict with conversion.
-
-Karpenter's pools grow for pods that request resources, and not for pods with claims. Since August 2025 Karpenter ignores
-pods with claims; its support of DRA is alpha, off by default, and not visible in the cluster.
-
-Sources: kubernetes-sigs/karpenter pull request 2384, issues 3228 and 3231; karpenter.sh/docs/tasks/dra
-(settings.enableDRA); karpenter-provider-gcp docs/settings.md (ignoreDRARequests, true by default).
-"""
+"""Nodes, ResourceQuotas and Karpenter's node pools that conflict with conversion."""
 
 from __future__ import annotations
 
@@ -17,7 +10,7 @@ from policies.audit.report import AuditFinding
 from policies.conversion.opt_in import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
 from policies.conversion.surroundings import OLD_KUBELET, TWICE, quota_problems
-from policies.decision import Severity
+from policies.decision import Rule, Severity
 from policies.fleet.device_plugin import active_cluster_policy, runs_device_plugin
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.objects import name_of, namespace_of
@@ -38,8 +31,20 @@ if TYPE_CHECKING:
 
 __all__ = ["KARPENTER", "karpenter_findings", "node_findings", "quota_findings"]
 
-KARPENTER = "karpenter"
-"""The id of the finding on node pools that do not grow for converted pods."""
+KARPENTER = Rule(
+    "karpenter",
+    "Karpenter must create nodes for pods with claims",
+    default=Severity.AUDIT,
+    why="""
+    Karpenter's pools grow for pods that request resources. Since August 2025 Karpenter ignores pods with claims; its
+    support of DRA is alpha, off by default, and not visible in the cluster.
+    """,
+    remedy="turn on Karpenter's support of DRA (settings.enableDRA on AWS, ignoreDRARequests: false on Google Cloud), "
+    "or leave namespaces that need its GPU nodes unconverted",
+    source="kubernetes-sigs/karpenter pull request 2384, issues 3228 and 3231; karpenter.sh/docs/tasks/dra "
+    "(settings.enableDRA); karpenter-provider-gcp docs/settings.md (ignoreDRARequests, true by default)",
+)
+"""Only the audit has this rule, so it is not registered."""
 
 _ALLOCATABLE = FieldPath(("status", "allocatable"))
 _KUBELET = FieldPath(("status", "nodeInfo", "kubeletVersion"))
@@ -48,10 +53,6 @@ _REQUESTS = "requests."
 _POOL_SPEC = ("spec", "template", "spec")
 _GPU_WORDS = ("nvidia", "gpu")
 _MOST_NAMESPACES = 3
-_KARPENTER_REMEDY = (
-    "turn on Karpenter's support of DRA (settings.enableDRA on AWS, ignoreDRARequests: false on Google Cloud), "
-    "or leave namespaces that need its GPU nodes unconverted"
-)
 
 
 def node_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
@@ -139,7 +140,7 @@ def karpenter_findings(pools: Sequence[Object], readiness: Sequence[Readiness]) 
         text = f"{nodes}; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; {namespaces}"
         severity = Severity.WARN if converting and names_gpus else Severity.AUDIT
         path = FieldPath(_POOL_SPEC) / "requirements"
-        yield AuditFinding(KARPENTER, severity, "NodePool", "", name_of(pool), path, text, _KARPENTER_REMEDY)
+        yield AuditFinding.of(KARPENTER.finding(path, text, severity=severity), "NodePool", "", name_of(pool))
 
 
 def _names_gpus(pool: Object) -> bool:

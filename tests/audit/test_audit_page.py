@@ -16,7 +16,7 @@ from webhook.controllers.audit import AuditMetrics
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 
 
-@pytest.mark.parametrize("code", [KARPENTER, TEMPLATE_MISSING])
+@pytest.mark.parametrize("code", [KARPENTER.id, TEMPLATE_MISSING.id])
 def test_page_names_what_only_an_audit_looks_at(code):
     assert f"| `{code}` |" in PAGE
 

@@ -65,7 +65,7 @@ async def cluster(tmp_path, k8s):
 
 
 def findings_of(audit):
-    return [(each.rule, each.kind, each.name, each.count) for each in audit.report.findings]
+    return [(each.rule.id, each.kind, each.name, each.count) for each in audit.report.findings]
 
 
 async def test_round_finds_what_is_there(cluster, k8s):

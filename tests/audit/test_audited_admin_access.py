@@ -29,12 +29,12 @@ def claim(k8s, name="monitor", namespace="team-a", **status):
 
 
 def findings_of(report):
-    return [(each.rule, each.severity, each.kind, each.namespace, each.name, each.count) for each in report.findings]
+    return [(each.rule.id, each.severity, each.kind, each.namespace, each.name, each.count) for each in report.findings]
 
 
 def test_namespace_that_allows_admin_access_is_reported(k8s, audited):
     (finding,) = audited(admin(k8s)).findings
-    assert (finding.rule, finding.severity, finding.kind, finding.name) == (
+    assert (finding.rule.id, finding.severity, finding.kind, finding.name) == (
         "GA232",
         Severity.WARN,
         "Namespace",
@@ -55,7 +55,7 @@ def test_claims_with_admin_access_are_reported_with_the_pods_that_hold_them(k8s,
         for number in range(3)
     ]
     found = [each for each in audited(admin(k8s), *claims).findings if each.kind == "ResourceClaim"]
-    assert [(each.rule, each.severity, each.name, each.count, each.owners) for each in found] == [
+    assert [(each.rule.id, each.severity, each.name, each.count, each.owners) for each in found] == [
         ("GA231", Severity.WARN, "monitor-0", 3, ("Pod agent-0", "Pod agent-1", "Pod agent-2"))
     ]
     assert found[0].message == "lets the claim's pods use devices that other pods hold"

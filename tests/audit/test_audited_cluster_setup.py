@@ -11,7 +11,7 @@ from policies.settings import DEFAULTS
 
 def test_quota_that_is_switched_off_is_reported(k8s, audited):
     (finding,) = audited(k8s.namespace(), k8s.quota()).findings
-    assert (finding.rule, finding.severity, finding.kind, finding.name) == (
+    assert (finding.rule.id, finding.severity, finding.kind, finding.name) == (
         "GA312",
         Severity.DENY,
         "ResourceQuota",
@@ -49,7 +49,7 @@ def test_quota_stays_where_pods_stay_as_they_are(k8s, audited):
 def test_pool_of_gpu_nodes_is_a_warning_where_namespaces_convert(k8s, audited):
     namespaces = [k8s.namespace(f"team-{letter}") for letter in "abcde"]
     (finding,) = audited(*namespaces, k8s.node_pool()).findings
-    assert (finding.rule, finding.severity, finding.kind, finding.name) == (
+    assert (finding.rule.id, finding.severity, finding.kind, finding.name) == (
         "karpenter",
         Severity.WARN,
         "NodePool",
@@ -122,7 +122,7 @@ def plugin_node(k8s, name="node-1", kubelet="v1.36.0", offers="8"):
 
 def on_nodes(report):
     found = [each for each in report.findings if each.kind == "Node"]
-    return [(each.rule, each.severity, each.name, f"{each.path}: {each.message}") for each in found]
+    return [(each.rule.id, each.severity, each.name, f"{each.path}: {each.message}") for each in found]
 
 
 def test_node_that_hands_out_gpus_twice_is_a_warning(k8s, audited):
@@ -141,7 +141,7 @@ def test_device_plugin_of_the_cluster_policy_is_reported_there_only(k8s, audited
     )
     report = audited(plugin_node(k8s), policy)
     assert on_nodes(report) == []
-    assert "GA145" in {each.rule for each in report.findings}
+    assert "GA145" in {each.rule.id for each in report.findings}
 
 
 def test_kubelet_that_cannot_read_claims_is_a_warning(k8s, audited):

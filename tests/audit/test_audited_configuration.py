@@ -15,7 +15,7 @@ GOOD = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": 
 
 
 def findings_of(report):
-    return [(each.rule, each.kind, each.name, each.count) for each in report.findings]
+    return [(each.rule.id, each.kind, each.name, each.count) for each in report.findings]
 
 
 def cluster_policy(k8s, name="cluster-policy", created="2026-01-01T00:00:00Z", **spec):
@@ -39,7 +39,7 @@ def test_configuration_that_would_be_refused_is_reported(k8s, audited):
 
 def test_only_the_younger_of_two_cluster_policies_is_one_too_many(k8s, audited):
     younger = cluster_policy(k8s, "a-second", "2026-05-01T00:00:00Z")
-    findings = [each for each in audited(younger, cluster_policy(k8s)).findings if each.rule == "GA105"]
+    findings = [each for each in audited(younger, cluster_policy(k8s)).findings if each.rule.id == "GA105"]
     assert [(each.name, each.severity) for each in findings] == [("a-second", Severity.DENY)]
     assert findings[0].message.endswith('the operator follows the older "cluster-policy"')
 
@@ -112,6 +112,6 @@ def test_mistake_of_a_named_config_map_is_reported_once_at_the_config_map(k8s, a
     report = audited(
         k8s.thing("ConfigMap", "time-slicing", "gpu-operator", data=wrong), cluster_policy(k8s, devicePlugin=plugin)
     )
-    assert [(each.kind, each.name) for each in report.findings if each.rule == "GA132"] == [
+    assert [(each.kind, each.name) for each in report.findings if each.rule.id == "GA132"] == [
         ("ConfigMap", "time-slicing")
     ]

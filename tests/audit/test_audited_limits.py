@@ -94,7 +94,7 @@ def test_limit_that_something_counts_by_is_not_reported(k8s, selector):
 )
 def test_limit_that_nothing_counts_by_is_a_warning(k8s, selector, path, message, remedy):
     (finding,) = found(k8s, limit(**selector))
-    assert (finding.rule, finding.severity) == ("GA508", Severity.WARN)
+    assert (finding.rule.id, finding.severity) == ("GA508", Severity.WARN)
     assert (finding.kind, finding.namespace, finding.name) == ("GPUQuota", "team-a", "gpu")
     assert (str(finding.path), finding.message, finding.remedy) == (path, message, remedy)
 
@@ -133,7 +133,7 @@ def test_what_nobody_knows_is_not_reported(k8s, audited):
 
 def test_quota_that_cannot_be_read_is_reported_as_that(k8s):
     (finding,) = found(k8s, limit(products=["H1O0-*"]) | {"gpus": 0.5})
-    assert finding.rule == "GA501"
+    assert finding.rule.id == "GA501"
 
 
 def test_only_the_namespace_that_is_asked_about_is_looked_into(k8s):

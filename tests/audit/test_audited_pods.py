@@ -17,7 +17,7 @@ AGAIN = "create it again (kubectl rollout restart, if a workload creates it)"
 
 
 def findings_of(report):
-    return [(each.rule, str(each.severity), each.kind, each.name, each.count) for each in report.findings]
+    return [(each.rule.id, str(each.severity), each.kind, each.name, each.count) for each in report.findings]
 
 
 def settings(**spec):
@@ -27,7 +27,7 @@ def settings(**spec):
 
 def test_pod_that_escaped_is_reported_in_full(k8s, audited):
     (finding,) = audited(k8s.namespace(), k8s.pod()).findings
-    assert (finding.rule, finding.severity, finding.kind) == ("GA321", Severity.DENY, "Pod")
+    assert (finding.rule.id, finding.severity, finding.kind) == ("GA321", Severity.DENY, "Pod")
     assert (finding.namespace, finding.name, str(finding.path)) == ("team-a", "train", "spec.containers")
     assert (finding.message, finding.remedy) == (ESCAPED, AGAIN)
 
@@ -87,7 +87,7 @@ def test_pod_without_gpus_is_nothing_to_audit(k8s, audited):
 
 def test_pods_of_kube_system_are_never_converted(k8s, audited):
     findings = audited(k8s.namespace("kube-system"), k8s.pod(namespace="kube-system")).findings
-    assert [(each.rule, each.kind) for each in findings] == [("GA704", "Namespace")]
+    assert [(each.rule.id, each.kind) for each in findings] == [("GA704", "Namespace")]
 
 
 def test_converted_pod_with_its_template_is_as_it_should_be(k8s, audited, converted):
@@ -105,7 +105,7 @@ def test_converted_pod_that_still_asks_is_reported(k8s, audited, converted):
 def test_converted_pod_that_waits_for_a_lost_template_is_reported(k8s, audited, converted):
     pod, template = converted(k8s.pod(node=""))
     (finding,) = audited(k8s.namespace(), pod).findings
-    assert (finding.rule, finding.severity, finding.name) == ("template-missing", Severity.DENY, "train")
+    assert (finding.rule.id, finding.severity, finding.name) == ("template-missing", Severity.DENY, "train")
     name = template["metadata"]["name"]
     assert finding.message == f'refer to ResourceClaimTemplate "{name}", which does not exist'
     assert (
@@ -119,7 +119,7 @@ def test_template_that_cannot_be_made_again_needs_another_remedy(k8s, audited, c
     del pod["metadata"]["annotations"]
     (finding,) = audited(k8s.namespace(), pod).findings
     text = "create the pod again: its request cannot be recovered, or its namespace no longer converts"
-    assert (finding.rule, finding.remedy) == ("template-missing", text)
+    assert (finding.rule.id, finding.remedy) == ("template-missing", text)
 
 
 def test_only_pods_that_wait_are_counted_for_a_lost_template(k8s, audited, converted):

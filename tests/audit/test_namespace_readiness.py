@@ -40,13 +40,13 @@ def test_workload_that_would_be_refused_is_counted_with_its_reason(k8s, audited)
     (row,) = audited(k8s.namespace(mode=""), *objects).readiness
     assert (row.ready, row.workloads, row.converts, row.refused) == (False, 3, 1, 2)
     (obstacle,) = row.obstacles
-    assert (obstacle.rule, obstacle.workload, obstacle.count) == ("GA307", "Deployment a", 2)
+    assert (obstacle.rule.id, obstacle.workload, obstacle.count) == ("GA307", "Deployment a", 2)
     assert obstacle.message == "counts the GPUs of the node; no device knows how many there are"
 
 
 def test_workload_that_stays_with_the_device_plugin_is_left(k8s, audited):
     (row,) = audited(k8s.namespace(), k8s.workload(schedulerName="volcano")).readiness
-    assert (row.ready, row.left, [each.rule for each in row.obstacles]) == (False, 1, ["GA315"])
+    assert (row.ready, row.left, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA315"])
 
 
 def test_obstacles_that_stop_most_come_first(k8s, audited):
@@ -55,7 +55,7 @@ def test_obstacles_that_stop_most_come_first(k8s, audited):
         *(k8s.workload(name=name, nodeSelector={"nvidia.com/gpu.count": "8"}) for name in "bc"),
     ]
     (row,) = audited(k8s.namespace(), *objects).readiness
-    assert [(each.rule, each.count) for each in row.obstacles] == [("GA307", 2), ("GA315", 1)]
+    assert [(each.rule.id, each.count) for each in row.obstacles] == [("GA307", 2), ("GA315", 1)]
 
 
 def test_what_another_workload_made_counts_with_its_owner(k8s, audited):
@@ -144,7 +144,7 @@ def test_workload_that_the_strategy_leaves_to_its_class_is_ready(k8s, audited):
 
 def test_quota_that_opting_in_would_switch_off_stops_every_workload(k8s, audited):
     (row,) = audited(k8s.namespace(mode=""), k8s.workload(), k8s.quota()).readiness
-    assert (row.ready, row.refused, [each.rule for each in row.obstacles]) == (False, 1, ["GA312"])
+    assert (row.ready, row.refused, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA312"])
 
 
 def test_workloads_of_kube_system_are_not_counted(k8s, audited):
@@ -160,7 +160,7 @@ def test_rows_are_in_the_order_of_their_namespaces(k8s, audited):
 def test_workload_whose_pods_nobody_can_read_would_be_refused(k8s, audited):
     broken = k8s.workload(nodeSelector={"disks": 3})
     (row,) = audited(k8s.namespace(mode=""), broken).readiness
-    assert (row.refused, [each.rule for each in row.obstacles]) == (1, ["GA301"])
+    assert (row.refused, [each.rule.id for each in row.obstacles]) == (1, ["GA301"])
 
 
 CLASS = {
@@ -182,7 +182,7 @@ def test_workloads_that_could_preempt_others_are_counted(k8s, audited):
     row, _ = audited(k8s.namespace(mode=""), *objects).readiness
     assert (row.ready, row.converts, row.obstacles) == (True, 3, ())
     lost = row.preemption
-    assert (lost.rule, lost.workload, lost.count) == ("GA335", "Deployment a", 2)
+    assert (lost.rule.id, lost.workload, lost.count) == ("GA335", "Deployment a", 2)
     assert lost.message == (
         "priority 1000 is above that of 1 pod that holds nvidia.com/gpu; once converted, the pod does not preempt it, "
         "because the scheduler ends no pod to free devices of claims"

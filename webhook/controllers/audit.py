@@ -141,7 +141,7 @@ class AuditMetrics(Collector):
         moment = GaugeMetricFamily(_LAST, "When the last audit was done.")
         if (last := self._last()) is not None:
             report, now = last
-            _fill(findings, {(rule, str(severity)): count for (rule, severity), count in report.found.items()})
+            _fill(findings, {(rule.id, str(severity)): count for (rule, severity), count in report.found.items()})
             _fill(namespaces, Counter((each.mode.value, str(each.ready).lower()) for each in report.readiness))
             _fill(workloads, _outcomes(report))
             unknown.add_metric((), report.counts["kindsNotReviewed"])

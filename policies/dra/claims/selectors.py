@@ -15,7 +15,6 @@ from policies.dra.claims.selector_mistakes import near, of_its_own, remedy, visi
 from policies.dra.claims.subject import CLAIMS
 from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.rules import get_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,9 +100,9 @@ def comparison_notice(subject: Subject) -> Finding | None:
     if not (effort.compares and effort.was_cut) or not _are_new(subject):
         return None
     why = "not all selectors were compared with all devices of the cluster, because that takes more than a review may"
-    rule = get_rule("GA216")
     remedy = "write shorter and simpler selectors, here and in the DeviceClasses"
-    return None if rule is None else rule.finding(subject.devices_path, why, remedy, severity=Severity.WARN)
+    rule = CLAIMS.rule_of(affordable_selectors)
+    return rule.finding(subject.devices_path, why, remedy, severity=Severity.WARN)
 
 
 def _beyond_effort(subject: Subject) -> Iterator[Problem]:
