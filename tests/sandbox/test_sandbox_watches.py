@@ -140,7 +140,7 @@ async def test_watcher_that_goes_leaves_nothing_behind(api, sandbox, config_map)
 
 async def test_history_keeps_only_its_latest_changes(config_map):
     from webhook.sandbox.server import Sandbox
-    from webhook.sandbox.stored_entries import TooOldError
+    from webhook.sandbox.store import TooOldError
 
     sandbox = Sandbox(history=10)
     for number in range(40):

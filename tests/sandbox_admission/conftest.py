@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -11,7 +12,8 @@ from aiohttp import web
 
 from certs import issue_serving, make_authority
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.admission import Warnings, Webhooks
+from webhook.sandbox.admission.warnings import Warnings
+from webhook.sandbox.admission.webhooks import Webhooks
 from webhook.sandbox.attempt import Attempt, Refused, User
 from webhook.sandbox.defaults import with_defaults
 from webhook.server.tls import server_context
@@ -151,11 +153,17 @@ def objects():
 
 
 @pytest.fixture
-async def make_admission(objects):
+def annotations():
+    """The values of audit annotations by key."""
+    return defaultdict(list)
+
+
+@pytest.fixture
+async def make_admission(objects, annotations):
     async with contextlib.AsyncExitStack() as stack:
 
         def make(**arguments):
-            admission = Webhooks(objects, **arguments)
+            admission = Webhooks(objects, note=lambda _, key, value: annotations[key].append(value), **arguments)
             stack.push_async_callback(admission.close)
             return admission
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.sandbox.admission import Warnings
+from webhook.sandbox.admission.warnings import Warnings
 
 
 @pytest.fixture

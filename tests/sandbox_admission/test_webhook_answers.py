@@ -83,21 +83,21 @@ async def test_warnings_of_validating_webhooks_come_in_list_order(validating, va
 
 
 async def test_audit_annotations_are_kept_under_the_name_of_the_webhook(
-    admission, validating, validate, attempt, pod, server
+    annotations, validating, validate, attempt, pod, server
 ):
     validating("a")
     server.on("/a", {"auditAnnotations": {"decision": "d"}})
     await validate(attempt(pod()))
-    assert admission.audit.values("a/decision") == ["d"]
+    assert annotations["a/decision"] == ["d"]
 
 
-async def test_what_a_webhook_changed_is_noted(admission, mutating, mutate, attempt, pod, server, patching):
+async def test_what_a_webhook_changed_is_noted(annotations, mutating, mutate, attempt, pod, server, patching):
     mutating("a", configuration="c")
     operation = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
     server.on("/a", patching(operation))
     await mutate(attempt(pod()))
-    (patch,) = admission.audit.values("patch.webhook.admission.k8s.io/round_0_index_0")
-    (mutation,) = admission.audit.values("mutation.webhook.admission.k8s.io/round_0_index_0")
+    (patch,) = annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
+    (mutation,) = annotations["mutation.webhook.admission.k8s.io/round_0_index_0"]
     about = {"configuration": "c", "webhook": "a"}
     assert json.loads(patch) == {**about, "patch": [operation], "patchType": "JSONPatch"}
     assert json.loads(mutation) == {**about, "mutated": True}

@@ -18,11 +18,11 @@ from policies.kubernetes.paths import lookup
 from webhook.sandbox.attempt import Refused, User
 from webhook.sandbox.cluster import Call
 from webhook.sandbox.creation import create
-from webhook.sandbox.garbage import collect
+from webhook.sandbox.deletion import collect
 from webhook.sandbox.kinds import CLAIMS_OF_GROUPS
 from webhook.sandbox.routing import Target
 from webhook.sandbox.statuses import not_found
-from webhook.sandbox.stored_entries import TooOldError
+from webhook.sandbox.store import TooOldError
 from webhook.sandbox.updates import update
 
 if TYPE_CHECKING:

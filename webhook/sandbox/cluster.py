@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
     from webhook.sandbox.attempt import Admission, Operation, User
     from webhook.sandbox.kinds import Kind, Kinds
-    from webhook.sandbox.store import Place, Store
-    from webhook.sandbox.stored_entries import Entry
+    from webhook.sandbox.store import Entry, Place, Store
 
 __all__ = ["Adopt", "Call", "Clear", "Cluster", "EndNamespace", "Orphan"]
 
@@ -59,17 +58,6 @@ class Call:
         )
 
 
-class Unguarded:
-    """Admission that accepts every write unchanged."""
-
-    async def mutate(self, attempt: Attempt, warn: Callable[[str], None]) -> Object | None:
-        """The object of the attempt."""
-        return attempt.object
-
-    async def validate(self, attempt: Attempt, warn: Callable[[str], None]) -> None:
-        """Accept it."""
-
-
 @dataclass(slots=True)
 class Cluster:
     """One cluster, as its API server knows it."""
@@ -80,7 +68,8 @@ class Cluster:
     random: Random
     feature_gates: frozenset[str] = frozenset()
     """The enabled feature gates."""
-    admission: Admission = field(default_factory=Unguarded)
+    admission: Admission = field(init=False)
+    """Set before the first write that passes admission."""
     chores: deque[Chore] = field(default_factory=deque)
     """Pending work of controllers, from the writes so far."""
 

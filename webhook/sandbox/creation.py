@@ -1,25 +1,29 @@
-"""Creates objects: decodes, defaults, mutates, names, validates and stores them, in this order."""
+"""Creates objects: decodes, defaults, mutates, names, validates and stores them; binds and evicts pods."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.paths import lookup
+from webhook.cluster.resources import Resource
 from webhook.sandbox import strategies
 from webhook.sandbox.cluster import Adopt
 from webhook.sandbox.decoding import decode, decode_mutated
 from webhook.sandbox.defaults import with_defaults
-from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, GROUPS
+from webhook.sandbox.deletion import delete
+from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, GROUPS, Kind
 from webhook.sandbox.metadata import check_shape, with_identity, with_namespace, without_server_fields
-from webhook.sandbox.statuses import already_exists, failure, forbidden, not_found
+from webhook.sandbox.statuses import Cause, already_exists, conflict, failure, forbidden, invalid, not_found, success
 from webhook.sandbox.store import Place
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Attempt
     from webhook.sandbox.cluster import Call, Cluster
-    from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.routing import Target
 
-__all__ = ["create", "seed"]
+__all__ = ["CREATED", "create", "create_subresource", "seed"]
 
 _NAMES_TRIED = 8
 _OWN = ("uid", "creationTimestamp", "deletionTimestamp")
@@ -120,3 +124,52 @@ def _without_disabled(kind: Kind, document: Object, feature_gates: frozenset[str
     if needs <= feature_gates or not isinstance(spec, dict) or field not in spec:
         return document
     return {**document, "spec": {name: value for name, value in spec.items() if name != field}}
+
+
+CREATED = {
+    "binding": Kind(Resource("", "v1", "pods", "Binding", namespaced=True)),
+    "eviction": Kind(Resource("policy", "v1", "pods", "Eviction", namespaced=True)),
+}
+"""The kinds of these subresources."""
+
+
+async def create_subresource(cluster: Cluster, call: Call, target: Target, document: Any) -> Object:
+    """Bind or evict a pod; returns the Status of success.
+
+    Raises:
+        Refused: The pod is not bound or evicted.
+    """
+    part = with_namespace(check_shape(CREATED[target.subresource], document), target.namespace)
+    place = target.namespace, target.name
+    cluster.entry_of(target.kind, *place)
+    attempt = call.attempt("CREATE", target.resource, place, part, None, target.subresource)
+    await cluster.admission.mutate(attempt, call.warn)
+    await cluster.admission.validate(attempt, call.warn)
+    if target.subresource == "binding":
+        _bind(cluster, call, target, part)
+    else:
+        given = part.get("deleteOptions")
+        options = {**(given if isinstance(given, dict) else {}), "kind": "DeleteOptions", "apiVersion": "v1"}
+        await delete(cluster, replace(call, options=options), target.kind, place)
+    return {**success(target.resource, target.name), "code": 201, "details": None}
+
+
+def _bind(cluster: Cluster, call: Call, target: Target, binding: Object) -> None:
+    node = lookup(binding, ("target", "name"))
+    if not isinstance(node, str) or not node:
+        raise invalid("Binding", "", target.name, [Cause("target.name", "Required", "")])
+    pod = cluster.entry_of(target.kind, target.namespace, target.name).decode(target.kind)
+    why = ""
+    if bound := lookup(pod, ("spec", "nodeName")):
+        why = f'pod {target.name} is already assigned to node "{bound}"'
+    elif lookup(pod, ("spec", "schedulingGates")):
+        why = f"pod {target.name} has non-empty .spec.schedulingGates"
+    if why:
+        raise conflict(Resource("", "v1", "pods/binding", "Binding", namespaced=True), target.name, why)
+    if call.dry_run:
+        return
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": cluster.now()}
+    status = pod.get("status") or {}
+    others = [condition for condition in status.get("conditions") or () if condition.get("type") != "PodScheduled"]
+    pod["spec"] = {**(pod.get("spec") or {}), "nodeName": node}
+    cluster.commit(target.kind, {**pod, "status": {**status, "conditions": [*others, scheduled]}})

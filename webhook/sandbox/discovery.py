@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webhook.sandbox.subresources import CREATED
+from webhook.sandbox.creation import CREATED
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

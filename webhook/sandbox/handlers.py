@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
-from webhook.sandbox.creation import create
-from webhook.sandbox.deletion import delete
-from webhook.sandbox.garbage import collect
+from webhook.sandbox.creation import CREATED, create, create_subresource
+from webhook.sandbox.deletion import collect, delete
 from webhook.sandbox.metadata import check_shape
 from webhook.sandbox.options import JSON, call_of, delete_options, read_body, write_options
-from webhook.sandbox.reading import encode_list, read_list, read_one, selected_entries
-from webhook.sandbox.selectors import parse_selection
+from webhook.sandbox.reading import encode_list, parse_selection, read_list, read_one, selected_entries
 from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
-from webhook.sandbox.subresources import CREATED, create_subresource
 from webhook.sandbox.updates import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of, check_name, update
 from webhook.sandbox.users import answer
 from webhook.sandbox.watching import parse_watch

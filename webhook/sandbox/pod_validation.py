@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
+from policies.kubernetes.paths import mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause
 
@@ -27,24 +28,20 @@ def pod_problems(pod: Object) -> list[Cause]:
     Source: ValidatePodSpec in kubernetes/pkg/apis/core/validation; words and order as seen on Kubernetes 1.36.2.
     """
     spec = pod.get("spec") or {}
-    claims = _objects(spec.get("resourceClaims"))
+    claims = mappings_at(spec, ("resourceClaims",))
     causes = list(_claim_problems(claims))
     names = [str(claim.get("name") or "") for claim in claims]
     if not spec.get("containers"):
         causes.append(Cause("spec.containers", "Required", ""))
     seen: set[str] = set()
     for field in ("containers", "initContainers"):
-        for index, container in enumerate(_objects(spec.get(field))):
+        for index, container in enumerate(mappings_at(spec, (field,))):
             path = f"spec.{field}[{index}]"
             causes += _container_problems(container, path, names)
             if (name := container.get("name")) in seen:
                 causes.append(Cause(f"{path}.name", "Duplicate", f'"{name}"'))
             seen.add(str(name))
     return causes
-
-
-def _objects(value: Any) -> list[Object]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _claim_problems(claims: list[Object]) -> Iterator[Cause]:
@@ -86,7 +83,7 @@ def _container_problems(container: Object, path: str, claims: list[str]) -> Iter
     yield from _amount_problems(requests, f"{path}.resources.requests")
     for name in sorted(requests):
         yield from _request_problems(name, requests[name], limits.get(name), f"{path}.resources")
-    yield from _use_problems(_objects(resources.get("claims")), f"{path}.resources.claims", claims)
+    yield from _use_problems(mappings_at(resources, ("claims",)), f"{path}.resources.claims", claims)
 
 
 def _amount_problems(amounts: Object, path: str) -> Iterator[Cause]:

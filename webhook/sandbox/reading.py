@@ -1,4 +1,4 @@
-"""Reads objects: one, or a list of them, in pages."""
+"""Reads objects: one, or the list that a label selector and a field selector select, in pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from webhook.sandbox.selectors import parse_selection
+from policies.kubernetes.label_selectors import parse_label_selector
+from policies.kubernetes.node_requirements import NodeRequirement, Operator
 from webhook.sandbox.statuses import bad_request, gone, too_large_version
 
 if TYPE_CHECKING:
@@ -17,10 +18,103 @@ if TYPE_CHECKING:
     from webhook.sandbox.cluster import Cluster
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.routing import Target
-    from webhook.sandbox.selectors import Selection
-    from webhook.sandbox.stored_entries import Entry
+    from webhook.sandbox.store import Entry
 
-__all__ = ["Pages", "encode_list", "read_list", "read_one", "requested_version", "selected_entries", "whole_number"]
+__all__ = [
+    "Pages",
+    "Selection",
+    "encode_list",
+    "parse_selection",
+    "read_list",
+    "read_one",
+    "requested_version",
+    "selected_entries",
+    "whole_number",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldTerm:
+    field: str
+    value: str
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects of a kind that a request selects."""
+
+    namespace: str = ""
+    """Empty for all."""
+    labels: tuple[NodeRequirement, ...] = ()
+    fields: tuple[_FieldTerm, ...] = ()
+
+    @property
+    def selective(self) -> bool:
+        """True if there is a selector beside the namespace."""
+        return bool(self.labels or self.fields)
+
+    def covers(self, entry: Entry) -> bool:
+        """True if an object is selected."""
+        namespace, name = entry.name
+        if self.namespace not in ("", namespace):
+            return False
+        values = {"metadata.name": name, "metadata.namespace": namespace, **entry.fields} if self.fields else {}
+        return all((values[term.field] == term.value) is term.equal for term in self.fields) and all(
+            requirement.holds(entry.labels) for requirement in self.labels
+        )
+
+
+def parse_selection(kind: Kind, namespace: str, query: Mapping[str, str]) -> Selection:
+    """The selection of a request's query.
+
+    Raises:
+        Refused: A selector is invalid, or has a field that this kind does not support.
+    """
+    try:
+        labels = tuple(
+            NodeRequirement(each.key, _OPERATORS[each.operator], tuple(each.values))
+            for each in parse_label_selector(query.get("labelSelector", ""))
+        )
+    except ValueError as error:
+        raise bad_request(f"unable to parse requirement: {error}") from error
+    return Selection(namespace, labels, _fields(kind, query.get("fieldSelector", "")))
+
+
+def _fields(kind: Kind, text: str) -> tuple[_FieldTerm, ...]:
+    terms = tuple(_field_term(text, part) for part in text.split(",") if part)
+    for term in terms:
+        if term.field not in ("metadata.name", "metadata.namespace", *kind.fields):
+            raise bad_request(_unknown_field(kind, term.field))
+    return terms
+
+
+def _unknown_field(kind: Kind, field: str) -> str:
+    if kind.fields or kind.custom:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def _field_term(text: str, part: str) -> _FieldTerm:
+    for operator in ("!=", "==", "="):
+        field, found, value = part.partition(operator)
+        if found:
+            return _FieldTerm(field, value, equal=operator != "!=")
+    raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+
+
+_OPERATORS: dict[str, Operator] = {
+    "in": "In",
+    "=": "In",
+    "==": "In",
+    "notin": "NotIn",
+    "!=": "NotIn",
+    "exists": "Exists",
+    "!": "DoesNotExist",
+    ">": "Gt",
+    "<": "Lt",
+}
+"""The operators of the text form, as those of expressions."""
 
 
 def read_one(cluster: Cluster, target: Target) -> bytes:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import hdrs, web
 
-from webhook.sandbox.admission import Warnings, Webhooks
+from webhook.sandbox.admission.warnings import Warnings
+from webhook.sandbox.admission.webhooks import Webhooks
 from webhook.sandbox.attempt import Refused
 from webhook.sandbox.claims import ClaimController
 from webhook.sandbox.cluster import Cluster

@@ -1,25 +1,137 @@
-"""What the server holds: the entries of every kind, in order, and who owns whom."""
+"""The stored objects of every kind in order, the history of their changes, and their owners."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import asyncio
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal
 
-from webhook.sandbox.stored_entries import Change, History, make_entry
+import orjson
+
+from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.stored_entries import Entry, Name
 
-__all__ = ["Place", "Store"]
+__all__ = ["Change", "Entry", "History", "Name", "Place", "Store", "TooOldError", "make_entry"]
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object in one version, as JSON: it cannot change, and lists need no encoding."""
+
+    name: Name
+    uid: str
+    version: int
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+    """The values for field selectors."""
+    owners: tuple[str, ...]
+    """The uids of `metadata.ownerReferences`."""
+    tail: bytes
+    """The JSON after `kind` and `apiVersion`, which depend on the requested version."""
+
+    def encode(self, kind: Kind) -> bytes:
+        """The JSON of the object in one version of its kind."""
+        return kind.head + self.tail
+
+    def decode(self, kind: Kind) -> Object:
+        """A new document, which the caller may change."""
+        document: Object = orjson.loads(self.encode(kind))
+        return document
+
+
+def make_entry(kind: Kind, document: Object, version: int) -> Entry:
+    """The entry of an object that is written under a version."""
+    metadata = document["metadata"]
+    shown = {key: value for key, value in document.items() if key not in ("kind", "apiVersion")}
+    return Entry(
+        name=(metadata.get("namespace", ""), metadata["name"]),
+        uid=metadata["uid"],
+        version=version,
+        labels=metadata.get("labels") or {},
+        fields={field: _field(document, field) for field in kind.fields},
+        owners=tuple({str(owner["uid"]): None for owner in metadata.get("ownerReferences") or ()}),
+        tail=orjson.dumps(shown)[1:],
+    )
+
+
+def _field(document: Object, field: str) -> str:
+    """The value of a field as text for field selectors; empty if it is missing."""
+    value = lookup(document, field.split("."))
+    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
+
+
+class TooOldError(Exception):
+    """A version whose later changes are no longer all known."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {asked} ({oldest})")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    version: int
+    entry: Entry
+    """The new entry; for DELETED the last one, with the version of the deletion."""
+    before: Entry | None
+    """The old entry; None for ADDED."""
+
+
+class History:
+    """The latest changes of one kind, no more than a number of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._changes: list[Change] = []
+        self._oldest = 0
+        self._changed = asyncio.Event()
+
+    def add(self, change: Change) -> None:
+        """Add a change, and wake all waiting watches."""
+        self._changes.append(change)
+        if len(self._changes) > 2 * self._limit:
+            self.forget(keep=self._limit)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def forget(self, keep: int = 0) -> None:
+        """Forget all changes but the latest, as the API server does with time."""
+        forgotten = len(self._changes) - keep
+        if forgotten > 0:
+            self._oldest = self._changes[forgotten - 1].version
+            del self._changes[:forgotten]
+
+    def after(self, version: int) -> list[Change]:
+        """The changes after a version, oldest first.
+
+        Raises:
+            TooOldError: Some of them are forgotten.
+        """
+        if version < self._oldest:
+            raise TooOldError(version, self._oldest)
+        return self._changes[bisect_right(self._changes, version, key=attrgetter("version")) :]
+
+    async def wait_for_change(self) -> None:
+        """Wait for the next change."""
+        await self._changed.wait()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an object is: its kind, as group and plural, and its name."""
+    """The place of an object: its kind, as group and plural, and its name."""
 
     kind: tuple[str, str]
     name: Name
@@ -47,11 +159,7 @@ class Store:
     """Every object, and one counter of versions for all of them."""
 
     def __init__(self, history: int) -> None:
-        """Begin with nothing.
-
-        Args:
-            history: How many changes of each kind are remembered at least.
-        """
+        """Begin without objects; `history` is the least number of changes of each kind that are kept."""
         self.version = 0
         self._history = history
         self._collections: dict[tuple[str, str], Collection] = {}
@@ -96,10 +204,10 @@ class Store:
         return written
 
     def remove(self, kind: Kind, namespace: str, name: str) -> Entry:
-        """Take an object away; returns it as it was, under the version of its end.
+        """Remove an object; returns its last state with the version of its deletion.
 
         Raises:
-            KeyError: there is none.
+            KeyError: It does not exist.
         """
         collection = self.collection(kind)
         before = collection.entries.pop((namespace, name))
@@ -113,16 +221,16 @@ class Store:
         return entry
 
     def forget_history(self) -> None:
-        """Forget all changes, so that every older version is too old to go on from."""
+        """Forget all changes, so that no watch can resume from an older version."""
         for collection in self._collections.values():
             collection.history.forget()
 
     def place(self, uid: str) -> Place | None:
-        """Where the object of a uid is."""
+        """The place of the object with a UID; None if it does not exist."""
         return self._places.get(uid)
 
     def dependents(self, uid: str) -> list[Place]:
-        """What names an object among its owners."""
+        """The objects that name an object among their owners."""
         return list(self._dependents.get(uid, ()))
 
     def in_namespace(self, namespace: str) -> list[Place]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.cluster import Call, Cluster
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.routing import Target
-    from webhook.sandbox.stored_entries import Entry
+    from webhook.sandbox.store import Entry
 
 __all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "change_of", "check_name", "update"]
 

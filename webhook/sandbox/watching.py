@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from webhook.sandbox.reading import requested_version, selected_entries, whole_number
-from webhook.sandbox.selectors import parse_selection
+from webhook.sandbox.reading import parse_selection, requested_version, selected_entries, whole_number
 from webhook.sandbox.statuses import Cause, gone, invalid
-from webhook.sandbox.stored_entries import TooOldError
+from webhook.sandbox.store import TooOldError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from webhook.sandbox.cluster import Cluster
     from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.reading import Selection
     from webhook.sandbox.routing import Target
-    from webhook.sandbox.selectors import Selection
-    from webhook.sandbox.stored_entries import Change, Entry
+    from webhook.sandbox.store import Change, Entry
 
 __all__ = ["parse_watch"]
 

@@ -22,7 +22,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 if TYPE_CHECKING:
-    from webhook.sandbox.admission.hooks import ClientConfig, Hook
+    from webhook.sandbox.admission.matching import ClientConfig, Hook
 
 __all__ = ["CallFailed", "Caller", "Resolver"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import statuses
@@ -12,16 +13,15 @@ from webhook.sandbox.admission.reviews import BadAnswer, UnreadableAnswer, read_
 from webhook.sandbox.attempt import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webhook.sandbox.admission.calls import Caller
-    from webhook.sandbox.admission.hooks import Hook
-    from webhook.sandbox.admission.matching import Variables
-    from webhook.sandbox.admission.notes import Audit
+    from webhook.sandbox.admission.matching import Hook, Variables
     from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["Reviewer", "failed_call"]
+__all__ = ["Note", "Reviewer", "failed_call"]
+
+Note = Callable[["Attempt", str, str], None]
+"""Takes an audit annotation of a write: its key and its value."""
 
 _KNOWN_VERSION = "v1"
 _SIDE_EFFECTS_ALLOWED = frozenset({"None", "NoneOnDryRun"})
@@ -30,10 +30,10 @@ _SIDE_EFFECTS_ALLOWED = frozenset({"None", "NoneOnDryRun"})
 class Reviewer:
     """Calls webhooks, for mutation and validation."""
 
-    def __init__(self, objects: Objects, caller: Caller, audit: Audit) -> None:
-        """`objects` has the webhook configurations and the namespaces."""
+    def __init__(self, objects: Objects, caller: Caller, note: Note) -> None:
+        """`objects` has the webhook configurations and the namespaces; `note` takes audit annotations."""
         self.objects = objects
-        self.audit = audit
+        self.note = note
         self._caller = caller
 
     def concerns(self, hook: Hook, attempt: Attempt, variables: Variables) -> bool:
@@ -66,7 +66,7 @@ class Reviewer:
         except BadAnswer as error:
             raise CallFailed(f"received invalid webhook response: {error}") from None
         for key, value in answer.annotations.items():
-            self.audit.note(attempt, f"{hook.name}/{key}", value)
+            self.note(attempt, f"{hook.name}/{key}", value)
         for warning in answer.warnings:
             warn(warning)
         if not answer.allowed:

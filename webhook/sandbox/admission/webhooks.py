@@ -1,41 +1,162 @@
-"""Admission of the sandbox: the plug-ins that matter for GPU pods, then the webhooks."""
+"""Admission of the sandbox: the plug-ins that matter for GPU pods, then the webhooks.
+
+Mutating webhooks are called one after the other, some of them once more after a change; validating ones all at once.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/mutating (dispatcher.go, reinvocationcontext.go) and
+pkg/admission/reinvocation.go.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from webhook.sandbox import statuses
 from webhook.sandbox.admission.calls import Caller, CallFailed
 from webhook.sandbox.admission.configurations import check_configuration
-from webhook.sandbox.admission.hooks import hooks
-from webhook.sandbox.admission.matching import Variables, is_exempt
-from webhook.sandbox.admission.mutating import Mutation
-from webhook.sandbox.admission.notes import Audit
+from webhook.sandbox.admission.matching import Variables, hooks, is_exempt
 from webhook.sandbox.admission.plugins import with_plugins
-from webhook.sandbox.admission.reviewer import Reviewer, failed_call
+from webhook.sandbox.admission.reviewer import Note, Reviewer, failed_call
+from webhook.sandbox.admission.reviews import BadPatchText
 from webhook.sandbox.attempt import Refused
+from webhook.sandbox.defaults import with_defaults
+from webhook.sandbox.patches import BadPatch, PatchFailed, apply_json_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.kubernetes.objects import Object
     from webhook.sandbox.admission.calls import Resolver
-    from webhook.sandbox.admission.hooks import Hook
+    from webhook.sandbox.admission.matching import Hook
+    from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["Webhooks"]
+__all__ = ["Mutation", "Webhooks"]
+
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_PATCH = "patch.webhook.admission.k8s.io/"
+_MUTATION_FAILED_OPEN = "failed-open.mutation.webhook.admission.k8s.io/"
+
+
+class Mutation:
+    """The mutating webhooks of one write, over both rounds."""
+
+    def __init__(self, reviewer: Reviewer, warn: Callable[[str], None]) -> None:
+        self._reviewer = reviewer
+        self._warn = warn
+        self._reinvocable: set[int] = set()
+        """Called webhooks that must be called again if the object changes after them."""
+        self._due_again: set[int] = set()
+        self._output: Object | None = None
+        self.changed = False
+        """True if any webhook changed the object, which requires a second round."""
+
+    async def round(self, attempt: Attempt, number: int) -> Attempt:
+        """Call all matching webhooks in round 0, and in round 1 those that must be called again.
+
+        Raises:
+            Refused: A webhook refuses, or a necessary call fails.
+        """
+        if number and attempt.object != self._output:
+            self._require_reinvocation()
+        variables = Variables(attempt)
+        for hook in hooks(self._reviewer.objects, "MutatingWebhookConfiguration"):
+            if not self._reviewer.concerns(hook, attempt, variables):
+                continue
+            if number and hook.index not in self._due_again:
+                continue
+            mutated = await self._ask(hook, attempt, number)
+            if mutated is not attempt:
+                attempt, variables = mutated, Variables(mutated)
+        self._output = attempt.object
+        return attempt
+
+    def _require_reinvocation(self) -> None:
+        self._due_again |= self._reinvocable
+        self._reinvocable.clear()
+
+    async def _ask(self, hook: Hook, attempt: Attempt, number: int) -> Attempt:
+        place = f"round_{number}_index_{hook.index}"
+        about = {"configuration": hook.configuration, "webhook": hook.name}
+        changed = False
+        mutated = attempt
+        try:
+            answer = await self._reviewer.ask(hook, attempt, self._warn, mutating=True)
+            if operations := _operations(answer):
+                mutated = _apply_patch(hook, attempt, operations)
+                changed = mutated.object != attempt.object
+                patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
+                self._reviewer.note(attempt, f"{_PATCH}{place}", patch)
+        except CallFailed as error:
+            if not hook.ignores_failures:
+                raise failed_call(hook, error) from None
+            self._reviewer.note(attempt, f"{_MUTATION_FAILED_OPEN}{place}", hook.name)
+        finally:
+            self._reviewer.note(attempt, f"{_MUTATION}{place}", orjson.dumps({**about, "mutated": changed}).decode())
+        if changed:
+            self._require_reinvocation()
+            self.changed = True
+        if hook.reinvocable:
+            self._reinvocable.add(hook.index)
+        return _fill_defaults(mutated) if mutated is not attempt else attempt
+
+
+def _operations(answer: Answer) -> list[Any]:
+    try:
+        operations = answer.operations()
+    except BadPatchText as error:
+        raise CallFailed(f"received undecodable patch in webhook response: {error}") from None
+    if operations and answer.patch_type != "JSONPatch":
+        raise CallFailed(f'unsupported patch type "{answer.patch_type}"')
+    return operations
+
+
+def _apply_patch(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt:
+    """The write with a webhook's patch; a patch that does not apply refuses it under any failurePolicy."""
+    if attempt.object is None:
+        why = (
+            f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
+        )
+        raise statuses.internal_error(why)
+    try:
+        patched = apply_json_patch(attempt.object, operations)
+    except (BadPatch, PatchFailed) as error:
+        raise statuses.internal_error(str(error)) from None
+    if not isinstance(patched, dict):
+        raise statuses.internal_error("couldn't get version/kind; json parse error: the patch leaves no JSON object")
+    for field in ("kind", "apiVersion"):
+        if not patched.get(field):
+            missing = "Kind" if field == "kind" else field
+            raise statuses.internal_error(f"Object '{missing}' is missing in '{orjson.dumps(patched).decode()}'")
+    return replace(attempt, object=patched)
+
+
+def _fill_defaults(attempt: Attempt) -> Attempt:
+    return replace(attempt, object=attempt.object and with_defaults(attempt.resource, attempt.object))
 
 
 class Webhooks:
     """An `Admission` that calls the webhooks whose configurations are stored."""
 
-    def __init__(self, objects: Objects, resolve: Resolver = lambda _namespace, _name, _port: None) -> None:
-        """Without `resolve`, only webhooks with a URL can be called."""
-        self.audit = Audit()
+    def __init__(
+        self,
+        objects: Objects,
+        resolve: Resolver = lambda _namespace, _name, _port: None,
+        note: Note = lambda _attempt, _key, _value: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            objects: The webhook configurations, the namespaces, and the objects that the plug-ins read.
+            resolve: Finds the address of a Service; without it, only webhooks with a URL can be called.
+            note: Takes the audit annotations.
+        """
         self._objects = objects
         self._caller = Caller(resolve)
-        self._reviewer = Reviewer(objects, self._caller, self.audit)
+        self._reviewer = Reviewer(objects, self._caller, note)
 
     async def mutate(self, attempt: Attempt, warn: Callable[[str], None]) -> Object | None:
         """The object after plug-ins and mutating webhooks, with defaults.
@@ -107,5 +228,5 @@ async def _ask(
     except CallFailed as error:
         if not hook.ignores_failures:
             return failed_call(hook, error)
-        reviewer.audit.note(attempt, f"{_FAILED_OPEN}round_0_index_{place}", hook.name)
+        reviewer.note(attempt, f"{_FAILED_OPEN}round_0_index_{place}", hook.name)
     return None

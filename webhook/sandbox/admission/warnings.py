@@ -1,16 +1,10 @@
-"""Warnings and audit annotations: what the API server and webhooks note about a request."""
+"""Warnings of the API server and of webhooks about a request, as headers of its answer."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webhook.sandbox.attempt import Attempt
-
-__all__ = ["Audit", "Warnings"]
+__all__ = ["Warnings"]
 
 _MOST_IN_TOTAL = 4096
 _MOST_WHEN_CUT = 256
@@ -64,35 +58,3 @@ def _fits_a_header(text: str) -> bool:
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-_MOST_KEPT = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """One audit annotation of one write."""
-
-    operation: str
-    kind: str
-    namespace: str
-    name: str
-    key: str
-    """`<webhook>/<key>` of a webhook's own; `mutation.webhook.admission.k8s.io/round_0_index_0` and the like."""
-    value: str
-
-
-class Audit:
-    """The latest annotations of all requests, oldest first."""
-
-    def __init__(self) -> None:
-        self.annotations: deque[Annotation] = deque(maxlen=_MOST_KEPT)
-
-    def note(self, attempt: Attempt, key: str, value: str) -> None:
-        """Record an annotation."""
-        about = (attempt.operation, attempt.resource.kind, attempt.namespace, attempt.name)
-        self.annotations.append(Annotation(*about, key, value))
-
-    def values(self, key: str) -> list[str]:
-        """All values of a key."""
-        return [annotation.value for annotation in self.annotations if annotation.key == key]
