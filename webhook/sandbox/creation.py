@@ -1,4 +1,4 @@
-"""Creates objects: decodes, defaults, mutates, names, validates and stores them; binds and evicts pods."""
+"""Creates objects (decodes, defaults, mutates, names, validates, stores); binds and evicts pods."""
 
 from __future__ import annotations
 
