@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CLAIM_KINDS", "CONFIGURATIONS", "ENTRIES", "Concern", "Entry"]
+__all__ = ["CONFIGURATIONS", "ENTRIES", "Concern", "Entry"]
 
 CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "gpu-admission"),
@@ -18,16 +18,6 @@ CONFIGURATIONS = (
 
 Concern = Literal["conversion", "access", "quota"]
 """What administrators can exempt a namespace from; `policies.settings.exempt_namespaces` says which are exempt."""
-
-CLAIM_KINDS = frozenset(
-    {
-        ("resource.k8s.io", "ResourceClaim"),
-        ("resource.k8s.io", "ResourceClaimTemplate"),
-        ("resource.k8s.io", "DeviceClass"),
-        ("resource.nvidia.com", "ComputeDomain"),
-    }
-)
-"""Group and kind of what the entry `claims` is asked about, when it is created."""
 
 
 @dataclass(frozen=True, slots=True)

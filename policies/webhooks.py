@@ -6,28 +6,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies import match_conditions as conditions
 from policies.entries import ENTRIES
+from policies.kubernetes.names import plural
+from policies.kubernetes.workloads import WORKLOADS
+from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from policies.entries import Entry
 
-__all__ = ["WEBHOOKS", "ResourceRule", "Webhook"]
+__all__ = ["CALLS", "CLAIM_KINDS", "WEBHOOKS", "WRITES", "ResourceRule", "Webhook", "kinds_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """Operations on resources of one API group."""
+    """Operations on objects of one API group."""
 
     operations: tuple[str, ...]
     group: str
-    resources: tuple[str, ...]
+    kinds: tuple[str, ...]
+    """Kinds, or subresources of kinds: `Node/status`."""
     versions: tuple[str, ...] = ("v1",)
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The kinds as the API server names their resources: `nodes/status`."""
+        parts = (kind.partition("/") for kind in self.kinds)
+        return tuple(f"{plural(kind)}{slash}{subresource}" for kind, slash, subresource in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +68,23 @@ class Webhook:
     """True if no namespace is exempt, because the objects have none."""
 
 
-_WRITES = ("CREATE", "UPDATE")
-_NEW_PODS = ResourceRule(("CREATE",), "", ("pods",))
+WRITES = ("CREATE", "UPDATE")
+_NEW_PODS = ResourceRule(("CREATE",), "", ("Pod",))
+_CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
+_NEW_CLAIMS = ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim",), _CLAIM_VERSIONS)
+_OPERATOR_OBJECTS = ResourceRule(
+    WRITES, "nvidia.com", ("ClusterPolicy", "GPUCluster", "NVIDIADriver"), ("*",), "Cluster"
+)
+_OUR_OBJECTS = (
+    ResourceRule(WRITES, "gpu-admission.io", ("GPUAdmissionPolicy",), ("v1alpha1",), "Cluster"),
+    ResourceRule(WRITES, "gpu-admission.io", ("GPUQuota",), ("v1alpha1",)),
+)
+_CORE_GROUPS = ("", "apps", "batch")
+"""Groups of Kubernetes itself, whose workloads have version v1."""
+_WORKLOADS = tuple(
+    ResourceRule(WRITES, group, tuple(kind for _, kind in kinds), ("v1",) if group in _CORE_GROUPS else ("*",))
+    for group, kinds in groupby(sorted(WORKLOADS), key=lambda each: each[0])
+)
 
 WEBHOOKS = (
     Webhook(
@@ -71,7 +97,7 @@ WEBHOOKS = (
         ),
         timeout=10,
         reinvocation="IfNeeded",
-        namespaces=("gpu-admission.io/dra", "In", "enabled"),
+        namespaces=(DRA_LABEL, "In", "enabled"),
         rules=(_NEW_PODS,),
         conditions={"gpus": conditions.REQUESTS_NVIDIA},
     ),
@@ -79,7 +105,7 @@ WEBHOOKS = (
         ENTRIES["preview"],
         mutating=True,
         note="Never changes a pod.",
-        namespaces=("gpu-admission.io/dra", "In", "preview"),
+        namespaces=(DRA_LABEL, "In", "preview"),
         rules=(_NEW_PODS,),
         conditions={"gpus": conditions.REQUESTS_NVIDIA},
     ),
@@ -98,8 +124,8 @@ WEBHOOKS = (
         ENTRIES["reapply"],
         mutating=True,
         note="Converted pods that are applied again; the selector takes in those whose label is being taken away as well.",
-        objects=("gpu-admission.io/managed", "true"),
-        rules=(ResourceRule(("UPDATE",), "", ("pods",)),),
+        objects=(MANAGED, "true"),
+        rules=(ResourceRule(("UPDATE",), "", ("Pod",)),),
         conditions={
             "not-deleting": "!has(object.metadata.deletionTimestamp)",
             "spec-changed": "object.spec != oldObject.spec",
@@ -109,29 +135,13 @@ WEBHOOKS = (
         ENTRIES["configuration"],
         mutating=True,
         note="Changes nothing: asked before the schema of the CRD, it denies what that denies too, in better words.",
-        rules=(
-            ResourceRule(
-                _WRITES,
-                "nvidia.com",
-                ("clusterpolicies", "gpuclusters", "nvidiadrivers"),
-                versions=("*",),
-                scope="Cluster",
-            ),
-            ResourceRule(
-                _WRITES,
-                "gpu-admission.io",
-                ("gpuadmissionpolicies",),
-                versions=("v1alpha1",),
-                scope="Cluster",
-            ),
-            ResourceRule(_WRITES, "gpu-admission.io", ("gpuquotas",), versions=("v1alpha1",)),
-        ),
+        rules=(_OPERATOR_OBJECTS, *_OUR_OBJECTS),
     ),
     Webhook(
         ENTRIES["conversion-check"],
         mutating=False,
         note="The same pods as conversion, after everything that changes pods.",
-        namespaces=("gpu-admission.io/dra", "In", "enabled"),
+        namespaces=(DRA_LABEL, "In", "enabled"),
         rules=(_NEW_PODS,),
         conditions={"gpus": conditions.REQUESTS_NVIDIA},
     ),
@@ -139,13 +149,8 @@ WEBHOOKS = (
         ENTRIES["access"],
         mutating=False,
         note="envFrom alone is no reason to ask: ConfigMaps of workloads are not read, so nothing could be said.",
-        rules=(
-            _NEW_PODS,
-            ResourceRule(("UPDATE",), "", ("pods/ephemeralcontainers",)),
-        ),
-        conditions={
-            "takes-gpus": conditions.SHOWS_GPU_ACCESS,
-        },
+        rules=(_NEW_PODS, ResourceRule(("UPDATE",), "", ("Pod/ephemeralcontainers",))),
+        conditions={"takes-gpus": conditions.SHOWS_GPU_ACCESS},
     ),
     Webhook(
         ENTRIES["workloads"],
@@ -154,31 +159,7 @@ WEBHOOKS = (
             "Only the author of a workload gets warnings, and only when its spec changes. Kinds of other groups are mostly made for\n"
             "GPUs, so they are not searched here."
         ),
-        rules=(
-            ResourceRule(_WRITES, "", ("podtemplates", "replicationcontrollers")),
-            ResourceRule(_WRITES, "apps", ("daemonsets", "deployments", "replicasets", "statefulsets")),
-            ResourceRule(_WRITES, "argoproj.io", ("rollouts",), versions=("*",)),
-            ResourceRule(_WRITES, "batch", ("cronjobs", "jobs")),
-            ResourceRule(_WRITES, "batch.volcano.sh", ("jobs",), versions=("*",)),
-            ResourceRule(_WRITES, "grove.io", ("podcliquesets",), versions=("*",)),
-            ResourceRule(_WRITES, "jobset.x-k8s.io", ("jobsets",), versions=("*",)),
-            ResourceRule(
-                _WRITES,
-                "kubeflow.org",
-                ("jaxjobs", "mpijobs", "notebooks", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"),
-                versions=("*",),
-            ),
-            ResourceRule(_WRITES, "leaderworkerset.x-k8s.io", ("leaderworkersets",), versions=("*",)),
-            ResourceRule(_WRITES, "ray.io", ("rayclusters", "rayjobs", "rayservices"), versions=("*",)),
-            ResourceRule(_WRITES, "serving.kserve.io", ("inferenceservices",), versions=("*",)),
-            ResourceRule(
-                _WRITES,
-                "sparkoperator.k8s.io",
-                ("scheduledsparkapplications", "sparkapplications"),
-                versions=("*",),
-            ),
-            ResourceRule(_WRITES, "trainer.kubeflow.org", ("trainjobs",), versions=("*",)),
-        ),
+        rules=_WORKLOADS,
         conditions={
             "by-its-author": "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)",
             "not-deleting": "!has(object.metadata.deletionTimestamp)",
@@ -191,24 +172,11 @@ WEBHOOKS = (
         mutating=False,
         note="A claim that a controller makes of a template was judged with the template.",
         rules=(
-            ResourceRule(
-                ("CREATE",),
-                "resource.k8s.io",
-                ("resourceclaims", "resourceclaimtemplates"),
-                versions=("v1", "v1beta2", "v1beta1"),
-            ),
-            ResourceRule(
-                ("CREATE",),
-                "resource.k8s.io",
-                ("deviceclasses",),
-                versions=("v1", "v1beta2", "v1beta1"),
-                scope="Cluster",
-            ),
-            ResourceRule(("CREATE",), "resource.nvidia.com", ("computedomains",), versions=("*",)),
+            ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim", "ResourceClaimTemplate"), _CLAIM_VERSIONS),
+            ResourceRule(("CREATE",), "resource.k8s.io", ("DeviceClass",), _CLAIM_VERSIONS, "Cluster"),
+            ResourceRule(("CREATE",), "resource.nvidia.com", ("ComputeDomain",), ("*",)),
         ),
-        conditions={
-            "by-people": conditions.NOT_BY_CONTROLLERS,
-        },
+        conditions={"by-people": conditions.NOT_BY_CONTROLLERS},
     ),
     Webhook(
         ENTRIES["quota-enforced"],
@@ -219,27 +187,17 @@ WEBHOOKS = (
             "has paid. Where the label says so, nothing gets GPUs that cannot be charged."
         ),
         timeout=10,
-        namespaces=("gpu-admission.io/quota", "In", "enforced"),
-        rules=(
-            _NEW_PODS,
-            ResourceRule(("CREATE",), "resource.k8s.io", ("resourceclaims",), versions=("v1", "v1beta2", "v1beta1")),
-        ),
-        conditions={
-            "gpus": conditions.IS_CHARGED,
-        },
+        namespaces=(QUOTA_LABEL, "In", "enforced"),
+        rules=(_NEW_PODS, _NEW_CLAIMS),
+        conditions={"gpus": conditions.IS_CHARGED},
     ),
     Webhook(
         ENTRIES["quota"],
         mutating=False,
         note="The same elsewhere: what cannot be charged passes, with a warning.",
-        namespaces=("gpu-admission.io/quota", "NotIn", "enforced"),
-        rules=(
-            _NEW_PODS,
-            ResourceRule(("CREATE",), "resource.k8s.io", ("resourceclaims",), versions=("v1", "v1beta2", "v1beta1")),
-        ),
-        conditions={
-            "gpus": conditions.IS_CHARGED,
-        },
+        namespaces=(QUOTA_LABEL, "NotIn", "enforced"),
+        rules=(_NEW_PODS, _NEW_CLAIMS),
+        conditions={"gpus": conditions.IS_CHARGED},
     ),
     Webhook(
         ENTRIES["configuration"],
@@ -249,23 +207,10 @@ WEBHOOKS = (
             "refused."
         ),
         rules=(
-            ResourceRule(
-                _WRITES,
-                "nvidia.com",
-                ("clusterpolicies", "gpuclusters", "nvidiadrivers"),
-                versions=("*",),
-                scope="Cluster",
-            ),
-            ResourceRule(("DELETE",), "nvidia.com", ("clusterpolicies",), versions=("*",), scope="Cluster"),
-            ResourceRule(
-                _WRITES,
-                "gpu-admission.io",
-                ("gpuadmissionpolicies",),
-                versions=("v1alpha1",),
-                scope="Cluster",
-            ),
-            ResourceRule(_WRITES, "gpu-admission.io", ("gpuquotas",), versions=("v1alpha1",)),
-            ResourceRule(("CREATE", "UPDATE", "DELETE"), "", ("configmaps",)),
+            _OPERATOR_OBJECTS,
+            ResourceRule(("DELETE",), "nvidia.com", ("ClusterPolicy",), ("*",), "Cluster"),
+            *_OUR_OBJECTS,
+            ResourceRule(("CREATE", "UPDATE", "DELETE"), "", ("ConfigMap",)),
         ),
         conditions={
             "ours": conditions.IS_CONFIGURATION,
@@ -278,12 +223,39 @@ WEBHOOKS = (
         note="Labels can be written through nodes/status too; heartbeats change none of these.",
         everywhere=True,
         rules=(
-            ResourceRule(_WRITES, "", ("nodes",), scope="Cluster"),
-            ResourceRule(("UPDATE",), "", ("nodes/status",), scope="Cluster"),
+            ResourceRule(WRITES, "", ("Node",), scope="Cluster"),
+            ResourceRule(("UPDATE",), "", ("Node/status",), scope="Cluster"),
         ),
-        conditions={
-            "watched-labels": conditions.WATCHED_LABELS_CHANGED,
-        },
+        conditions={"watched-labels": conditions.WATCHED_LABELS_CHANGED},
     ),
 )
 """In the order of the manifests, which is that in which the API server calls mutating webhooks."""
+
+
+class Call(NamedTuple):
+    """Operations on objects of a kind, or on one subresource, for which the API server calls a webhook."""
+
+    webhook: Webhook
+    operations: tuple[str, ...]
+    subresource: str
+
+
+def _calls() -> dict[tuple[str, str], list[Call]]:
+    calls: dict[tuple[str, str], list[Call]] = {}
+    for webhook in WEBHOOKS:
+        for rule in webhook.rules:
+            for kind, _, subresource in (each.partition("/") for each in rule.kinds):
+                calls.setdefault((rule.group, kind), []).append(Call(webhook, rule.operations, subresource))
+    return calls
+
+
+CALLS: Mapping[tuple[str, str], Sequence[Call]] = _calls()
+"""By group and kind."""
+
+
+def kinds_of(entry: str) -> frozenset[tuple[str, str]]:
+    """Group and kind of the objects that the API server calls an entry about."""
+    return frozenset(kind for kind, calls in CALLS.items() if any(call.webhook.entry.name == entry for call in calls))
+
+
+CLAIM_KINDS = kinds_of("claims")

@@ -14,6 +14,7 @@ from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.review import review
 from policies.view import UNKNOWN, PassingView
+from policies.webhooks import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,24 +25,13 @@ if TYPE_CHECKING:
     from policies.view import ClusterView, Unknown
     from policies.work import CancelCheck
 
-__all__ = ["REVIEWED", "NarrowedView", "configuration_findings"]
+__all__ = ["NarrowedView", "configuration_findings"]
 
 T = TypeVar("T")
 
-REVIEWED = {
-    "GPUAdmissionPolicy": ("gpu-admission.io", "configuration"),
-    "GPUQuota": ("gpu-admission.io", "configuration"),
-    "ClusterPolicy": ("nvidia.com", "configuration"),
-    "GPUCluster": ("nvidia.com", "configuration"),
-    "NVIDIADriver": ("nvidia.com", "configuration"),
-    "ConfigMap": ("", "configuration"),
-    "Node": ("", "nodes"),
-    "Namespace": ("", "configuration"),
-    "DeviceClass": ("resource.k8s.io", "claims"),
-    "ResourceClaimTemplate": ("resource.k8s.io", "claims"),
-    "ResourceClaim": ("resource.k8s.io", "claims"),
-    "ComputeDomain": ("resource.nvidia.com", "claims"),
-}
+_REVIEWED = {
+    kind: (group, entry) for entry in ("configuration", "nodes", "claims") for group, kind in sorted(kinds_of(entry))
+} | {"Namespace": ("", "configuration")}
 """The kinds whose objects are reviewed, each with its API group and its webhook entry."""
 
 _ONE_PER_CLUSTER = frozenset({"ClusterPolicy", "GPUCluster"})
@@ -54,7 +44,7 @@ def configuration_findings(
     namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
 ) -> Iterator[AuditFinding]:
     """Findings on stored configuration, by the rules for new objects; an empty namespace stands for all."""
-    for kind in REVIEWED:
+    for kind in _REVIEWED:
         for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view), check_cancelled):
             check_cancelled()
             findings = _findings(alike[0], narrowed, settings)
@@ -92,7 +82,7 @@ def _objects_to_review(
 def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
     """False for objects that are being deleted, and for our own templates, which satisfy the rules."""
     return (
-        group_of(document) == REVIEWED[kind][0]
+        group_of(document) == _REVIEWED[kind][0]
         and namespace in ("", name_of(document) if kind == "Namespace" else namespace_of(document))
         and lookup(document, ("metadata", "deletionTimestamp")) is None
         and not is_ours(document)
@@ -120,7 +110,7 @@ def _consumer_kind(consumer: Any) -> str:
 
 
 def _findings(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    group, entry = REVIEWED[document["kind"]]
+    group, entry = _REVIEWED[document["kind"]]
     created = (
         {field: value for field, value in document.items() if field != "status"} if entry == "claims" else document
     )

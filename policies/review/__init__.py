@@ -8,29 +8,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.conversion.opt_in import Mode, mode_of
 from policies.decision import Decision
-from policies.entries import CLAIM_KINDS, ENTRIES, Entry
-from policies.quota.opt_in import QUOTA_NAME, is_enforced
-from policies.review.coverage import find_gap
+from policies.entries import ENTRIES, Entry
+from policies.kubernetes.paths import lookup
+from policies.quota.opt_in import QUOTA_NAME
+from policies.review.coverage import OFFLINE_KINDS, find_gap
 from policies.review.on_demand import Review, load_function, load_rooms
-from policies.review.pods import (
-    creates_pod,
-    debugs_pod,
-    reapplies_pod,
-    refused_amounts,
-    unknown_namespace,
-    updates_pod,
-)
+from policies.review.pods import reapplies_pod, refused_amounts, unknown_namespace
 from policies.settings import settings_for
 from policies.settings.exempt_namespaces import exemption, exemption_in_cluster
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import Overlay
+from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
 
 if TYPE_CHECKING:
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from policies.webhooks import Call
 
 __all__ = ["entries_called", "load_rooms", "review"]
 
@@ -75,45 +70,39 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
 
 def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Entry, ...]:
-    """The entries that the API server calls, in its order, without those that exempt the namespace."""
-    names = _names_called(request, view, settings)
+    """The entries that the API server calls, in its order, without those that exempt the namespace.
+
+    Of the webhooks' conditions, only those of `reapply` are evaluated. Kinds that settings add count as installed. Three
+    kinds of requests are reviewed although no webhook is called: updates of claims, namespaces and PriorityClasses, and
+    objects of a kind that may be misspelt.
+    """
+    kind = request.group, request.kind
+    called = {call.webhook.entry.name for call in CALLS.get(kind, ()) if _is_called(call, request, view)}
+    if request.operation in WRITES:
+        if kind in workload_kinds(settings):
+            called.add("workloads")
+        elif kind in CLAIM_KINDS:
+            called.add("claims")
+        elif kind not in CALLS:
+            called.add("configuration")
     return tuple(
         entry
         for entry in ENTRIES.values()
-        if entry.name in names and not exemption_in_cluster(entry.concern, request.namespace, settings)
+        if entry.name in called and not exemption_in_cluster(entry.concern, request.namespace, settings)
     )
 
 
-def _names_called(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, ...]:
-    """Names of entries, by the rules of their webhooks and the labels of the namespace."""
-    kind = request.group, request.kind
-    if kind == ("", "Node"):
-        return ("nodes",) if request.operation != "DELETE" else ()
-    if kind in CLAIM_KINDS:
-        return _of_claims(request, view) if request.operation != "DELETE" else ()
-    if kind in workload_kinds(settings):
-        return ("workloads",) if request.operation in ("CREATE", "UPDATE") else ()
-    if debugs_pod(request):
-        return ("access",)
-    if updates_pod(request):
-        return ("reapply",) if reapplies_pod(request) else ()
-    if not creates_pod(request):
-        return ("configuration",)
-    mode = mode_of(request.namespace, view)
-    names = {
-        Mode.ENABLED: ("conversion", "placement", "conversion-check", "access"),
-        Mode.PREVIEW: ("preview", "placement", "access"),
-    }.get(mode, ("placement", "access"))
-    return (*names, _quota_entry(request.namespace, view))
-
-
-def _of_claims(request: Request, view: ClusterView) -> tuple[str, ...]:
-    is_charged = (request.operation, request.kind, request.subresource) == ("CREATE", "ResourceClaim", "")
-    return ("claims", _quota_entry(request.namespace, view)) if is_charged else ("claims",)
-
-
-def _quota_entry(namespace: str, view: ClusterView) -> str:
-    return "quota-enforced" if is_enforced(namespace, view) else "quota"
+def _is_called(call: Call, request: Request, view: ClusterView) -> bool:
+    """True if the rules and selectors of a webhook match a request."""
+    if request.operation not in call.operations or request.subresource != call.subresource:
+        return False
+    if call.webhook.objects is not None:
+        return reapplies_pod(request)
+    if call.webhook.namespaces is None:
+        return True
+    label, operator, value = call.webhook.namespaces
+    labelled = lookup(view.get("Namespace", request.namespace), ("metadata", "labels", label)) == value
+    return labelled is (operator == "In")
 
 
 def _settled_answer(entry: Entry, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -136,14 +125,10 @@ def _answer(entry: str, request: Request, view: ClusterView, settings: GPUAdmiss
         # The author of a workload may be exempt, and the controller that creates its pods is not.
         decision: Decision = load_function(entry)(request, view, settings, review)
     else:
-        is_special = entry == "configuration" and (request.group, request.kind) in _SPECIAL_KINDS
+        is_special = entry == "configuration" and (request.group, request.kind) in OFFLINE_KINDS
         answer: Review = load_function(request.kind if is_special else entry)
         decision = answer(request, view, settings_for(request.user, request.namespace, settings))
     return decision.found_by(entry)
-
-
-_SPECIAL_KINDS = {("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")}
-"""Kinds of the entry configuration that only files and the audit show."""
 
 
 def _join(first: Decision, then: Decision) -> Decision:

@@ -7,15 +7,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import Severity
-from policies.entries import CLAIM_KINDS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
+from policies.kubernetes.workloads import WORKLOADS
 from policies.review.on_demand import load_function
 from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.settings.workload_kinds import workload_kinds
+from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.workload_templates import templates_of, unread_pods
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["UNREVIEWED", "Uncovered", "find_gap", "reviewed_kinds"]
+__all__ = ["OFFLINE_KINDS", "UNREVIEWED", "Uncovered", "find_gap", "reviewed_kinds"]
 
 UNREVIEWED = rule(
     "GA705",
@@ -40,22 +41,10 @@ UNREVIEWED = rule(
     offline=True,
 )
 
-_KINDS = {
-    ("", "Pod"),
-    ("", "Node"),
-    ("", "ConfigMap"),
-    ("", "Namespace"),
-    ("nvidia.com", "ClusterPolicy"),
-    ("nvidia.com", "GPUCluster"),
-    ("nvidia.com", "NVIDIADriver"),
-    ("gpu-admission.io", "GPUAdmissionPolicy"),
-    ("gpu-admission.io", "GPUQuota"),
-    ("scheduling.k8s.io", "PriorityClass"),
-    *CLAIM_KINDS,
-}
+OFFLINE_KINDS = frozenset({("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")})
+"""Group and kind of objects that only files and the audit show: no webhook is called for one."""
+_KINDS = {*CALLS, *OFFLINE_KINDS} - {*WORKLOADS}
 """Group and kind of the objects that rules look at, beside workloads."""
-_DELETIONS = {("", "ConfigMap"), ("nvidia.com", "ClusterPolicy")}
-"""The kinds whose deletion rules look at."""
 _GROUPS_WITHOUT_PODS = {
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -99,9 +88,6 @@ _REMEDIES = {
     ("resource.k8s.io", "ResourceSlice"): "if the cluster has it, give it with --cluster",
 }
 """What to do about kinds that are neither reviewed nor make pods by themselves."""
-_SUBRESOURCES = {("", "Pod"): {"", "ephemeralcontainers"}, ("", "Node"): {"", "status"}}
-"""Subresources that rules look at; of other kinds only the object itself."""
-
 _NAME = re.compile(
     r"(?<![\w./@-])(?:[\w-]+\.)*(?:nvidia\.com|gpu-admission\.io)/[A-Za-z]"
     r"|deviceclass\.resource\.kubernetes\.io/"
@@ -185,9 +171,12 @@ def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
 def _unreviewed_operation(request: Request) -> str:
     """Why the operation is not reviewed; empty if it is."""
     kind = request.group, request.kind
-    if request.subresource not in _SUBRESOURCES.get(kind, {""}):
+    operations = [call.operations for call in CALLS.get(kind, ()) if call.subresource == request.subresource]
+    if not request.subresource and (kind in CLAIM_KINDS or kind not in CALLS):
+        operations.append(WRITES)
+    if not operations:
         return f"no rule is about the subresource {printable(request.subresource)} of this kind"
-    if request.operation not in ("CREATE", "UPDATE") and (request.operation != "DELETE" or kind not in _DELETIONS):
+    if not any(request.operation in each for each in operations):
         return f"no rule is about the operation {request.operation} on this kind"
     if updates_pod(request) and not reapplies_pod(request):
         return "pods that exist are reviewed only if gpu-admission changed them and their spec changes"

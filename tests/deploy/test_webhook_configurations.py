@@ -6,11 +6,12 @@ import pytest
 
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.labels import _WATCHED
-from policies.entries import CLAIM_KINDS, ENTRIES
+from policies.entries import ENTRIES
 from policies.metadata_keys import MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import exempt_by_default
+from policies.webhooks import CLAIM_KINDS
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.server.deadlines import Deadline
 
@@ -170,6 +171,12 @@ def test_workloads_are_those_that_policies_know(webhooks):
 
 def test_claims_are_those_that_policies_know(webhooks):
     webhook = webhooks["validating", "claims"]
+    assert {
+        ("resource.k8s.io", "ResourceClaim"),
+        ("resource.k8s.io", "ResourceClaimTemplate"),
+        ("resource.k8s.io", "DeviceClass"),
+        ("resource.nvidia.com", "ComputeDomain"),
+    } == CLAIM_KINDS
     assert kinds_of(webhook) == {plural_of(*kind) for kind in CLAIM_KINDS}
     assert {operation for rule in webhook["rules"] for operation in rule["operations"]} == {"CREATE"}
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks
 from policies.dra.resource_claims import Claim, read_configs
-from policies.entries import CLAIM_KINDS
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, items_at, lookup
+from policies.webhooks import CLAIM_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
