@@ -19,7 +19,7 @@ from policies.explanation.claims import (
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
-from policies.kubernetes.objects import controller_of, name_of, namespace_of
+from policies.kubernetes.objects import controller_of, generate_name_of, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
@@ -81,8 +81,8 @@ def questions(
 
 
 def _name(document: Object) -> str:
-    generated = lookup(document, ("metadata", "generateName"))
-    return name_of(document) or (f"{generated}*" if isinstance(generated, str) and generated else "without a name")
+    generated = generate_name_of(document)
+    return name_of(document) or (f"{generated}*" if generated else "without a name")
 
 
 def _claim_question(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-__all__ = ["Object", "controller_of", "has_ended", "name_of", "namespace_of", "with_conditions"]
+__all__ = ["Object", "controller_of", "generate_name_of", "has_ended", "name_of", "namespace_of", "with_conditions"]
 
 Object = dict[str, Any]
 """A Kubernetes object. Nothing is re-serialised through typed models, so no newer field is ever dropped."""
@@ -19,6 +19,12 @@ Object = dict[str, Any]
 def name_of(document: Object) -> str:
     """`metadata.name`; empty if it is missing."""
     name = lookup(document, ("metadata", "name"))
+    return name if isinstance(name, str) else ""
+
+
+def generate_name_of(document: Object) -> str:
+    """`metadata.generateName`; empty if it is missing. Several objects may have the same."""
+    name = lookup(document, ("metadata", "generateName"))
     return name if isinstance(name, str) else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import generate_name_of, name_of
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def pod_of(template: Object, workload: Object, namespace: str) -> Object:
     decisions read is that a controller owns it. Source: GetPodFromTemplate in k8s.io/kubernetes
     pkg/controller/controller_utils.go.
     """
-    owner = name_of(workload) or _generate_name(workload).rstrip("-")
+    owner = name_of(workload) or generate_name_of(workload).rstrip("-")
     metadata = template.get("metadata")
     if isinstance(metadata, dict | None):
         copied = {key: value for key, value in (metadata or {}).items() if key in _COPIED}
@@ -197,8 +197,3 @@ def template_of(pod: Object, template: Object) -> Object:
     marks = {key: value for key, value in pod["metadata"].items() if key in _COPIED}
     metadata = {**(template.get("metadata") or {}), **marks}
     return {**template, "metadata": metadata, "spec": pod["spec"]} if metadata else {**template, "spec": pod["spec"]}
-
-
-def _generate_name(workload: Object) -> str:
-    name = lookup(workload, ("metadata", "generateName"))
-    return name if isinstance(name, str) else ""

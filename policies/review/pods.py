@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MALFORMED",
     "creates_pod",
-    "debugs_pod",
     "is_being_converted",
     "reapplies_pod",
     "refused_amounts",
@@ -42,11 +41,6 @@ __all__ = [
 def creates_pod(request: Request) -> bool:
     """Whether a pod is being created."""
     return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
-
-
-def debugs_pod(request: Request) -> bool:
-    """Whether a pod that exists is given ephemeral containers."""
-    return (request.group, request.kind, request.subresource) == ("", "Pod", "ephemeralcontainers")
 
 
 def updates_pod(request: Request) -> bool:

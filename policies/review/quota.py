@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import generate_name_of, name_of
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
@@ -74,10 +73,5 @@ class _Others(PassingView):
         listed = super().list(kind, namespace)
         if listed is UNKNOWN or (kind, namespace) != (self._charge.kind, self._charge.namespace):
             return listed
-        own = next((each for each in listed if self._charge.name == (name_of(each) or _generate_name(each))), None)
+        own = next((each for each in listed if self._charge.name == (name_of(each) or generate_name_of(each))), None)
         return [each for each in listed if each is not own]
-
-
-def _generate_name(document: Object) -> object:
-    """What a file has instead of a name; several objects may share it."""
-    return lookup(document, ("metadata", "generateName"))

@@ -13,7 +13,7 @@ from policies.request import Request
 from policies.view import Overlay, PassingView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
@@ -26,22 +26,20 @@ __all__ = ["shortages"]
 
 
 def shortages(
-    pods: Iterable[tuple[Object, PodCount]],
+    pods: Iterable[tuple[Decision, PodCount]],
     document: Object,
     request: Request,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    review: Callable[[Request], Decision],
 ) -> Iterable[Finding]:
     """A warning if the pods of a workload do not fit into a quota together.
 
     Args:
-        pods: A pod of each template, and how many there are.
+        pods: The decision on a pod of each template, and how many there are. A pod is charged as that leaves it.
         document: The GPUQuota of the namespace.
         request: The creation or update of the workload.
         view: The cluster.
         settings: The administrator's settings.
-        review: Decides on the creation of one pod; the pod is charged as that leaves it.
     """
     try:
         quota = parse_quota(document)
@@ -49,7 +47,7 @@ def shortages(
         # Each pod has a finding of it.
         return ()
     is_new = request.operation == "CREATE"
-    charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings, review)]
+    charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
     ledger = counted_ledger(document, view, settings.quota)
     return settings.judge(find_shortage(charged, quota, ledger, is_new=is_new), request.namespace)
 
@@ -63,18 +61,15 @@ class _Unclaimed(PassingView):
 
 
 def _charges(
-    pods: Iterable[tuple[Object, PodCount]],
+    pods: Iterable[tuple[Decision, PodCount]],
     namespace: str,
     quota: Quota,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    review: Callable[[Request], Decision],
 ) -> Iterator[PodsAtOnce]:
-    for document, count in pods:
-        pod = Request(document, namespace=namespace)
-        answer = review(pod)
-        seen = Overlay(view, {each.key: each.manifest() for each in answer.templates})
-        for charge in charge_decision(pod.of(answer.object), seen, settings).charges:
+    for decision, count in pods:
+        seen = Overlay(view, {each.key: each.manifest() for each in decision.templates})
+        for charge in charge_decision(Request(decision.object, namespace=namespace), seen, settings).charges:
             try:
                 yield PodsAtOnce(charge_under(charge, quota), count)
             except Uncountable:

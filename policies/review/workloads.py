@@ -7,7 +7,7 @@ ReplicaSet or a Job. Here the author of the workload sees it. Nothing is changed
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,11 +25,12 @@ from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.workload_templates import templates_of, unread_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodCount, PodTemplate
+    from policies.review.on_demand import Review
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -60,8 +61,20 @@ class WorkloadPods:
     """The pods that a workload will create, and those of its former state."""
 
     request: Request
+    """The creation or update of the workload."""
     view: ClusterView
+    """The cluster, with the training runtimes that workloads name."""
     settings: GPUAdmissionPolicy
+    review: Review
+    """Decides on the creation of a pod as all entries together do."""
+    _decisions: dict[str, Decision] = field(default_factory=dict)
+
+    def decision(self, pod: TemplatePod) -> Decision:
+        """The decision on the creation of a pod; equal pods are reviewed once."""
+        if pod.text not in self._decisions:
+            creation = Request(pod.document, namespace=self.request.namespace)
+            self._decisions[pod.text] = self.review(creation, self.view, self.settings)
+        return self._decisions[pod.text]
 
     @cached_property
     def now(self) -> Sequence[TemplatePod]:
@@ -86,51 +99,30 @@ class WorkloadPods:
         return pods
 
 
-def workloads(
-    request: Request,
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
-    review: Callable[[Request, ClusterView, GPUAdmissionPolicy], Decision],
-) -> Decision:
+def workloads(request: Request, view: ClusterView, settings: GPUAdmissionPolicy, review: Review) -> Decision:
     """Warnings about the pods that a workload will create, at the places of their templates.
 
-    Nothing is said of pods that the workload created before from the same template, nor of workloads that another
-    controller created or that are being deleted.
-
-    Args:
-        request: The creation or update of an object.
-        view: The cluster, with the training runtimes that workloads name.
-        settings: The administrator's settings, with the kinds that they add.
-        review: Decides on the creation of a pod as all entries together do.
+    None for pods that the workload created before from the same template, and for workloads that another controller
+    created or that are being deleted. `review` decides on the creation of a pod as all entries together do.
     """
     workload = request.object
     if not isinstance(workload, dict) or not _is_by_its_author(request, workload):
         return Decision(object=workload)
     if not isinstance(workload.get("kind"), str):
         return Decision(object=workload, remarks=(_NO_KIND,))
-    answers: dict[str, Decision] = {}
-
-    def decision_on(pod: Request) -> Decision:
-        text = json.dumps(pod.object, sort_keys=True)
-        if text not in answers:
-            answers[text] = review(pod, view, settings)
-        return answers[text]
-
-    pods = WorkloadPods(request, view, settings)
-    decision = _warnings_of_pods(pods, decision_on)
-    together = shortage(pods, decision_on)
-    return replace(decision, findings=tuple(dict.fromkeys((*decision.findings, *together))))
+    pods = WorkloadPods(request, view, settings, review)
+    decision = _warnings_of_pods(pods)
+    return replace(decision, findings=tuple(dict.fromkeys((*decision.findings, *shortage(pods)))))
 
 
-def _warnings_of_pods(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Decision:
+def _warnings_of_pods(pods: WorkloadPods) -> Decision:
     request = pods.request
     known = {pod.text for pod in pods.before}
     new = [pod for pod in pods.now if pod.text not in known]
     judged = [pod for pod in new[:MOST_TEMPLATES] if len(pod.text) <= LONGEST_TEMPLATE]
-    answers = {pod.text: review(Request(pod.document, namespace=request.namespace)) for pod in judged}
-    warnings = [[*_warnings(answers[pod.text], pod.template, request)] for pod in judged]
+    warnings = [[*_warnings(pods.decision(pod), pod.template, request)] for pod in judged]
     findings = dict.fromkeys(finding for each in once_per_cause(warnings, "pod template") for finding in each)
-    remarks = dict.fromkeys(remark for answer in answers.values() for remark in answer.remarks)
+    remarks = dict.fromkeys(remark for pod in judged for remark in pods.decision(pod).remarks)
     for pod in new[:MOST_TEMPLATES]:
         if len(pod.text) > LONGEST_TEMPLATE:
             limit = f"only pods of at most {LONGEST_TEMPLATE // 1024} KiB are reviewed with their workload"
@@ -140,7 +132,7 @@ def _warnings_of_pods(pods: WorkloadPods, review: Callable[[Request], Decision])
         remarks[f"only the first {MOST_TEMPLATES} of {len(new)} pod templates were reviewed"] = None
     if request.object is not None and lookup(request.old_object, ("spec",)) != request.object.get("spec"):
         remarks |= dict.fromkeys(not_reviewed(request.object, pods.view, pods.settings))
-    left_out = sum(answers[pod.text].left_out for pod in judged)
+    left_out = sum(pods.decision(pod).left_out for pod in judged)
     return Decision(findings=tuple(findings), object=request.object, remarks=tuple(remarks), left_out=left_out)
 
 
@@ -159,13 +151,8 @@ def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iter
         yield moved
 
 
-def shortage(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Iterable[Finding]:
-    """A warning if the pods of a workload that is new or gets more do not fit into the quota.
-
-    Args:
-        pods: Of the workload.
-        review: Decides on the creation of one pod; the pod is charged as that leaves it.
-    """
+def shortage(pods: WorkloadPods) -> Iterable[Finding]:
+    """A warning if the pods of a workload that is new or gets more do not fit into the quota."""
     request, view, settings = pods.request, pods.view, pods.settings
     workload = request.object
     if not isinstance(workload, dict) or not isinstance(workload.get("kind"), str):
@@ -180,7 +167,7 @@ def shortage(pods: WorkloadPods, review: Callable[[Request], Decision]) -> Itera
     if all(count.pods <= before.get(pod.text, 0) for pod, count in counted):
         return ()
     found: Iterable[Finding] = load_function("charges of workloads")(
-        [(pod.document, count) for pod, count in counted], document, request, view, settings, review
+        ((pods.decision(pod), count) for pod, count in counted), document, request, view, settings
     )
     return found
 

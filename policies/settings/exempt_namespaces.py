@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policies.entries import Concern
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NEVER_MATCHED", "exempt_by_default", "exempt_names", "exemption", "exemption_in_cluster"]
+__all__ = ["NEVER_MATCHED", "exempt_names", "exemption", "exemption_in_cluster"]
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -44,11 +44,6 @@ def exemption_in_cluster(concern: Concern | None, namespace: str, settings: GPUA
     if not why and exemption(concern, namespace, DEFAULTS):
         return "the installed webhook configurations leave it out"
     return why
-
-
-def exempt_by_default(concern: Concern | None) -> frozenset[str]:
-    """The namespaces that a concern leaves alone by default, as the webhooks' selectors in `deploy/`."""
-    return exempt_names(concern, DEFAULTS)
 
 
 def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> frozenset[str]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.settings.exempt_namespaces import exempt_by_default
+from policies.settings import DEFAULTS
+from policies.settings.exempt_namespaces import exempt_names
 from tests.deploy.match_conditions import holds, namespace
 
 NAME = "admin-access.gpu-admission.io"
@@ -44,7 +45,7 @@ def test_setting_and_changing_the_label_is_guarded(policy, new, old, guarded):
     assert is_guarded(policy, new, old) is guarded
 
 
-@pytest.mark.parametrize("name", sorted(exempt_by_default("quota")))
+@pytest.mark.parametrize("name", sorted(exempt_names("quota", DEFAULTS)))
 def test_namespaces_that_hand_out_gpus_are_left_alone(policy, name):
     hands_out = name not in ("kube-system", "gpu-admission")
     assert is_guarded(policy, namespace({LABEL: "true"}, name), namespace(name=name)) is not hands_out

@@ -6,7 +6,8 @@ import pytest
 
 from policies.dra.cel import CelCompileError
 from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
-from policies.settings.exempt_namespaces import exempt_by_default
+from policies.settings import DEFAULTS
+from policies.settings.exempt_namespaces import exempt_names
 from tests.deploy.match_conditions import holds, namespace
 from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition
 
@@ -127,7 +128,7 @@ EXEMPT = {
 
 
 @pytest.mark.parametrize(("label", "value"), EXEMPT)
-@pytest.mark.parametrize("name", sorted(exempt_by_default("quota")))
+@pytest.mark.parametrize("name", sorted(exempt_names("quota", DEFAULTS)))
 def test_exempt_namespace_takes_no_label_that_its_webhooks_would_not_honour(policy, name, label, value):
     known = [each["expression"] for each in policy["validations"] if "authorizer" not in each["expression"]]
     labelled, before = namespace({label: value}, name), namespace(name=name)

@@ -10,7 +10,7 @@ from policies.entries import ENTRIES
 from policies.metadata_keys import MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 from policies.settings import DEFAULTS
-from policies.settings.exempt_namespaces import exempt_by_default
+from policies.settings.exempt_namespaces import exempt_names
 from policies.webhooks import CLAIM_KINDS
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.server.deadlines import Deadline
@@ -106,11 +106,11 @@ def test_entries_that_change_pods_for_gpus_are_asked_again(webhooks):
 def test_webhooks_leave_out_the_namespaces_that_are_exempt_by_default(webhooks):
     for (_, entry), webhook in webhooks.items():
         if entry != "nodes":  # nodes are in no namespace
-            assert excluded(webhook) == exempt_by_default(ENTRIES[entry].concern), entry
+            assert excluded(webhook) == exempt_names(ENTRIES[entry].concern, DEFAULTS), entry
 
 
 def test_entries_without_a_concern_leave_out_only_what_a_cluster_needs_to_heal_itself():
-    assert exempt_by_default(None) == {"kube-system", "gpu-admission"}
+    assert exempt_names(None, DEFAULTS) == {"kube-system", "gpu-admission"}
     closed = {name for name, entry in ENTRIES.items() if entry.concern is not None}
     assert closed == {"conversion", "preview", "conversion-check", "access", "quota-enforced", "quota"}
 

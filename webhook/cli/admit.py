@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from policies.causes import once_per_cause
 from policies.decision import Decision, Severity
 from policies.entries import ENTRIES
-from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import pod_of, template_of
+from policies.kubernetes.pod_templates import template_of
 from policies.patch import Editor
-from policies.request import Request
 from policies.review import review
 from policies.review.coverage import UNREVIEWED, find_gap
 from policies.review.documents import duplicate_keys
 from policies.review.workloads import WorkloadPods, not_reviewed, shortage
 from policies.settings.exempt_namespaces import NEVER_MATCHED
-from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,15 +115,14 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
     """Review a subject as all webhooks would, and the pods of a workload as they would be created."""
     request = subject.request
     is_skipped = request.operation == "DELETE" or request.namespace in NEVER_MATCHED
-    templates = () if is_skipped else templates_of(request.object, view, settings)
-    decision = _review_workload(request, view, settings) if templates else review(request, view, settings)
+    pods = WorkloadPods(request, view, settings, review)
+    of_templates = () if is_skipped else pods.now
+    decision = _review_workload(pods) if of_templates else review(request, view, settings)
     parts = [_Part(None, decision, decision.patch)]
     written = _as_written(subject, settings)
     edits = Editor(decision.object)
-    for found in templates:
-        # Subjects have these defaults already, except in templates that are composed of several fields.
-        pod = pod_of(with_defaults(found.template), decision.object, request.namespace)
-        answer = review(Request(object=pod, namespace=request.namespace), view, settings)
+    for pod in of_templates:
+        answer, found = pods.decision(pod), pod.template
         parts.append(_Part(found, answer, tuple(_patch_of_workload(answer.patch, found))))
         if answer.patch:
             _write(edits, found, template_of(answer.object, found.template))
@@ -159,9 +155,10 @@ def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding
     return settings.judge(duplicate_keys(subject.duplicates), subject.request.namespace)
 
 
-def _review_workload(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+def _review_workload(pods: WorkloadPods) -> Decision:
     """The review of a workload as a whole; its pods are reviewed one by one."""
-    found = tuple(shortage(WorkloadPods(request, view, settings), lambda pod: review(pod, view, settings)))
+    request, view, settings = pods.request, pods.view, pods.settings
+    found = tuple(shortage(pods))
     gap = find_gap(request, view, settings)
     if gap is not None:
         return Decision(findings=(*found, *gap.findings), object=request.object, not_reviewed=gap.reason)

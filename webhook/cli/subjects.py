@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.objects import generate_name_of, name_of, namespace_of
+from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
 from policies.pod_creation import created_pod
@@ -67,8 +67,8 @@ class Subject:
     @property
     def name(self) -> str:
         """The object's name, or its `generateName` with a star."""
-        generated = lookup(self.document, ("metadata", "generateName"))
-        return self.request.name or (f"{generated}*" if isinstance(generated, str) and generated else "")
+        generated = generate_name_of(self.document)
+        return self.request.name or (f"{generated}*" if generated else "")
 
     @property
     def label(self) -> str:

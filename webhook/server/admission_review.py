@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from policies.entries import ENTRIES
 from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import generate_name_of, name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.request import Request, UserInfo
 from webhook.server.strict_json import BadJSON, TooManyValues, read_json
@@ -143,8 +143,8 @@ def read_head(body: bytes, entry: str) -> Request | None:
 
 def name_in(request: Request) -> str:
     """The name to show to users; the `generateName` of an object without a name."""
-    generated = lookup(request.object, ("metadata", "generateName"))
-    return request.name or name_of(request.object or {}) or (generated if isinstance(generated, str) else "")
+    document = request.object or {}
+    return request.name or name_of(document) or generate_name_of(document)
 
 
 def _json(body: bytes | dict[str, Any]) -> Any:

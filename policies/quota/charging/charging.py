@@ -12,6 +12,7 @@ from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.dra.pod_groups import pod_group_name
 from policies.entries import ENTRIES
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, template_claims
+from policies.kubernetes.objects import generate_name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import SPEC, MalformedPodError, Pod
 from policies.quota.charges import OWN, ChargeRequest, TooManyClaims
@@ -199,7 +200,7 @@ def _unless_stored(found: ChargeRequest, view: ClusterView) -> ChargeRequest | N
 def _without_pieces(kind: ChargedKind, document: Object, request: Request, view: ClusterView) -> ChargeRequest:
     """The charge of an object without its pieces; one out of a file may have neither uid nor name."""
     uid = _text(document, "uid") or request.uid
-    name = _text(document, "name") or request.name or _text(document, "generateName") or uid
+    name = _text(document, "name") or request.name or generate_name_of(document) or uid
     return ChargeRequest(uid, kind, request.namespace, name, {}, _fails_closed(request, view))
 
 
