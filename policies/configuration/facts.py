@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
 from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
-from policies.nvidia.identifiers import COUNT_LABEL, PRESENT_LABEL, PRODUCT_LABEL
 from policies.view import UNKNOWN, ClusterView, PassingView, Unknown
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["Facts"]
-
-_GPU_MARKS = (PRESENT_LABEL, PRODUCT_LABEL, COUNT_LABEL)
 
 
 class Facts:
@@ -88,11 +86,11 @@ class Facts:
         return lookup(policy, ("spec", *steps)) if isinstance(policy, dict) else None
 
     def gpu_nodes(self) -> list[Object] | Unknown:
-        """The nodes that carry a label of the operator or of GPU Feature Discovery."""
+        """The nodes whose labels say that they have a GPU."""
         nodes = self.view.list("Node")
         if nodes is UNKNOWN:
             return UNKNOWN
-        return [node for node in nodes if any(mark in labels_of(node) for mark in _GPU_MARKS)]
+        return [node for node in nodes if has_gpu_labels(labels_of(node))]
 
     def known_gpu_nodes(self) -> list[Object]:
         """The nodes with GPUs; none where nodes are unknown: for findings that need one to say anything."""

@@ -64,7 +64,7 @@ def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
     if nodes is UNKNOWN:
         return UNKNOWN
     old = nodes.nodes_with(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
-    with_devices = frozenset() if devices is UNKNOWN or not old else devices.gpu_nodes
+    with_devices = {} if devices is UNKNOWN or not old else devices.types_by_node
     return tuple(_kubelet(node, by_dra=node.name in with_devices) for node in old)
 
 

@@ -113,9 +113,17 @@ class PublishedDevices:
         )
 
     @cached_property
-    def gpu_nodes(self) -> frozenset[str]:
-        """The names of the nodes that have devices of NVIDIA's GPU driver."""
-        return frozenset(node for group in self.gpus for node in group.by_node if node)
+    def types_by_node(self) -> Mapping[str, frozenset[str]]:
+        """The types of the devices of NVIDIA's GPU driver on each node that has any."""
+        nodes: defaultdict[str, set[str]] = defaultdict(set)
+        for group in self.gpus:
+            nodes[group.type].update(node for node in group.by_node if node)
+        found: dict[str, frozenset[str]] = {}
+        for name, having in nodes.items():
+            alone = frozenset({name})
+            for node in having:
+                found[node] = found[node] | alone if node in found else alone
+        return found
 
     def find(self, driver: str, pool: str, name: str) -> Device | None:
         """The device that an allocation names; None if no slice has it any more."""

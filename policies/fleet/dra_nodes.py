@@ -53,4 +53,4 @@ def _nodes_with_devices(view: ClusterView, condition: Callable[[NodeTraits], boo
     nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN or devices is UNKNOWN:
         return []
-    return [node for node in nodes.nodes_with(condition) if node.name in devices.gpu_nodes]
+    return [node for node in nodes.nodes_with(condition) if node.name in devices.types_by_node]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["GPUNode", "GPUNodes", "NodeTraits", "gpu_nodes", "narrows_gpus", "node_facts"]
+__all__ = ["GPUNode", "GPUNodes", "NodeTraits", "gpu_nodes", "has_gpu_labels", "narrows_gpus", "node_facts"]
 
 H = TypeVar("H", bound="Hashable")
 
@@ -66,7 +66,7 @@ class NodeTraits:
     @cached_property
     def has_gpu_labels(self) -> bool:
         """True if the labels say that the node has a GPU."""
-        return PRODUCT_LABEL in self.label_values or self.label_values.get(PRESENT_LABEL) == "true"
+        return has_gpu_labels(self.label_values)
 
     @property
     def has_gpus(self) -> bool:
@@ -121,20 +121,23 @@ class GPUNodes:
         return len(self.all) - len(self.nodes)
 
     @cached_property
+    def traits_by_identity(self) -> Mapping[int, NodeTraits]:
+        """The traits of all nodes by their `id`, which is much faster to compute than their hash."""
+        return {id(node.traits): node.traits for node in self.all}
+
+    @cached_property
     def all_traits(self) -> Mapping[NodeTraits, int]:
         """The number of nodes that have the same traits."""
-        return _counted_traits(self.all)
+        return self._count_traits(self.all)
 
     @cached_property
     def traits(self) -> Mapping[NodeTraits, int]:
         """The number of nodes with GPUs that have the same traits."""
-        return _counted_traits(self.nodes)
+        return self._count_traits(self.nodes)
 
     def nodes_with(self, condition: Callable[[NodeTraits], bool]) -> tuple[GPUNode, ...]:
         """The nodes whose traits fulfil a condition, also nodes without GPUs."""
-        fulfil = {
-            id(traits): condition(traits) for traits in {id(node.traits): node.traits for node in self.all}.values()
-        }
+        fulfil = {key: condition(traits) for key, traits in self.traits_by_identity.items()}
         if not any(fulfil.values()):
             return ()
         return tuple(node for node in self.all if fulfil[id(node.traits)])
@@ -212,6 +215,12 @@ class GPUNodes:
     def _index(self) -> NodeIndex:
         return NodeIndex.of((node.name, node.labels) for node in self.nodes)
 
+    def _count_traits(self, nodes: Iterable[GPUNode]) -> Mapping[NodeTraits, int]:
+        counts: Counter[NodeTraits] = Counter()
+        for key, number in Counter([id(node.traits) for node in nodes]).items():
+            counts[self.traits_by_identity[key]] += number
+        return counts
+
     def _count(self, values: Callable[[NodeTraits], Iterable[H]]) -> Mapping[H, int]:
         """How many nodes with GPUs have each value."""
         counts: Counter[H] = Counter()
@@ -224,6 +233,16 @@ class GPUNodes:
 def gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:
     """The nodes of the cluster with their GPUs; unknown while nodes are."""
     return view.derive(_gpu_nodes)
+
+
+def has_gpu_labels(labels: Mapping[str, str]) -> bool:
+    """True if the labels of a node say that it has a GPU.
+
+    The GPU Operator sets `nvidia.com/gpu.present` to `false` on a node that has lost its GPUs.
+
+    Source: github.com/NVIDIA/gpu-operator, commonGPULabelKey.
+    """
+    return PRODUCT_LABEL in labels or labels.get(PRESENT_LABEL) == "true"
 
 
 def narrows_gpus(key: str) -> bool:
@@ -282,15 +301,6 @@ def _is_narrowing(key: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_describing(key: str) -> bool:
     return key.startswith(VENDOR_PREFIX) and (key.endswith(_DESCRIBING) or narrows_gpus(key))
-
-
-def _counted_traits(nodes: Iterable[GPUNode]) -> Mapping[NodeTraits, int]:
-    by_identity = Counter([id(node.traits) for node in nodes])
-    traits = {id(node.traits): node.traits for node in nodes}
-    counts: Counter[NodeTraits] = Counter()
-    for key, number in by_identity.items():
-        counts[traits[key]] += number
-    return counts
 
 
 def _selects_nodes(spec: Mapping[str, Any]) -> bool:

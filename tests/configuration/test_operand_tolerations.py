@@ -107,6 +107,12 @@ def test_nodes_without_operands_are_left_alone(examined):
     assert findings_of(examined(daemonsets("", off)), "GA175") == []
 
 
+def test_nodes_that_have_lost_their_gpus_are_left_alone(examined):
+    """The GPU Operator sets its label to `false` there."""
+    lost = node("key: sku, value: gpu, effect: NoSchedule").replace("present: 'true'", "present: 'false'")
+    assert findings_of(examined(daemonsets("", lost)), "GA175") == []
+
+
 GOOD = "write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
 
 

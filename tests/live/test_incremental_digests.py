@@ -245,7 +245,7 @@ def digest(view):
         "nodes": view.derive(gpu_nodes),
         "products": seen_products(view),
         "kinds": {
-            (frozenset(kind.labels.items()), kind.offers, kind.types, kind.nodes) for kind in view.derive(gpu_kinds)
+            *view.derive(gpu_kinds),
         },
         "kubelets": kubelet_problem(view),
         "node_problems": [finding.message for finding in node_problems(view, FieldPath())],

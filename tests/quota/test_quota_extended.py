@@ -294,9 +294,7 @@ def test_pod_never_gets_more_than_the_most_it_was_charged(node, cluster, pod, sh
     after = extended(gpu_pod, cluster(*sorted(shown | {target})))
     (demand,) = requested.demands.values()
     labels = node(target)["metadata"]["labels"]
-    if after._required.allow(labels) and GPU in dict(
-        after._hosts.nodes.by_name[node(target)["metadata"]["name"]].offers
-    ):
+    if after._required.allow(labels) and GPU in dict(after._nodes.by_name[node(target)["metadata"]["name"]].offers):
         (got,) = after.holdings(node(target)["metadata"]["name"]).values()
         assert all(covers(demand, kind) for kind in got.kinds)
         if target in shown:

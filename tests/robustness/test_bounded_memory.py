@@ -17,8 +17,8 @@ from policies.kubernetes.amounts import billionths
 from policies.kubernetes.resourceslices import Device
 from policies.nvidia.products import Product
 from policies.nvidia.wishes.product_patterns import product_spellings
-from policies.quota.devices.classes import BARE, Classes, Hosts
-from policies.quota.devices.node_kinds import NO_NODES
+from policies.quota.devices.classes import Classes
+from policies.quota.devices.node_kinds import BARE, NodeKinds
 
 ROOT = Path(__file__).parent.parent.parent
 A = 'device.attributes["gpu.nvidia.com"]'
@@ -134,12 +134,13 @@ def test_names_of_classes_that_do_not_exist_are_kept_once():
     assert len(known._of_class) == 1
 
 
-def test_hosts_of_divided_groups_are_bounded():
-    known = Hosts(NO_NODES)
-    for number in range(60):
-        group = DeviceGroup([Device("d", "pool", f"{number}", f"node-{index}", {}) for index in range(1000)])
-        assert known.of(group) == {BARE}
-    assert known._of_group.weight <= known._of_group.most
+def test_kinds_of_nodes_are_cached_no_longer_than_their_group():
+    known = NodeKinds({})
+    group = DeviceGroup([Device("d", "pool", "gpu-0", "node-1", {})])
+    assert known.with_devices(group) == {BARE}
+    del group
+    gc.collect()
+    assert not known._of_group
 
 
 def test_long_labels_products_and_quantities_are_not_kept():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.published_devices import gpu_groups
+from policies.dra.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL, PRODUCT_LABEL
 from policies.nvidia.identifiers import DRIVER as DRIVER_NAME
@@ -23,70 +22,35 @@ if TYPE_CHECKING:
     from policies.fleet.gpu_nodes import NodeTraits
     from policies.placement.wishes.requested_gpus import RequestedGPU
 
-__all__ = ["ExistingGPU", "GPUKind", "existing_gpus", "gpu_kinds", "kinds_with"]
+__all__ = ["ExistingGPU", "existing_gpus", "gpu_kinds"]
 
-_WISHED = re.compile(
-    r"nvidia\.com/(gpu\.(product|memory|family|compute\.(major|minor)|sharing-strategy|slices\.gi)|"
-    r"cuda\.(driver|runtime)-version\.(major|minor|revision|full)|mig-.*\.(product|memory|sharing-strategy))"
-)
-"""The labels that wishes are rendered to, and those that tell people the same."""
+_NO_TYPES = frozenset[str]()
 
 
-@dataclass(frozen=True, slots=True)
-class GPUKind:
-    """Nodes whose labels say the same of their GPUs."""
+class GPUKind(NamedTuple):
+    """Nodes with GPUs that have the same traits and the same types of published devices."""
 
-    labels: Mapping[str, str]
-    """Those that wishes are about."""
-    offers: frozenset[str]
-    """The resources that their kubelets have to allocate."""
+    traits: NodeTraits
     types: frozenset[str]
-    """The types of the devices that a DRA driver publishes for them."""
+    """The types of the devices that NVIDIA's GPU driver publishes for them."""
     nodes: int
+
+    def offers(self, requested: RequestedGPU) -> bool:
+        """True if the nodes could give a pod the requested resource."""
+        if requested.name in self.traits.offers:
+            return True
+        is_published = requested.devices is not None and requested.devices.kind in self.types
+        return is_published and PRODUCT_LABEL in self.traits.label_values
 
 
 def gpu_kinds(view: ClusterView) -> tuple[GPUKind, ...] | Unknown:
-    """The kinds of GPUs that labels describe. Use it by `view.derive(gpu_kinds)`."""
-    nodes = gpu_nodes(view)
+    """The kinds of GPU nodes of a cluster. Use it by `view.derive(gpu_kinds)`."""
+    nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN:
         return UNKNOWN
-    types = _types_by_node(view)
-    by_traits = Counter((id(node.traits), types.get(node.name, frozenset())) for node in nodes.nodes)
-    known = {id(node.traits): node.traits for node in nodes.nodes}
-    shown = {key: (_wished_labels(traits), traits.offers) for key, traits in known.items()}
-    counts: Counter[tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[str]]] = Counter()
-    for (traits, found), count in by_traits.items():
-        counts[(*shown[traits], found)] += count
-    return tuple(GPUKind(dict(labels), offers, found, count) for (labels, offers, found), count in counts.items())
-
-
-def _wished_labels(traits: NodeTraits) -> frozenset[tuple[str, str]]:
-    return frozenset((key, value) for key, value in traits.labels if _WISHED.fullmatch(key))
-
-
-def kinds_with(kinds: tuple[GPUKind, ...], requested: RequestedGPU) -> list[GPUKind]:
-    """The kinds of labelled nodes that could give a pod the requested resource."""
-    return [
-        kind
-        for kind in kinds
-        if requested.name in kind.offers
-        or (PRODUCT_LABEL in kind.labels and requested.devices is not None and requested.devices.kind in kind.types)
-    ]
-
-
-def _types_by_node(view: ClusterView) -> Mapping[str, frozenset[str]]:
-    groups = gpu_groups(view)
-    nodes: defaultdict[str, set[str]] = defaultdict(set)
-    for group in () if groups is UNKNOWN else groups:
-        nodes[group.type].update(group.by_node)
-    types: dict[str, frozenset[str]] = {}
-    for name, having in nodes.items():
-        alone = frozenset({name})
-        united: dict[frozenset[str], frozenset[str]] = {}
-        for node in having:
-            before = types.get(node)
-            types[node] = alone if before is None else united.setdefault(before, before | alone)
-    return types
+    types = {} if devices is UNKNOWN else devices.types_by_node
+    counts = Counter((id(node.traits), types.get(node.name, _NO_TYPES)) for node in nodes.nodes)
+    return tuple(GPUKind(nodes.traits_by_identity[key], found, count) for (key, found), count in counts.items())
 
 
 _MEBI = 1024**2
@@ -120,7 +84,9 @@ def existing_gpus(requested: RequestedGPU, view: ClusterView) -> list[ExistingGP
     if kinds is UNKNOWN:
         return []
     prefix = label_prefix(requested.labels) if requested.labels else ""
-    labelled = [_of_labels(kind.labels, prefix, kind.nodes) for kind in kinds_with(kinds, requested)] if prefix else []
+    labelled = [
+        _of_labels(kind.traits.label_values, prefix, kind.nodes) for kind in kinds if prefix and kind.offers(requested)
+    ]
     return [*labelled, *(_of_devices(each.group, len(each.hostnames)) for each in unlabelled_gpus(requested, view))]
 
 

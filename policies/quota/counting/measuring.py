@@ -6,15 +6,12 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from policies.dra.published_devices import gpu_groups
 from policies.quota.bills import bill
 from policies.quota.charges import Bill
-from policies.quota.devices.device_kinds import quota_device
-from policies.quota.devices.node_kinds import node_kinds
-from policies.view import UNKNOWN
+from policies.quota.devices.node_kinds import visible_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from policies.quota.charges import Amounts, DeviceDemand, DeviceKind
     from policies.quota.limits.quota import Quota
@@ -30,16 +27,7 @@ def largest_memory(view: ClusterView) -> int:
 
     If only a part of a GPU is known, its memory is scaled up to the whole GPU.
     """
-    return max((ceil(kind.memory / kind.gpus) for kind in _visible_kinds(view) if kind.memory and kind.gpus), default=0)
-
-
-def _visible_kinds(view: ClusterView) -> Iterator[DeviceKind]:
-    nodes, groups = view.derive(node_kinds), gpu_groups(view)
-    for node in () if nodes is UNKNOWN else nodes.all:
-        for _, offer in node.offers:
-            yield offer.device
-    for group in () if groups is UNKNOWN else groups:
-        yield quota_device(group.first).device
+    return max((ceil(kind.memory / kind.gpus) for kind in visible_kinds(view) if kind.memory and kind.gpus), default=0)
 
 
 class Measure:

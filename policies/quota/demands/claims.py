@@ -18,7 +18,7 @@ from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.charges import UNSEEN, DeviceDemand, DeviceKind
 from policies.quota.demands.necessary_conditions import NecessaryConditions
-from policies.quota.devices.classes import NO_CLASSES, classes
+from policies.quota.devices.classes import classes
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.view import UNKNOWN
 
@@ -58,7 +58,7 @@ def demands_of_claim(
         settings: how quotas count.
         priority_class: of the pod that it was made for; None if it was made for no pod.
     """
-    return _ClaimRequests(Claim(claim), _listed_classes(view), settings, priority_class).all
+    return _ClaimRequests(Claim(claim), view.derive(classes), settings, priority_class).all
 
 
 def demands_of_template(
@@ -74,7 +74,7 @@ def demands_of_template(
         effort: the work allowed for selectors, shared with the other templates of the pod.
     """
     claim = Claim(template, "ResourceClaimTemplate")
-    return _ClaimRequests(claim, _listed_classes(view), settings, priority_class, effort or Effort()).all
+    return _ClaimRequests(claim, view.derive(classes), settings, priority_class, effort or Effort()).all
 
 
 def holdings_of_claim(
@@ -84,7 +84,7 @@ def holdings_of_claim(
 
     A device that is no longer in any slice counts as the largest one that its request allows.
     """
-    claimed = _ClaimRequests(Claim(claim), _listed_classes(view), settings, priority_class)
+    claimed = _ClaimRequests(Claim(claim), view.derive(classes), settings, priority_class)
     if claimed.claim.allocation is None:
         return claimed.all.demands
     known = view.derive(published_devices)
@@ -98,11 +98,6 @@ def holdings_of_claim(
             held[quota_device(found).kind_taken(ConsumedCapacity.read(result.get("consumedCapacity")))] += 1
     exact = (DeviceDemand(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
     return (*exact, *lost)
-
-
-def _listed_classes(view: ClusterView) -> Classes:
-    known = view.derive(classes)
-    return NO_CLASSES if known is UNKNOWN else known
 
 
 def _counted_devices(claim: Claim, settings: Quotas) -> Iterator[Object]:
@@ -218,7 +213,7 @@ class _ClaimRequests:
 
     def _problems(self, subrequest: Subrequest) -> Iterator[Problem]:
         name = subrequest.device_class
-        if name in self.classes or self.classes is NO_CLASSES or not name:
+        if not name or not self.classes.is_missing(name):
             return
         guess = class_meant(name, self.classes)
         yield problem(

@@ -13,9 +13,9 @@ from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
 from policies.quota.charges import UNSEEN, DeviceDemand, DeviceKind
 from policies.quota.demands.requirements import LabelRequirements
-from policies.quota.devices.classes import NO_CLASSES, classes, hosts
+from policies.quota.devices.classes import classes
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind, unseen_gpu, unseen_slice
-from policies.quota.devices.node_kinds import BARE, mig_product_label
+from policies.quota.devices.node_kinds import BARE, NodeKinds, mig_product_label, node_kinds
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.pods import Pod
     from policies.nvidia.resources import GPUResource
-    from policies.quota.devices.classes import Classes, Hosts
+    from policies.quota.devices.classes import Classes
     from policies.quota.devices.node_kinds import NodeKind
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
@@ -76,9 +76,7 @@ class ExtendedResources:
     def missing_classes(self) -> tuple[str, ...]:
         """The missing DeviceClasses that the pod requests by their implicit names."""
         names = (each for name in self._amounts for each in self._classes.standing_for(name))
-        return tuple(
-            each for each in dict.fromkeys(names) if self._classes is not NO_CLASSES and each not in self._classes
-        )
+        return tuple(filter(self._classes.is_missing, dict.fromkeys(names)))
 
     @cached_property
     def _amounts(self) -> Mapping[str, int]:
@@ -92,12 +90,12 @@ class ExtendedResources:
 
     @cached_property
     def _classes(self) -> Classes:
-        known = self.view.derive(classes)
-        return NO_CLASSES if known is UNKNOWN else known
+        return self.view.derive(classes)
 
     @cached_property
-    def _hosts(self) -> Hosts:
-        return self.view.derive(hosts)
+    def _nodes(self) -> NodeKinds:
+        known = self.view.derive(node_kinds)
+        return NodeKinds({}) if known is UNKNOWN else known
 
     @cached_property
     def _required(self) -> LabelRequirements:
@@ -108,7 +106,7 @@ class ExtendedResources:
         """The kinds of nodes that the pod can be on; None for all."""
         if self._required.is_anything:
             return None
-        return frozenset(kind for kind in {*self._hosts.nodes.all, BARE} if self._required.allow(dict(kind.labels)))
+        return frozenset(kind for kind in {*self._nodes.all, BARE} if self._required.allow(dict(kind.labels)))
 
     def _demand(self, name: str, count: int) -> DeviceDemand | None:
         """The request of one resource; None if it gives no GPU."""
@@ -124,7 +122,7 @@ class ExtendedResources:
 
     def _plugin_kinds(self, name: str) -> frozenset[DeviceKind]:
         """The kinds of devices that device plugins advertise under a name."""
-        nodes = self._hosts.nodes.all if self._allowed is None else self._allowed
+        nodes = self._nodes.all if self._allowed is None else self._allowed
         return frozenset(
             replica_kind(offer.device, offer.sharing, self.settings.weights)
             for kind in nodes
@@ -138,12 +136,12 @@ class ExtendedResources:
             quota_device(group.first).kind_taken(ConsumedCapacity())
             for name in names
             for group in self._classes.devices(name)
-            if self._allowed is None or (on := self._hosts.of(group)) is None or on & self._allowed
+            if self._allowed is None or (on := self._nodes.with_devices(group)) is None or on & self._allowed
         )
 
     def _kinds_on(self, node: str, name: str) -> frozenset[DeviceKind]:
         """The kinds of devices on a node under a name; DRA devices only if its device plugin has none."""
-        kind = self._hosts.nodes.by_name.get(node)
+        kind = self._nodes.by_name.get(node)
         for resource, offer in () if kind is None else kind.offers:
             if resource == name:
                 return frozenset({replica_kind(offer.device, offer.sharing, self.settings.weights)})
@@ -176,11 +174,11 @@ class ExtendedResources:
         self, resource: GPUResource | None, known: tuple[str, ...], keys: tuple[str, ...]
     ) -> frozenset[str]:
         """The label values of nodes that the pod can run on and that have the requested resource."""
-        allowed = self._hosts.nodes.all if self._allowed is None else self._allowed
+        allowed = self._nodes.all if self._allowed is None else self._allowed
         having = {kind for kind in allowed if resource is not None and resource.name in dict(kind.offers)}
         for each in known:
             for group in self._classes.devices(each):
-                having |= (self._hosts.of(group) or frozenset()) & allowed
+                having |= (self._nodes.with_devices(group) or frozenset()) & allowed
         return frozenset(value for kind in having for key, value in kind.labels if key in keys)
 
     def _unseen(self, resource: GPUResource | None, known: tuple[str, ...], label: str) -> frozenset[DeviceKind]:

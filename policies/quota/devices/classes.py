@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.caches import BoundedCache
 from policies.dra.cel import CelCompileError, Read
 from policies.dra.claims.cluster.matching import chosen
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
@@ -12,7 +11,6 @@ from policies.dra.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.demands.necessary_conditions import NecessaryConditions, necessary_conditions
-from policies.quota.devices.node_kinds import BARE, NO_NODES, NodeKinds, node_kinds
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -20,23 +18,22 @@ if TYPE_CHECKING:
 
     from policies.dra.device_groups import DeviceGroup
     from policies.dra.published_devices import PublishedDevices
-    from policies.quota.devices.node_kinds import NodeKind
 
-__all__ = ["NO_CLASSES", "Classes", "Hosts", "classes", "hosts"]
+__all__ = ["Classes", "classes"]
 
 _READS = frozenset(
     {Read("attributes", DRIVER, name) for name in ("productName", "profile", "type")}
     | {Read("capacity", DRIVER, name) for name in ("memory", "shares")}
 )
 """What distinguishes kinds of devices."""
-_MOST_NODES = 50_000
-"""Names of nodes in the groups whose kinds of nodes are cached. Divided groups come and go."""
+_UNLISTED = KnownClasses((), lambda _name: None)
+"""Stands for classes that cannot be listed."""
 
 
-def classes(view: ClusterView) -> Classes | Unknown:
-    """The DeviceClasses of the cluster. Use it by `view.derive(classes)`."""
+def classes(view: ClusterView) -> Classes:
+    """The DeviceClasses of the cluster, none if they cannot be listed. Use it by `view.derive(classes)`."""
     known = known_classes(view)
-    return Classes(known, view.derive(published_devices)) if known.are_listed else UNKNOWN
+    return Classes(known, view.derive(published_devices)) if known.are_listed else Classes(_UNLISTED, UNKNOWN)
 
 
 class Classes:
@@ -51,6 +48,10 @@ class Classes:
     def __contains__(self, name: str) -> bool:
         """True if there is a class of this name."""
         return name in self._known
+
+    def is_missing(self, name: str) -> bool:
+        """True if classes can be listed and none has this name."""
+        return self._known.are_listed and name not in self._known
 
     def __iter__(self) -> Iterator[str]:
         """The names of all classes."""
@@ -94,32 +95,6 @@ class Classes:
         )
 
 
-def hosts(view: ClusterView) -> Hosts:
-    """The nodes of devices. Use it by `view.derive(hosts)`."""
-    view.derive(classes)  # so that it is computed again when the groups of devices change
-    nodes = view.derive(node_kinds)
-    return Hosts(NO_NODES if nodes is UNKNOWN else nodes)
-
-
-class Hosts:
-    """The kinds of nodes that devices are on, found once for each group of devices."""
-
-    def __init__(self, nodes: NodeKinds) -> None:
-        """Keep the nodes that show GPUs."""
-        self.nodes = nodes
-        self._of_group: BoundedCache[DeviceGroup, tuple[frozenset[NodeKind] | None]] = BoundedCache(_MOST_NODES)
-
-    def of(self, group: DeviceGroup) -> frozenset[NodeKind] | None:
-        """The kinds of nodes that have a device of a group; None if several nodes reach one of the devices."""
-        known = self._of_group.get(group)
-        if known is not None:
-            return known[0]
-        names = group.by_node
-        found = None if "" in names else frozenset(self.nodes.by_name.get(name, BARE) for name in names)
-        self._of_group.put(group, (found,), 1 + len(names))
-        return found
-
-
 def _chosen(
     known: PublishedDevices, groups: Sequence[DeviceGroup], texts: Sequence[str], effort: Effort
 ) -> Sequence[DeviceGroup]:
@@ -129,7 +104,3 @@ def _chosen(
     selectors = [selector for selector in compiled if not isinstance(selector, CelCompileError)]
     choice = chosen(known, groups, selectors, effort)
     return choice.matched if choice.complete else groups
-
-
-NO_CLASSES = Classes(KnownClasses(()), UNKNOWN)
-"""Stands for classes that cannot be listed."""

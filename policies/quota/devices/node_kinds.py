@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
+from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
 from policies.nvidia.identifiers import MEMORY_LABEL, PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.nvidia.resources import GPUResource, parse_resource
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import Sharing, mig_share
+from policies.quota.devices.device_kinds import Sharing, mig_share, quota_device
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.dra.device_groups import DeviceGroup
     from policies.fleet.gpu_nodes import NodeTraits
 
-__all__ = [
-    "BARE",
-    "NO_NODES",
-    "NodeKind",
-    "NodeKinds",
-    "Offer",
-    "mig_product_label",
-    "node_kinds",
-]
+__all__ = ["BARE", "NodeKind", "NodeKinds", "Offer", "mig_product_label", "node_kinds", "visible_kinds"]
 
 _MEBIBYTE = 2**20
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -52,27 +47,49 @@ class NodeKind:
     """Offers of the device plugin by resource."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeKinds:
-    """All nodes with GPUs."""
-
-    by_name: Mapping[str, NodeKind]
-    all: frozenset[NodeKind]
-
-
 BARE = NodeKind(frozenset())
 """Nodes without labels of GPUs and without offers."""
-NO_NODES = NodeKinds({}, frozenset())
+
+
+@dataclass(frozen=True)
+class NodeKinds:
+    """The kinds of the nodes that show GPUs."""
+
+    by_name: Mapping[str, NodeKind]
+    """By the names of the nodes."""
+    _of_group: WeakKeyDictionary[DeviceGroup, frozenset[NodeKind] | None] = field(
+        default_factory=WeakKeyDictionary, compare=False
+    )
+
+    @cached_property
+    def all(self) -> frozenset[NodeKind]:
+        """Each kind once."""
+        return frozenset(self.by_name.values())
+
+    def with_devices(self, group: DeviceGroup) -> frozenset[NodeKind] | None:
+        """The kinds of nodes that have a device of a group; None if several nodes reach one of the devices."""
+        if group not in self._of_group:
+            names = group.by_node
+            self._of_group[group] = None if "" in names else frozenset(self.by_name.get(name, BARE) for name in names)
+        return self._of_group[group]
 
 
 def node_kinds(view: ClusterView) -> NodeKinds | Unknown:
-    """The nodes that show GPUs. Use it by `view.derive(node_kinds)`."""
+    """The kinds of the nodes that show GPUs. Use it by `view.derive(node_kinds)`."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN:
         return UNKNOWN
-    kinds = {key: _node_kind(traits) for key, traits in {id(node.traits): node.traits for node in nodes.all}.items()}
-    by_name = {node.name: kind for node in nodes.all if (kind := kinds[id(node.traits)]) is not None}
-    return NodeKinds(by_name, frozenset(by_name.values()))
+    kinds = {key: _node_kind(traits) for key, traits in nodes.traits_by_identity.items()}
+    found = ((node.name, kinds[id(node.traits)]) for node in nodes.all)
+    return NodeKinds({name: kind for name, kind in found if kind is not None})
+
+
+def visible_kinds(view: ClusterView) -> frozenset[DeviceKind]:
+    """The kinds of devices that nodes and ResourceSlices show, as far as they are known."""
+    nodes, groups = view.derive(node_kinds), gpu_groups(view)
+    offered = () if nodes is UNKNOWN else (offer.device for node in nodes.all for _, offer in node.offers)
+    published = () if groups is UNKNOWN else (quota_device(group.first).device for group in groups)
+    return frozenset((*offered, *published))
 
 
 def mig_product_label(resource: GPUResource) -> str:

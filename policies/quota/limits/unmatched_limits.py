@@ -17,8 +17,7 @@ from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
 from policies.phrases import format_list
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import quota_device
-from policies.quota.devices.node_kinds import node_kinds
+from policies.quota.devices.node_kinds import node_kinds, visible_kinds
 from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.selectors import Match, Selector
 from policies.view import UNKNOWN
@@ -77,14 +76,12 @@ class _ClusterNames:
 
 
 def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
-    nodes, groups = view.derive(node_kinds), gpu_groups(view)
-    if nodes is UNKNOWN or groups is UNKNOWN:
+    nodes = view.derive(node_kinds)
+    if nodes is UNKNOWN or gpu_groups(view) is UNKNOWN:
         return frozenset()
     labels = (value for node in nodes.all for key, value in node.labels if key == PRODUCT_LABEL)
     found = {DeviceKind(Product.parse(label).name) for label in labels}
-    found |= {offer.device for node in nodes.all for _, offer in node.offers}
-    found |= {quota_device(group.first).device for group in groups}
-    return frozenset(kind for kind in found if kind.product)
+    return frozenset(kind for kind in found | visible_kinds(view) if kind.product)
 
 
 def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, cluster: _ClusterNames) -> Iterator[Problem]:
