@@ -10,7 +10,7 @@ from policies.decision import Severity
 from policies.dra.device_groups import DeviceGroup, largest_node
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.known_classes import known_classes
-from policies.fleet.node_sizes import MORE_THAN_A_NODE
+from policies.fleet.node_sizes import oversized_finding
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.phrases import format_count
@@ -74,12 +74,11 @@ def _too_few(
     matching = [group for group in candidates if predicate.matches(group.first)]
     if any(group.is_shareable or max(group.by_node.values()) >= wanted for group in matching):
         return
-    node, most = largest_node(group.by_node for group in matching)
-    if wanted > most:
-        things = format_count(most, _kind(candidates[0].type))
+    largest = largest_node(group.by_node for group in matching)
+    if wanted > largest[1]:
         conditions = f" that match {predicate.words()}" if predicate != TRUE else ""
-        text = f"the pod requests {wanted} in all, and no node has more than {things}{conditions} ({node})"
-        yield MORE_THAN_A_NODE.finding(path, text, f"request at most {most} per pod, and use more pods")
+        described = f"{format_count(largest[1], _kind(candidates[0].type))}{conditions}"
+        yield oversized_finding(path, f"the pod requests {wanted:,}", largest, described)
 
 
 def _mismatch(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:

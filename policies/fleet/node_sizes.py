@@ -1,11 +1,24 @@
-"""Sizes of nodes: how many GPUs the largest node has, for pods that request more."""
+"""Sizes of nodes: the node with the most GPUs, and the rule for pods that request more than it has."""
 
 from __future__ import annotations
 
-from policies.decision import Severity
-from policies.rules import rule
+from typing import TYPE_CHECKING
 
-__all__ = ["MORE_THAN_A_NODE"]
+from policies.decision import Severity
+from policies.dra.device_groups import largest_node
+from policies.dra.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.known_classes import GPU_TYPES, known_classes
+from policies.kubernetes.printable import printable
+from policies.rules import rule
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from policies.decision import Finding
+    from policies.kubernetes.paths import FieldPath
+    from policies.view import ClusterView
+
+__all__ = ["MORE_THAN_A_NODE", "largest_of_class", "largest_of_resource", "oversized_finding"]
 
 MORE_THAN_A_NODE = rule(
     "GA414",
@@ -19,3 +32,45 @@ MORE_THAN_A_NODE = rule(
     remedy="request no more than the largest node has, and use more pods",
     source="status.allocatable of the nodes; ResourceSlices",
 )
+
+
+def oversized_finding(path: FieldPath, requested: str, largest: tuple[str, int], described: str = "") -> Finding:
+    """The finding for a pod that requests more than the largest node has.
+
+    Args:
+        path: Of the request.
+        requested: What is requested, as a clause.
+        largest: The largest node, and how many GPUs it has.
+        described: These GPUs in words; empty for their number.
+    """
+    node, most = largest
+    text = f"{requested} in all, and no node has more than {described or f'{most:,}'} ({printable(node)})"
+    return MORE_THAN_A_NODE.finding(path, text, f"request at most {most:,} per pod, and use more pods")
+
+
+def largest_of_resource(resource: str, view: ClusterView) -> tuple[str, int] | None:
+    """The node with the most of an extended resource, and how much; None if it is unknown, zero or shared."""
+    nodes, classes = gpu_nodes(view), known_classes(view)
+    if nodes is UNKNOWN:
+        return None
+    largest = nodes.largest_offers.get(resource, ("", 0))
+    types = frozenset[str]().union(*(classes.gpu_types(name) for name in classes.standing_for(resource)))
+    if types:
+        groups = gpu_groups(view)
+        devices = () if groups is UNKNOWN else [group for group in groups if group.type in types]
+        if groups is UNKNOWN or any(group.is_shareable for group in devices):
+            return None
+        largest = max(largest, largest_node(group.by_node for group in devices), key=lambda each: each[1])
+    return largest if largest[1] else None
+
+
+def largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
+    """The node with the most GPUs of a DeviceClass, and how many; None if that is unknown, zero or shared."""
+    groups, classes = gpu_groups(view), known_classes(view)
+    types = classes.types(name) if name in classes else None
+    if groups is UNKNOWN or not types or not types <= GPU_TYPES:
+        return None
+    devices = [group for group in groups if group.type in types]
+    if not devices or any(group.is_shareable for group in devices):
+        return None
+    return largest_node(group.by_node for group in devices)

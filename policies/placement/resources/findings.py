@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.placement.resources.advertised import unadvertised_resources
-from policies.placement.resources.node_sizes import oversized_claims, oversized_requests
+from policies.placement.resources.oversized_requests import oversized_claims, oversized_requests
 from policies.placement.resources.shared_requests import shared_requests
 from policies.placement.resources.unused_claims import unused_claims
 
