@@ -3,6 +3,7 @@
 import pytest
 
 from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
+from tests.cel.costs import actual_cost
 
 ATTRIBUTES = {
     "s": {"string": "abc"},
@@ -157,7 +158,7 @@ def test_expression_comes_to_what_kubernetes_says(text, outcome, device):
 
 @pytest.mark.parametrize(("text", "cost"), [case[::2] for case in OUTCOMES], ids=[case[0] for case in OUTCOMES])
 def test_expression_costs_what_kubernetes_charges(text, cost):
-    assert compile_selector(text).actual_cost(ORDINARY) == cost
+    assert actual_cost(compile_selector(text), ORDINARY) == cost
 
 
 def test_cost_limit_aborts_whatever_would_absorb_an_error():

@@ -1,11 +1,13 @@
 """Expressions that try to take all time, all memory or all of the stack."""
 
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
+from tests.cel.costs import actual_cost
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "abc"}}})
 LIMIT = "operation cancelled: actual cost limit exceeded"
@@ -91,9 +93,57 @@ def _frames():
 
 
 def test_chains_that_exhaust_the_stack_are_evaluated_side_by_side():
-    limit, text = sys.getrecursionlimit(), chained(200, "[1]", "V + V", "V.size() > 0")
+    text = chained(200, "[1]", "V + V", "V.size() > 0")
     with ThreadPoolExecutor(4) as pool:
         outcomes = list(pool.map(outcome_of, [text] * 8))
 
     assert outcomes == [True] * 8
-    assert sys.getrecursionlimit() == limit
+
+
+def nested(binds, depth, before, after):
+    """A chain of `cel.bind` in which each value nests the one before."""
+    return chained(binds, "[1]", f"{before * depth}V{after * depth}", "V == [1]")
+
+
+DEEPEST = [
+    nested(16, 115, "[", "][0]"),
+    nested(45, 40, "[", "][0]"),
+    nested(12, 60, "{1: [", "]}[1][0]"),
+    nested(12, 45, "[1].map(x, ", ")[0]"),
+]
+"""Some 10 KiB each; the chain of the first needs 8,000 frames."""
+
+
+@pytest.mark.parametrize("text", DEEPEST, ids=["lists", "more binds", "maps", "loops"])
+def test_deepest_chains_change_no_recursion_limit(text, monkeypatch):
+    """A higher limit holds for all threads: json.loads of many brackets overflowed C's stack then, and ended the process."""
+    limits = set()
+    monkeypatch.setattr(sys, "setrecursionlimit", limits.add)
+
+    assert outcome_of(text) is True
+    assert not limits
+
+
+@pytest.mark.parametrize("text", DEEPEST, ids=["lists", "more binds", "maps", "loops"])
+def test_deepest_chains_need_threads_with_small_stacks_only(text):
+    before = threading.stack_size(256 * 1024)
+    try:
+        assert outcome_of(text + " ") is True
+    finally:
+        threading.stack_size(before)
+
+
+def test_cost_is_the_same_if_several_threads_evaluate():
+    selector = compile_selector(chained(30, "[1]", "(V + [1]).slice(0, 1)", "V == [1]"))
+    cost = actual_cost(selector, DEVICE)
+
+    def below(frames):
+        return below(frames - 1) if frames else actual_cost(selector, DEVICE)
+
+    assert cost > 100
+    assert below(sys.getrecursionlimit() - len(_frames()) - 45) == cost
+
+
+def test_errors_pass_through_the_threads_of_a_chain():
+    text = chained(150, "[1 / int(device.allowMultipleAllocations ? 1 : 0)]", "V + V", "V.size() > 0")
+    assert outcome_of(text) == "division by zero"

@@ -13,6 +13,7 @@ import pytest
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, steps
 from policies.dra.cel.interpreter.meter import COST_LIMIT
 from policies.dra.resource_claims import LONGEST_SELECTOR
+from tests.cel.costs import actual_cost
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})
 LIMIT = "operation cancelled: actual cost limit exceeded"
@@ -193,7 +194,7 @@ def test_ten_kibibytes_of_anything_are_answered(piece, end):
     ids=["equality", "map", "replace", "loops", "regexes", "entries"],
 )
 def test_cost_and_work_stay_within_their_limits(text):
-    cost = compile_selector(text).actual_cost(DEVICE)
+    cost = actual_cost(compile_selector(text), DEVICE)
 
     assert cost <= COST_LIMIT + LARGEST_CHARGE
     assert 0 <= steps._METER.left <= steps.STEP_LIMIT

@@ -117,11 +117,6 @@ class Selector:
             answers.append(answer if isinstance(answer, bool) else CelRuntimeError(answer))
         return answers
 
-    def actual_cost(self, device: CelDevice | Mapping[str, object]) -> int:
-        """What evaluating it on a device costs in Kubernetes, whether it fails or not."""
-        _, cost = self._counted_program.evaluate(self._ready(device))
-        return cost
-
     def part(self, expression: Expression) -> Selector | None:
         """A part of the syntax tree as a selector of its own; None if it fails on its own constants."""
         checked = replace(self.checked, root=expression)
@@ -146,7 +141,7 @@ class Selector:
                 return self._code([device, *self._variables])
             except RecursionError:
                 pass  # the caller is deep in the stack, or the expression is; the counted program has room for both
-        outcome, _ = self._counted_program.evaluate(device)
+        outcome, _ = self.counted_program.evaluate(device)
         if isinstance(outcome, CelRuntimeError):
             raise outcome
         return outcome
@@ -157,10 +152,11 @@ class Selector:
         if self._program.must_count or self.max_cost > _UNCOUNTED_COST:
             return None
         begin_evaluation()
-        return compile_plan(self._program, counts=False)
+        return compile_plan(self._program, counts=False).code
 
     @cached_property
-    def _counted_program(self) -> CountedProgram:
+    def counted_program(self) -> CountedProgram:
+        """Code that counts the cost."""
         return CountedProgram(self._program)
 
     @cached_property

@@ -12,17 +12,16 @@ from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.interpreter import plan
 from policies.dra.cel.interpreter.lookups import checked_key, find, get, rewrap_optional, unwrap_optional
 from policies.dra.cel.interpreter.meter import METER
+from policies.dra.cel.interpreter.stack import first_value
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from policies.dra.cel.devices import CelDevice
     from policies.dra.cel.interpreter.meter import Meter
+    from policies.dra.cel.interpreter.stack import Code, Compiled, Frame
     from policies.dra.cel.values import Value
-
-    Frame = list[object]
-    Code = Callable[[Frame], Value]
 
 __all__ = ["UNSET", "attribute", "choice", "rewrap_code", "variable"]
 
@@ -48,7 +47,7 @@ def initial_value(value: Value) -> Value:
     return value
 
 
-def variable(step: plan.Variable, initial: Code | None) -> Code:
+def variable(step: plan.Variable, initial: Compiled | None) -> Code:
     """A variable's value; `initial` is what an accumulator begins as, which may be an error and stays one."""
     slot = step.slot
     if slot == 0:
@@ -60,7 +59,7 @@ def variable(step: plan.Variable, initial: Code | None) -> Code:
         value = frame[slot]
         if value is UNSET:
             try:
-                value = initial_value(initial(frame))
+                value = initial_value(first_value(initial, frame))
             except CelRuntimeError as error:
                 value = error
             frame[slot] = value

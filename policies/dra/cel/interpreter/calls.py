@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
     from policies.dra.cel.cost.standard_charges import Charge, Outcome
     from policies.dra.cel.interpreter import plan
+    from policies.dra.cel.interpreter.stack import Code, Frame
     from policies.dra.cel.values import Value
-
-    Frame = list[object]
-    Code = Callable[[Frame], Value]
 
 __all__ = ["CountedCall", "call", "charged_code", "counted_call"]
 

@@ -17,16 +17,13 @@ from policies.dra.cel.kinds import go_type, usable
 from policies.dra.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from policies.dra.cel.cost.standard_charges import Outcome
     from policies.dra.cel.interpreter import plan
     from policies.dra.cel.interpreter.meter import Meter
+    from policies.dra.cel.interpreter.stack import Code, Frame
     from policies.dra.cel.values import Value
-
-    Frame = list[object]
-    Code = Callable[[Frame], Value]
-    from collections.abc import Callable
 
 __all__ = [
     "LoopParts",

@@ -1,7 +1,5 @@
 """From planned steps to one Python function of a frame, with a meter or without.
 
-A frame is a list: the device, the meter or None, then the variables of comprehensions.
-
 With a meter, the code charges as cel-go does and goes on after failures where cel-go goes on. Without one, constants are
 folded, known places of the device are read at once, and the first failure ends a call: some 20 times as fast. That is for
 expressions whose static cost shows that no device can reach the limit.
@@ -9,7 +7,6 @@ expressions whose static cost shows that no device can reach the limit.
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,89 +16,78 @@ from policies.dra.cel.equality import equals
 from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
 from policies.dra.cel.interpreter import access, calls, closures, construction, plan
 from policies.dra.cel.interpreter.meter import Meter
+from policies.dra.cel.interpreter.stack import Compiled, on_empty_stack
 from policies.dra.cel.libraries.operators import is_not_strictly_false
-from policies.dra.cel.steps import begin_evaluation, spend_steps, steps_spent
+from policies.dra.cel.steps import begin_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from policies.dra.cel.cost.standard_charges import Outcome
+    from policies.dra.cel.interpreter.stack import Code, Frame
     from policies.dra.cel.values import Value
 
-    Frame = list[object]
-    Code = Callable[[Frame], Value]
     Compilation = Generator["_Part", Code, Code]
 
 __all__ = ["CountedProgram", "compile_plan"]
 
-_DEEPEST = 100_000
-"""Nested calls; an expression of 10 KiB whose `cel.bind` read each other needs some 20,000."""
 _DEEP = threading.Lock()
-"""Held while the limit of recursion is raised."""
+"""Held while an evaluation needs more than one thread, so that there are few threads."""
+_FRAMES_OF_STEP = 4
+"""The most of Python's frames that the code of one step takes: a charge, look-ups, an optional, a choice."""
 
 
 class CountedProgram:
     """A program with a meter: evaluates any expression and counts the cost exactly."""
 
     def __init__(self, program: plan.Program) -> None:
-        self._code = compile_plan(program, counts=True)
+        self._compiled = compile_plan(program, counts=True)
         self._variables = [None] * program.variables
 
     def evaluate(self, variable: object) -> tuple[Outcome, int]:
         """The value or error of the expression, and the cost; `variable.value` is its one variable."""
         try:
-            return self._evaluate(variable)
+            return self._evaluate(variable, lambda frame, _: self._compiled.code(frame))
         except RecursionError:
-            return self._evaluate_in_a_thread(variable)
+            with _DEEP:
+                return self._evaluate(variable, lambda frame, meter: on_empty_stack(self._compiled, frame, meter))
 
-    def _evaluate(self, variable: object) -> tuple[Outcome, int]:
+    def _evaluate(self, variable: object, run: Callable[[Frame, Meter], Value]) -> tuple[Outcome, int]:
         begin_evaluation()
         meter = Meter()
         outcome: Outcome
         try:
-            outcome = self._code([variable, meter, *self._variables])
+            outcome = run([variable, meter, *self._variables], meter)
         except CelRuntimeError as error:
             outcome = error.with_traceback(None)
         except EvaluationAborted as aborted:
             outcome = CelRuntimeError(aborted.message)
         return outcome, meter.cost
 
-    def _evaluate_in_a_thread(self, variable: object) -> tuple[Outcome, int]:
-        """The same in a new thread, whose stack is empty, with a higher limit of recursion.
 
-        The limit is that of all threads. To raise it for a moment harms none: Python's calls do not use C's stack.
-        """
-        answers: list[tuple[tuple[Outcome, int], int]] = []
-        thread = threading.Thread(target=lambda: answers.append((self._evaluate(variable), steps_spent())))
-        with _DEEP:
-            limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(limit + _DEEPEST)
-            try:
-                thread.start()
-                thread.join()
-            finally:
-                sys.setrecursionlimit(limit)
-        answer, steps = answers[0]
-        begin_evaluation()
-        spend_steps(steps)
-        return answer
-
-
-def compile_plan(program: plan.Program, *, counts: bool) -> Code:
+def compile_plan(program: plan.Program, *, counts: bool) -> Compiled:
     """A function of a frame that evaluates the program; it raises CelRuntimeError and EvaluationAborted."""
     compiler = _Compiler(counts=counts)
-    pending = [compiler.compilation(_Part(program.root))]
+    root = _Part(program.root)
+    pending = [(root, compiler.compilation(root))]
+    frames = [0]
+    """For each that is pending, the frames of its deepest part."""
     code: Code | None = None
     while True:
+        part, compilation = pending[-1]
         try:
-            part = next(pending[-1]) if code is None else pending[-1].send(code)
+            needed = next(compilation) if code is None else compilation.send(code)
         except StopIteration as finished:
             pending.pop()
             code = finished.value
+            compiler.frames = _FRAMES_OF_STEP + frames.pop()
             if not pending:
-                return finished.value  # type: ignore[no-any-return]  # what the generator returns
+                return Compiled(finished.value, compiler.frames)
+            if not part.is_initial:
+                frames[-1] = max(frames[-1], compiler.frames)
         else:
-            pending.append(compiler.compilation(part))
+            pending.append((needed, compiler.compilation(needed)))
+            frames.append(0)
             code = None
 
 
@@ -115,6 +101,8 @@ class _Part(NamedTuple):
     """Whether it is a ternary's branch after which there are no look-ups."""
     goes_on: bool = False
     """Whether it is a ternary's branch and look-ups follow."""
+    is_initial: bool = False
+    """Whether it is what an accumulator begins as."""
 
 
 class _Compiler:
@@ -125,7 +113,9 @@ class _Compiler:
 
     def __init__(self, *, counts: bool) -> None:
         self._counts = counts
-        self._initials: dict[plan.Fold, Code] = {}
+        self.frames = 0
+        """The frames that the code takes which was compiled last."""
+        self._initials: dict[plan.Fold, Compiled] = {}
         self._known: dict[Code, Outcome] = {}
         """The outcome of constant code."""
 
@@ -203,7 +193,8 @@ class _Compiler:
     def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> Compilation:
         if isinstance(root, plan.Variable):
             if root.fold is not None and root.fold not in self._initials:
-                self._initials[root.fold] = yield _Part(root.fold.initial)
+                code = yield _Part(root.fold.initial, is_initial=True)
+                self._initials[root.fold] = Compiled(code, self.frames)
             return access.variable(root, None if root.fold is None else self._initials[root.fold])
         if isinstance(root, plan.Choice):
             condition = yield _Part(root.condition)

@@ -13,13 +13,9 @@ from policies.dra.cel.libraries.times import Duration, Timestamp
 from policies.dra.cel.values import Absent, Map, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from policies.dra.cel.interpreter import plan
+    from policies.dra.cel.interpreter.stack import Code, Frame
     from policies.dra.cel.values import Value
-
-    Frame = list[object]
-    Code = Callable[[Frame], Value]
 
 __all__ = ["list_code", "map_code", "message_code"]
 

@@ -24,11 +24,13 @@ _MOST_ITERATIONS = COST_LIMIT // 2
 class Meter:
     """The cost of one evaluation so far."""
 
-    __slots__ = ("_iterations", "cost")
+    __slots__ = ("_iterations", "cost", "frames_left")
 
     def __init__(self) -> None:
         self.cost = 0
         self._iterations = 0
+        self.frames_left: int | None = None
+        """The frames of this thread's stack for first values of variables; None if they are not counted."""
 
     def charge(self, cost: int) -> None:
         """Add to the cost; some of cel-go's charges are so large that its sum wraps around.
