@@ -30,14 +30,14 @@ _RESERVED_FRAMES = 200
 
 
 class Compiled(NamedTuple):
-    """Code, and the most frames of Python's stack that it takes, without first values of variables that it reads."""
+    """Code, and the most frames of the stack that it takes, without first values that it reads."""
 
     code: Code
     frames: int
 
 
 def first_value(initial: Compiled, frame: Frame) -> Value:
-    """The value that an accumulator begins as; evaluated in a new thread if this one has too few frames left."""
+    """The value that an accumulator begins as; from a new thread if this one has too few frames left."""
     meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
     if meter is None or meter.frames_left is None:
         return initial.code(frame)
