@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,10 +21,6 @@ class FieldPath(tuple[str | int, ...]):
     """
 
     __slots__ = ()
-
-    def __new__(cls, steps: Iterable[str | int] = ()) -> Self:
-        """Make a path of `steps`."""
-        return super().__new__(cls, steps)
 
     def __truediv__(self, step: str | int) -> FieldPath:
         return FieldPath((*self, step))
