@@ -191,16 +191,18 @@ def has_pod_constraints_shape(node_selector: Any, terms: Any) -> bool:
 
 
 def _read_affinity(reader: _Reader, spec: dict[str, Any]) -> None:
-    path = SPEC
+    if spec.get("affinity") is None:
+        return
+    place: _Place = SPEC
     required = spec
     for field in REQUIRED:
-        path /= field
-        required = reader.mapping(required, path)
-    for term_place, term in reader.items(required, (path, "nodeSelectorTerms")):
+        place = (place, field)
+        required = reader.mapping(required, place)
+    for term_place, term in reader.items(required, (place, "nodeSelectorTerms")):
         for field in ("matchExpressions", "matchFields"):
-            for place, expression in reader.items(term, (term_place, field)):
-                reader.texts(expression, place, ("key", "operator"))
-                reader.strings(expression, (place, "values"))
+            for at, expression in reader.items(term, (term_place, field)):
+                reader.texts(expression, at, ("key", "operator"))
+                reader.strings(expression, (at, "values"))
 
 
 _Place = FieldPath | tuple["_Place", str | int]
