@@ -52,7 +52,7 @@ def injecting_annotations(subject: Subject) -> Iterator[Problem]:
 
 
 def _runs_nri_plugin(view: ClusterView) -> bool | None:
-    """Whether a ClusterPolicy turns the plugin on; None if there is no ClusterPolicy."""
+    """True if a ClusterPolicy enables the plugin; None if no ClusterPolicy exists."""
     policies = view.list("ClusterPolicy")
     if policies is UNKNOWN or not policies:
         return None
@@ -60,7 +60,7 @@ def _runs_nri_plugin(view: ClusterView) -> bool | None:
 
 
 def _runs_crio(view: ClusterView) -> bool | None:
-    """Whether a node runs CRI-O; None if the nodes are unknown."""
+    """True if a node runs CRI-O; None if the nodes are unknown."""
     nodes = view.derive_each("Node", _is_crio)
     return None if nodes is UNKNOWN else any(nodes)
 
@@ -74,4 +74,4 @@ _FOLLOWERS = {
     "nvidia.cdi.k8s.io": ("NVIDIA's NRI plugin", _runs_nri_plugin),
     "cdi.k8s.io": ("NVIDIA's container runtime, in mode cdi under CRI-O,", _runs_crio),
 }
-"""By the prefix of an annotation's key: what follows it, and a function that says whether that is there."""
+"""By the prefix of an annotation: the software that reads it, and a function that tells whether it runs here."""

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 __all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "is_exempt", "request_or"]
 
 ACCESS: Checks[Subject] = Checks()
-"""What takes GPUs by itself."""
+"""Checks of fields that give a container GPUs."""
 
 CIRCUMSTANCES: Checks[Subject] = Checks(circumstance=True)
-"""What is nothing by itself, and makes more of what `ACCESS` finds in the same pod."""
+"""Checks of privileges that matter only beside a finding of `ACCESS` in the same pod."""
 
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-"""The end of remedies: what to do where access is wanted."""
+"""The end of remedies: what to do if the access is intended."""
 
 
 def request_or(container: Container, otherwise: str) -> str:
-    """A remedy: request a GPU, or do otherwise; ephemeral containers cannot request GPUs."""
+    """A remedy: request a GPU or `otherwise`; only `otherwise` for ephemeral containers."""
     if container.list_name == "ephemeralContainers":
         return f"{otherwise}: an ephemeral container cannot request GPUs; {EXEMPT}"
     return f"request nvidia.com/gpu: 1 in resources.limits, or {otherwise}; {EXEMPT}"

@@ -1,4 +1,4 @@
-"""Privileges that are nothing by themselves and make more of access to GPUs."""
+"""Privileges that extend the access to GPUs of a pod that has another finding."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
 def privileges(subject: Subject) -> Iterator[Problem]:
     """`privileged`, `hostPID` and mounts of `/` or `/dev` often have nothing to do with GPUs.
 
-    In a pod that takes GPUs without asking they take away what would still stop it, so they are named then. This is as
-    severe as the gravest of the other findings, and is not told where all of these are off. On a pod that runs only the
-    new debug container can still do without.
+    In a pod that takes GPUs without a request, they remove the last barriers, so they are reported then. The severity is
+    that of the gravest other finding; if all of these are off, nothing is reported. On a running pod, only the new debug
+    container can still be changed.
     """
     if subject.spec.get("hostPID") is True:
         text = "is true as well: the pod sees every process of the node, and through /proc/PID/root what they see"

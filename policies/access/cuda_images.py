@@ -33,9 +33,9 @@ _REQUIRE = "NVIDIA_REQUIRE_CUDA"
 def legacy_image(subject: Subject) -> Iterator[Problem]:
     """CUDA_VERSION without NVIDIA_REQUIRE_CUDA marks CUDA images older than NVIDIA_VISIBLE_DEVICES.
 
-    For their sake NVIDIA's container runtime gives every GPU of the node to a container that has the first and neither
-    of the others, whether the image sets it or the pod does. Builds set it for reasons of their own and do not know of
-    this, so it only warns, in every mode.
+    For such images, NVIDIA's container runtime gives every GPU of the node to a container that has CUDA_VERSION and
+    neither of the two others, whether the image or the pod sets it. Builds set CUDA_VERSION for other reasons, so this
+    only warns, in every mode.
     """
     for container in subject.containers:
         version = _setting(container, _VERSION, subject)
@@ -54,13 +54,13 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
 
 
 class _Setting(NamedTuple):
-    """How a container has a variable."""
+    """A variable of a container."""
 
     path: FieldPath
     value: str | None
-    """None where it is known on the node only."""
+    """None if it is known only on the node."""
     origin: str = ""
-    """For messages: where it comes from, if not from the pod itself."""
+    """For messages: the source of the variable, if it is not the pod itself."""
 
 
 def _setting(container: Container, name: str, subject: Subject) -> _Setting | None:
@@ -88,8 +88,8 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
 def visible_by_image(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all.
 
-    Where NVIDIA's container runtime is the default one, a container made of them gets every GPU of the node without
-    asking. A name is only a sign of what an image holds, and many use these images to build, so this is audited, in
+    Where NVIDIA's container runtime is the default, a container with such an image gets every GPU of the node without a
+    request. But a name does not prove what an image contains, and many builds use these images, so this is audited, in
     every mode.
     """
     for container in subject.containers:

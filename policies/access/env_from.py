@@ -1,4 +1,4 @@
-"""Variables that `envFrom` takes from ConfigMaps and Secrets, as far as these can be read."""
+"""Variables that `envFrom` copies from ConfigMaps and Secrets, if these can be read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 
 
 class SourcedVariable(NamedTuple):
-    """A variable from elsewhere."""
+    """A variable from a ConfigMap or Secret."""
 
     path: FieldPath
     """Of the reference in the container."""
@@ -38,7 +38,7 @@ class SourcedVariable(NamedTuple):
 
 
 def sourced_variable(container: Container, variable: str, subject: Subject) -> SourcedVariable | None:
-    """A variable as the last source sets it that does; None where none does, or none that can be seen.
+    """A variable by the last visible source of `envFrom` that sets it; None if no source does.
 
     Source: k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
     """
@@ -55,7 +55,7 @@ def sourced_variable(container: Container, variable: str, subject: Subject) -> S
 
 
 def _key(variable: str, prefix: Any) -> str | None:
-    """The key that becomes the variable; None where the prefix makes something else of every key."""
+    """The key that becomes the variable; None if the prefix rules the variable out."""
     start = prefix if isinstance(prefix, str) else ""
     return variable.removeprefix(start) if variable.startswith(start) else None
 
@@ -86,10 +86,10 @@ def _decoded_text(value: Any) -> str | None:
     suspicion=True,
 )
 def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
-    """`envFrom` brings all that a ConfigMap or Secret holds, NVIDIA_VISIBLE_DEVICES among it.
+    """`envFrom` sets every key of a ConfigMap or Secret as a variable, also NVIDIA_VISIBLE_DEVICES.
 
-    What they hold when the container starts counts. It can change after the pod was reviewed, and a webhook may not
-    see it at all, so this only warns, in every mode. `env` wins over `envFrom`, and the last source over those before.
+    The values at the start of the container count. They can change after the review, and a webhook may not see them at
+    all, so this only warns, in every mode. `env` has precedence over `envFrom`, and a later source over an earlier one.
     """
     for container in subject.containers:
         if "envFrom" not in container.fields or container.variable(VISIBLE_DEVICES) is not None:

@@ -1,4 +1,4 @@
-"""The environment of a container, as far as its spec tells, and the devices that it names."""
+"""The environment of a container, as far as its spec shows it, and the devices that it names."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["EVERY_GPU", "Variable", "expand_references", "parse_device_list", "r
 EVERY_GPU = ("all",)
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-"""What Go's strings.TrimSpace takes away; `str.strip` takes more, and would find names where the runtime finds none."""
+"""The characters that Go's strings.TrimSpace removes; `str.strip` removes more, so it would change some names."""
 
 
 def parse_device_list(value: str) -> tuple[str, ...]:
-    """The devices that a value gives a container: none, every GPU, or those that it names.
+    """The devices that a value of NVIDIA_VISIBLE_DEVICES names: none, every GPU, or a list.
 
-    Spaces around names and empty names do not count. `void` anywhere gives nothing. Otherwise the first of `all` and
-    `none` decides, and whatever else is named does not count.
+    Spaces around names and empty names are ignored. `void` anywhere means no device. Otherwise the first of `all` and
+    `none` decides, and other names are ignored.
 
     Source: nvidia-container-toolkit internal/config/image/cuda_image.go devicesFromEnvvars, devices.go.
     """
@@ -47,14 +47,14 @@ class Variable(NamedTuple):
     entry: int
     """The index in `env` of the entry that counts."""
     value: str | None
-    """None where it is known on the node only."""
+    """None if it is known only on the node."""
 
 
 def read_environment(env: Any) -> dict[str, Variable]:
     """The variables of `env`, by name; the last entry wins, and `$(NAME)` refers to earlier ones.
 
-    A reference to a variable that `env` does not set may mean one of `envFrom` or of a Service, so the value is not
-    known then.
+    If a value refers to a variable that `env` does not set, the value is unknown: the variable may come from `envFrom` or
+    a Service.
 
     Source: k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
     """
@@ -76,7 +76,7 @@ def read_environment(env: Any) -> dict[str, Variable]:
 
 
 def expand_references(text: str, variables: Mapping[str, Variable]) -> str | None:
-    """The text with `$(NAME)` and `$$` replaced; None if a reference is unknown, or it is too long.
+    """The text with `$(NAME)` and `$$` replaced; None if a reference is unknown or the result is too long.
 
     Source: k8s.io/kubernetes third_party/forked/golang/expansion.
     """

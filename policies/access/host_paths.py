@@ -44,19 +44,19 @@ class HostMount:
     path: FieldPath
     """Of the entry of `volumeMounts`."""
     source: str
-    """What of the node is mounted: the volume's path with its sub-path, normalised."""
+    """The mounted path of the node: the volume's path with its sub-path, normalised."""
     read_only: bool
 
     @property
     def text(self) -> str:
-        """The path on the node, as messages may show it."""
+        """The path on the node, for messages."""
         return shown_path(self.source)
 
 
 def normalised_path(path: str) -> str:
-    """The path that another spelling means: `/dev//x/../nvidia0`, `/var/run/cdi/`, `/proc/1/root/dev`.
+    """The canonical form of a path such as `/dev//x/../nvidia0`, `/var/run/cdi/` or `/proc/1/root/dev`.
 
-    Steps are followed in order, as the kernel follows them: `..` behind a link is the parent of its target.
+    Steps are resolved in order, as the kernel does: `..` after a link is the parent of its target.
     A path without a leading slash starts at the root, where container runtimes run.
 
     The root and the working directory of a process count as the root of the node. They are for PID 1, the kubelet and
@@ -89,17 +89,17 @@ def _match(pattern: re.Pattern[str], steps: list[str]) -> bool:
 
 
 def shown_path(path: str) -> str:
-    """A path as messages may show it: on one line, cut where it is long."""
+    """A path for messages: on one line, shortened if it is long."""
     text = printable(path)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a normalised path is a folder or anything below it."""
+    """True if a normalised path is the folder or below it."""
     return path == folder or path.startswith(f"{folder}/")
 
 
 def ancestors(path: str) -> tuple[str, ...]:
-    """The folders that a normalised path lies in, `/` first, without itself."""
+    """The folders above a normalised path, `/` first."""
     steps = path.split("/")
     return ("/", *("/".join(steps[:count]) for count in range(2, len(steps))))

@@ -1,4 +1,4 @@
-"""Mounts of what GPUs are on a node, and of what hands them out."""
+"""Mounts of GPUs of the node, of their driver, and of the paths by which GPUs are handed out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEVICE_LIST = normalised_path("/var/run/nvidia-container-devices")
 
 _OF_GPUS = re.compile(r"/dev(?P<one>/nvidia[0-9]+|/char/195:(?!25[45]\Z)[0-9]+)?\Z")
-"""How paths end of the device node of a particular GPU, and of the folder of all device nodes of a driver.
+"""The end of the path of one GPU's device node, or of the folder of all device nodes of a driver.
 
 Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong to the driver and to no GPU).
 """
@@ -39,12 +39,12 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
 def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
     """Device nodes and driver come with a GPU; a pod that mounts them uses GPUs of other pods.
 
-    A container that requests a GPU may need more of the driver, but gets the GPU itself: a mount of a particular one, or
-    of all, is warned about in every mode. If the request is a claim, which can be replaced before the pod starts, or may
-    give no GPU, such a mount is refused in mode `deny`. Paths count as the node resolves them, with `subPath` and
-    `subPathExpr`; `/proc/<pid>/fd` and the like count as GPUs, because only the process knows where they lead.
-    `/dev/vfio` holds devices of every kind and is audited. A folder far above, such as `/` or `/dev`, is mounted for
-    many reasons and is reported only beside another finding (GA609).
+    A container that requests a GPU may need more of the driver, but gets the GPU itself: a mount of one or all GPUs is a
+    warning in every mode. If the request is a claim, which can be replaced before the pod starts, or may give no GPU,
+    such a mount is refused in mode `deny`. Paths count as the node resolves them, with `subPath` and `subPathExpr`.
+    `/proc/<pid>/fd` and similar links count as GPUs, because only the process knows their targets. `/dev/vfio` has
+    devices of every kind and is audited. A folder far above, such as `/` or `/dev`, is mounted for many reasons and is
+    reported only beside another finding (GA609).
     """
     for container, mount in subject.host_mounts:
         place = _place_of_gpus(subject, mount)
@@ -68,7 +68,7 @@ def _place_of_gpus(subject: Subject, mount: HostMount) -> NodePlace | None:
 
 
 def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severity: Severity) -> Iterator[Problem]:
-    """What of a driver's place a container that is given a GPU does not need."""
+    """Mounts of other GPUs by a container that gets a GPU."""
     nodes = _OF_GPUS.search(mount.source)
     if place is OPEN_FILES or (nodes is not None and nodes["one"]):
         what = "it may be another pod's GPU"
@@ -94,10 +94,10 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
 def distribution(subject: Subject) -> Iterator[Problem]:
     """Containers get the GPUs that CDI specs, device plugins and drivers give them.
 
-    A writer of these specs, or a program that uses these sockets, decides about GPUs. Reading CDI specs gives
-    nothing, so a mount of them with `readOnly: true` is left alone; so is `/var/lib/kubelet/pod-resources`, which only
-    tells. CSI drivers mount `plugins_registry`, and many of them `plugins` or all of `/var/lib/kubelet`, in which the
-    sockets lie, and agents of many kinds the sockets of container runtimes: these are never more than audited.
+    A program that writes these specs or uses these sockets decides who gets GPUs. Reading CDI specs gives no access, so
+    a mount of them with `readOnly: true` is allowed, as is `/var/lib/kubelet/pod-resources`, which is only informative.
+    CSI drivers mount `plugins_registry`, many also `plugins` or all of `/var/lib/kubelet`, which contains the sockets, and
+    agents of many kinds mount the sockets of container runtimes: these mounts are only audited.
     """
     for container, mount in subject.host_mounts:
         for place in subject.node_places.distribution:

@@ -1,4 +1,4 @@
-"""Where on a node GPUs, their driver and those who hand them out are."""
+"""Places on a node of GPUs, their driver, and the software that hands them out."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class NodePlace:
 
     path: str
     what: str
-    """What is there, for messages."""
+    """A description for messages."""
     reach: str = "below"
-    """Which paths belong to it: those `below` it, those that `begin` so, or it `alone`."""
+    """Its paths: those `below` it, those that `begin` with it, or it `alone`."""
     harmless_read_only: bool = False
-    """Whether it takes writing to get something out of it."""
+    """True if a read-only mount of it gives nothing."""
     common: bool = False
-    """Whether much that has nothing to do with GPUs mounts it."""
+    """True if much software that does not use GPUs mounts it."""
     holds_device_nodes: bool = False
-    """Whether the device nodes of all GPUs are in a folder of it."""
+    """True if one of its folders has the device nodes of all GPUs."""
 
     def covers(self, path: str) -> bool:
-        """Whether a normalised path belongs to the place."""
+        """True if a normalised path belongs to the place."""
         if self.reach == "begin":
             return path.startswith(self.path)
         return path == self.path or (self.reach == "below" and is_within(path, self.path))
@@ -45,11 +45,11 @@ class NodePlaces:
     """The places of the nodes of a cluster."""
 
     gpus: tuple[NodePlace, ...]
-    """What gives a container GPUs or their driver."""
+    """Places that give a container GPUs or their driver."""
     distribution: tuple[NodePlace, ...]
-    """By what others hand out GPUs."""
+    """Places through which GPUs are handed out."""
     parents: Mapping[str, NodePlace]
-    """The folders that these lie in, each with one that does."""
+    """The folders above these places, each with one of the places in it."""
 
 
 _GPUS = (
@@ -68,7 +68,7 @@ dra-driver-nvidia-gpu demo/clusters/gke (`/opt/nvidia`); GKE's driver installer 
 Documentation/admin-guide/devices.txt (195 is the character device of NVIDIA's driver) and driver-api/vfio.rst."""
 
 OPEN_FILES = NodePlace("/proc", "a link to a file of a process, which may be the device node of a GPU")
-"""The place of paths through `/proc/<pid>/fd` and the like, which lead to places that only the process knows."""
+"""The place of paths through `/proc/<pid>/fd` and similar links, whose targets only the process knows."""
 
 _CDI = "CDI specs, by which container runtimes inject GPUs"
 _MPS = "the pipes of the MPS daemons that share its GPUs"

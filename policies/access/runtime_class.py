@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from policies.checks import Problem
 
 _HANDLERS = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"})
-"""The names under which container runtimes know NVIDIA's, unless the ClusterPolicy gives another.
+"""The names of NVIDIA's runtime in the configuration of container runtimes, unless the ClusterPolicy sets another.
 
 Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gpu-operator assets/pre-requisites;
-`nvidia-experimental` was there until toolkit 1.14.
+`nvidia-experimental` existed until toolkit 1.14.
 """
 
 
@@ -41,9 +41,9 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives GPUs to containers that name them, and images can.
 
     CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
-    the node, unless it requests some and the device plugin says which. In a pod that requests GPUs the other containers,
-    and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and every
-    container of a pod has its RuntimeClass.
+    the node, unless it requests some and the device plugin chooses them. In a pod that requests GPUs, the other
+    containers, and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and
+    the RuntimeClass applies to every container of a pod.
     """
     name = subject.spec.get("runtimeClassName")
     if not isinstance(name, str) or not name or not subject.created:
@@ -71,7 +71,7 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
 
 
 def _is_left_to_its_image(container: Container) -> bool:
-    """Whether its image may name GPUs: neither a claim nor the device plugin certainly says which it gets."""
+    """True if its image may choose its GPUs: neither a claim nor the device plugin certainly does."""
     return not (container.access is GPUAccess.CERTAIN or container.uses_device_plugin or container.sees_nothing)
 
 
@@ -82,7 +82,7 @@ def _handler(name: str, view: ClusterView) -> str:
 
 
 def _configured_handlers(view: ClusterView) -> frozenset[str]:
-    """The names that ClusterPolicies give NVIDIA's runtime, `spec.operator.runtimeClass`."""
+    """The names of NVIDIA's runtime in ClusterPolicies, `spec.operator.runtimeClass`."""
     policies = view.list("ClusterPolicy")
     names = (
         lookup(policy, ("spec", "operator", "runtimeClass")) for policy in (() if policies is UNKNOWN else policies)

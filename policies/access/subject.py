@@ -1,4 +1,4 @@
-"""What is under review: the containers of a pod that is created, or its new ephemeral containers."""
+"""The subject of a review: the containers of a pod that is created, or its new ephemeral containers."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class Container:
     def gpu_requests(self) -> tuple[GPURequest, ...]:
         """Its requests for GPUs, or for devices that could be GPUs.
 
-        An extended resource of another vendor is no such request while the DeviceClasses cannot be listed.
+        While the DeviceClasses cannot be listed, extended resources of other vendors do not count.
         """
         return tuple(each for each in self.pod_requests.by_container.get(self.path, ()) if not each.is_unlisted)
 
     @cached_property
     def access(self) -> GPUAccess:
-        """Whether these give it a GPU."""
+        """Its access to GPUs by these requests."""
         return GPUAccess.of_all(each.access for each in self.gpu_requests)
 
     @property
@@ -100,7 +100,7 @@ class Container:
 
     @property
     def doubt(self) -> str:
-        """Why it may get no GPU by what it requests, as a clause about it."""
+        """Why its requests may give it no GPU, as a clause about the container."""
         if self.access is GPUAccess.NONE:
             return "which requests no GPU"
         if self.access is GPUAccess.CERTAIN:
@@ -115,23 +115,23 @@ class Container:
 
     @property
     def path(self) -> FieldPath:
-        """Where in the pod it is."""
+        """Its path in the pod."""
         return FieldPath(("spec", self.list_name, self.index))
 
     @property
     def name(self) -> str:
-        """Its name, empty where it has none."""
+        """Its name; empty if it has none."""
         name = self.fields.get("name")
         return name if isinstance(name, str) else ""
 
     @property
     def title(self) -> str:
-        """How messages call it: `init container "setup"`."""
+        """Its kind and name for messages: `init container "setup"`."""
         return f"{self.kind} {shown(self.name)}"
 
     @property
     def sees_nothing(self) -> bool:
-        """Whether it says itself that it wants no GPU, whatever its image says."""
+        """True if its own NVIDIA_VISIBLE_DEVICES names no GPU, which overrides that of its image."""
         variable = self.variable(VISIBLE_DEVICES)
         return variable is not None and variable.value is not None and not parse_device_list(variable.value)
 
@@ -141,7 +141,7 @@ class Container:
         return read_environment(self.fields.get("env"))
 
     def variable(self, name: str) -> Variable | None:
-        """One of these variables; most containers set none that matters, and then the values are not read."""
+        """One variable of its `env`. Values are read only if the container sets the variable, which few do."""
         return self.environment.get(name) if name in self._variable_names else None
 
     @cached_property
@@ -158,7 +158,7 @@ class Container:
                 yield index, item
 
     def host_mounts(self, volumes: dict[str, str]) -> Iterator[HostMount]:
-        """What it mounts of the hostPath volumes, given by name with their normalised paths."""
+        """Its mounts of hostPath volumes, given by name with their normalised paths."""
         for index, mount in self.items("volumeMounts"):
             name = mount.get("name")
             volume = volumes.get(name) if isinstance(name, str) else None
@@ -169,7 +169,7 @@ class Container:
             yield HostMount(self.path / "volumeMounts" / index, source, mount.get("readOnly") is True)
 
     def _sub_path(self, mount: dict[str, Any]) -> str:
-        """The part of a volume that is mounted; up to the first variable whose value is not known."""
+        """The sub-path of a volume that is mounted, up to the first variable whose value is unknown."""
         expression, text = mount.get("subPathExpr"), mount.get("subPath")
         if not isinstance(expression, str) or not expression:
             return text if isinstance(text, str) else ""
@@ -179,22 +179,22 @@ class Container:
 
 @dataclass(frozen=True)
 class Subject:
-    """Containers under review, with the facts to judge them by."""
+    """Containers under review, with the facts that the rules need."""
 
     annotations: dict[Any, Any]
     """The pod's annotations, as they are written."""
     spec: dict[str, Any]
     containers: tuple[Container, ...]
-    """Those under review."""
+    """The containers under review."""
     created: bool
-    """Whether the whole pod is; else ephemeral containers are added to one that runs."""
+    """True if the pod is created; False if ephemeral containers are added to a running pod."""
     namespace: str
     view: ClusterView
     settings: GPUAdmissionPolicy
 
     @classmethod
     def of(cls, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Subject | None:
-        """What a request puts under review; None where that is nothing."""
+        """The containers that a request creates; None if it creates none."""
         if request.kind != "Pod" or request.group:
             return None
         created = (request.operation, request.subresource) == ("CREATE", "")
@@ -215,12 +215,12 @@ class Subject:
 
     @property
     def severity(self) -> Severity:
-        """What the administrator wants of what is found."""
+        """The severity that `access.mode` sets."""
         return Severity(self.settings.access.mode)
 
     @cached_property
     def host_mounts(self) -> tuple[tuple[Container, HostMount], ...]:
-        """What the containers mount of the node."""
+        """The mounts of paths of the node, each with its container."""
         volumes = dict(_host_volumes(self.spec.get("volumes")))
         if not volumes:
             return ()
@@ -228,11 +228,11 @@ class Subject:
 
     @property
     def node_places(self) -> NodePlaces:
-        """Where on the nodes of this cluster GPUs are."""
+        """The places of GPUs on the nodes of this cluster."""
         return self.view.derive(node_places)
 
     def problem(self, path: FieldPath, message: str, remedy: str | None = None) -> Problem:
-        """A problem as severe as the administrator wants it."""
+        """A problem with the severity of `access.mode`."""
         return problem(path, message, remedy, severity=self.severity)
 
 

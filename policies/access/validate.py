@@ -31,10 +31,9 @@ __all__ = ["validate"]
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """How the containers of a pod get at GPUs that the scheduler did not give them.
+    """Findings on containers that get GPUs which the scheduler did not allocate to them.
 
-    Looked at are pods being created, and of ephemeral containers those that an update of the subresource
-    `ephemeralcontainers` adds.
+    Reviewed are the containers of new pods, and ephemeral containers that an update adds.
     """
     subject = Subject.of(request, view, settings)
     if subject is None or not subject.containers or is_exempt(subject):
@@ -50,7 +49,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
 
 
 def _gravest_severity(findings: Iterable[Finding], subject: Subject) -> Severity | None:
-    """As severe as a circumstance is: as the gravest of what it adds to; None where that is nothing."""
+    """The severity of circumstances: the gravest of the other findings; None if all of these are off."""
     settings = subject.settings
     found = {
         settings.severity_of(finding.rule.id, finding.severity, subject.namespace)

@@ -39,10 +39,10 @@ _SOURCES = {
 def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names.
 
-    The device plugin sets it for containers that request GPUs; a container that sets it itself gets GPUs that the
-    scheduler has given to others, with their memory. `void`, `none` and nothing name no GPU. In a list `void` wins
-    wherever it is, and otherwise the first of `all` and `none`. A value from elsewhere is not known before the
-    container starts, and counts as one that names GPUs. Of several entries the last counts.
+    The device plugin sets it for containers that request GPUs. A container that sets it itself gets GPUs that the
+    scheduler gave to other pods, with their memory. `void`, `none` and an empty value name no GPU. In a list, `void` has
+    precedence, then the first of `all` and `none`. A value from another source is unknown before the container starts,
+    and counts as one that names GPUs. Of several entries, the last counts.
     """
     for container, what in _named_devices(subject):
         if not container.requests_gpu:
@@ -59,14 +59,14 @@ def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go GenerateRunContainerOptions; containerd oci.WithEnv",
 )
 def replaced_devices(subject: Subject) -> Iterator[Problem]:
-    """The device plugin tells the runtime by NVIDIA_VISIBLE_DEVICES which GPUs a container was given.
+    """The device plugin passes the GPUs of a container to the runtime in NVIDIA_VISIBLE_DEVICES.
 
-    The kubelet puts the container's own variables after the device plugin's, and of two of one name the runtime takes
-    the last: what the pod says wins. The GPUs of claims are injected by CDI, which sets the variable to void at the
-    end. So where an extended resource of a DeviceClass certainly brings a GPU, the variable has no effect, and this is a
-    warning in every mode. Where it may bring another device, or where the class is missing or cannot be seen, the variable
-    counts as if nothing was requested. So it does beside a claim: until the pod starts, its author can replace a claim
-    or template by one without devices.
+    The kubelet writes the container's own variables after those of the device plugin, and the runtime uses the last
+    value: that of the pod. The GPUs of claims are injected by CDI, which sets the variable to void at the end. So if an
+    extended resource of a DeviceClass certainly gives a GPU, the variable has no effect, and this is a warning in every
+    mode. If it may give another device, or if the class is missing or cannot be seen, the variable counts as if nothing
+    was requested. The same holds for a claim: until the pod starts, its author can replace a claim or template by one
+    without devices.
     """
     for container, what in _named_devices(subject):
         if container.uses_device_plugin:
@@ -81,7 +81,7 @@ def replaced_devices(subject: Subject) -> Iterator[Problem]:
 
 
 class _Named:
-    """What the entry of `env` that counts says."""
+    """The last entry of `env` for NVIDIA_VISIBLE_DEVICES, which counts."""
 
     def __init__(self, container: Container) -> None:
         variable = container.environment[VISIBLE_DEVICES]

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["entries_called", "load_rooms", "review"]
 
 _SEE_NEW_TEMPLATES = ("access", "quota", "quota-enforced")
-"""The entries that look at templates which the answer creates; to the others, the cache of the webhook may lack them."""
+"""The entries that need the templates which the decision creates, and which the view does not show yet."""
 
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Decide on a request: whether it may pass, as what, and what there is to say.
+    """The decision on a request: whether it is admitted, its patch, findings, templates and charges.
 
-    With `request.entry`, answers as that webhook entry: the API server has chosen it by namespace and kind. An entry for
-    quotas says what to charge, and leaves it to its caller to write that. Without, answers as all of them together: each
-    entry that the API server would call, in its order, sees the object as the ones before left it. Charges are then
-    decided by the quota that the view shows, and the decision says why, if no rule looks at the object.
+    With `request.entry`, the answer of that webhook entry, which the API server chose by namespace and kind. An entry for
+    quotas returns the charge, and its caller writes it. Without, the answer of all entries that the API server would
+    call, in its order; each reviews the object as the entries before changed it. Charges are then compared with the quota
+    that the view shows, and `not_reviewed` has the reason if no rule looks at the object.
     """
     if request.entry:
         return _answer(request.entry, request, view, settings)
@@ -61,7 +61,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
             held = settings_for(request.user, request.namespace, settings)
             decision = _join(decision, load_function("configuration")(request, view, held))
         if gap := find_gap(request, view, settings):
-            # Early words on a workload say that its pods are not reviewed, and nothing else.
+            # The remarks on such a workload would only repeat that its pods are not reviewed.
             decision = _join(replace(decision, remarks=()), Decision(findings=gap.findings, object=decision.object))
             decision = replace(decision, not_reviewed=gap.reason)
     return (

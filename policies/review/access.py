@@ -18,9 +18,9 @@ __all__ = ["access"]
 
 
 def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on containers that get GPUs without a request.
+    """Findings on new containers, also ephemeral ones, that get GPUs without a request.
 
-    They are those of new pods, and those that debug a running one. It reads what it needs of a pod of any shape; `placement` reports what is malformed.
+    The pod may have any shape; `placement` reports what is malformed.
     """
     seen = load_function("own templates")(request, view, settings) if is_being_converted(request, view) else view
     findings = settings.judge(validate(request, seen, settings), request.namespace)

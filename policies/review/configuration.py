@@ -27,9 +27,9 @@ _OURS = (_QUOTA, _SETTINGS)
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on configuration of GPU clusters, and on labels of nodes, with the status too.
+    """Findings on configuration of GPU clusters, and on labels of nodes, also if their status is written.
 
-    Settings and quotas are judged by the defaults: no settings may say that these need not be readable.
+    Findings on our own settings and quotas have their default severities: settings cannot allow invalid ones.
     """
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
@@ -47,14 +47,14 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
 
 
 def priority_classes(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on a PriorityClass, which only files and the audit show: no webhook is called for one."""
+    """Findings on a PriorityClass, in files only: no webhook is called for one."""
     if request.subresource:
         return Decision(object=request.object)
     return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
 
 
 def _default_wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
-    """Findings on wishes of settings for products that do not exist; none for invalid settings."""
+    """Findings on default wishes for products that do not exist; none for invalid settings."""
     if request.operation == "DELETE":
         return
     try:

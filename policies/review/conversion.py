@@ -1,4 +1,4 @@
-"""Entries that convert pods, preview it, check it, and keep converted pods as they are."""
+"""The entries that convert pods, preview and check the conversion, and keep updated pods converted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["conversion", "conversion_check", "preview", "reapply"]
 
 @review_created_pod
 def conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The pod converted to claims, with the template that it refers to; as it is if something prevents it."""
+    """The pod converted to claims, with its template; unchanged, with findings, if it cannot be converted."""
     wishes = read_wishes(pod, request.namespace, view, settings)
     return _converted_pod(pod, own_conditions(pod, view, settings, wishes), wishes, request, view, settings)
 
@@ -50,13 +50,14 @@ def _converted_pod(
     conversion = convert(pod, request.namespace, view, settings, wishes.wish, own)
     if conversion.obstacles:
         findings = settings.judge(conversion.obstacles, request.namespace)
-        told = findings if conversion.repeated else tuple(map(_left_alone, findings))
-        return Decision(findings=told, object=request.object)
+        if not conversion.repeated:
+            findings = tuple(map(_left_alone, findings))
+        return Decision(findings=findings, object=request.object)
     notices = conversion.notices
     if conversion.record is not None and not conversion.repeated:
         problems = tuple(wish_problems(pod, request.namespace, view, wishes))
         if any(problem.rule in IMPOSSIBLE for problem in problems):
-            # No device will ever be as wished, so there is nothing to wait for.
+            # No device can ever meet the wish, so a missing device is no news.
             notices = tuple(notice for notice in notices if notice.rule is not UNSATISFIABLE)
         notices = (*wishes.findings, *problems, *notices)
         is_matched = all(notice.rule is not UNSATISFIABLE for notice in notices)
@@ -80,7 +81,7 @@ def _converted_pod(
 
 
 def _left_alone(obstacle: Finding) -> Finding:
-    """What stands in the way of a conversion and refuses nothing leaves the pod as it is, and says so."""
+    """The obstacle, with the consequence that the pod is not converted if it does not refuse the pod."""
     if obstacle.severity is Severity.DENY:
         return obstacle
     return replace(obstacle, message=f"{obstacle.message}, so the pod is not converted")
@@ -88,18 +89,18 @@ def _left_alone(obstacle: Finding) -> Finding:
 
 @review_created_pod
 def preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """What conversion would do, as warnings; nothing is changed and nothing refused.
+    """Warnings that say what conversion would do; nothing is changed and nothing refused.
 
-    What is wrong with a wish is left to `placement`, which is asked about the same pod and says it as it is there.
+    `placement` reviews the same pod and reports what is wrong with its wish.
     """
     wishes = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, wishes)
-    would = _converted_pod(own, own, wishes, request.of(own.document), view, settings)
-    said = [
+    converted = _converted_pod(own, own, wishes, request.of(own.document), view, settings)
+    findings = [
         replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
         if finding.severity is Severity.DENY
         else finding
-        for finding in would.findings
+        for finding in converted.findings
         if finding.rule.subject != "placement"
     ]
     remarks = [
@@ -108,16 +109,16 @@ def preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissio
             f"{request['exactly']['count']} x {request['exactly']['deviceClassName']} ({request['name']})"
             for request in template.spec["spec"]["devices"]["requests"]
         )
-        for template in would.templates
-        if would.patch
+        for template in converted.templates
+        if converted.patch
     ]
-    if would.patch and not would.templates:
-        remarks = [f"would be renamed: {told}" for told in _new_names(would.object)]
-    return Decision(findings=tuple(said), object=request.object, remarks=tuple(remarks))
+    if converted.patch and not converted.templates:
+        remarks = [f"would be renamed: {names}" for names in _renamed_resources(converted.object)]
+    return Decision(findings=tuple(findings), object=request.object, remarks=tuple(remarks))
 
 
-def _new_names(document: Any) -> Iterator[str]:
-    """The new names of a renamed pod's resources, from its record."""
+def _renamed_resources(document: Any) -> Iterator[str]:
+    """The old and new names of a renamed pod's resources, from its record: `OLD to NEW`."""
     record = ConversionRecord.parse(lookup(document, ("metadata", "annotations", RECORD)) or "")
     for resource, name in record.classes.items() if record is not None else ():
         yield f"{resource} to {IMPLICIT_PREFIX}{name}"
@@ -125,7 +126,7 @@ def _new_names(document: Any) -> Iterator[str]:
 
 @review_created_pod
 def conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings if a pod that must be converted is not, or not as conversion does it."""
+    """Findings if a pod that must be converted is not, or differs from its conversion."""
     wishes = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, wishes)
     findings = check(pod, request.namespace, view, settings, wishes.wish, own)
@@ -133,7 +134,7 @@ def conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GP
 
 
 def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Converted pods whose manifest is applied again: they stay as they were converted."""
+    """The update of a converted pod, with what the conversion wrote restored."""
     unchanged = Decision(object=request.object)
     if not reapplies_pod(request):
         return unchanged

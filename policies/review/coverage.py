@@ -42,7 +42,7 @@ UNREVIEWED = rule(
 )
 
 OFFLINE_KINDS = frozenset({("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")})
-"""Group and kind of objects that only files and the audit show: no webhook is called for one."""
+"""Group and kind of objects that are reviewed only in files and by the audit: no webhook is called for one."""
 _KINDS = {*CALLS, *OFFLINE_KINDS} - {*WORKLOADS}
 """Group and kind of the objects that rules look at, beside workloads."""
 _GROUPS_WITHOUT_PODS = {
@@ -69,8 +69,8 @@ _GROUPS_WITHOUT_PODS = {
     "scheduling.volcano.sh",
     "storage.k8s.io",
 }
-"""API groups whose objects neither make pods nor configure GPUs: rights, definitions of kinds, alerts, networks, disks,
-nodes to be bought, and queues with what they may hold."""
+"""API groups whose objects neither make pods nor configure GPUs: RBAC, definitions of kinds, alerts, networks, disks,
+node provisioning, queues and their limits."""
 _KINDS_WITHOUT_PODS = {
     ("", "Endpoints"),
     ("", "Event"),
@@ -87,7 +87,7 @@ _REMEDIES = {
     ("argoproj.io", "Application"): "review what it installs: the output of `helm template` or `kubectl kustomize`",
     ("resource.k8s.io", "ResourceSlice"): "if the cluster has it, give it with --cluster",
 }
-"""What to do about kinds that are neither reviewed nor make pods by themselves."""
+"""Remedies for kinds that are not reviewed and make no pods themselves."""
 _NAME = re.compile(
     r"(?<![\w./@-])(?:[\w-]+\.)*(?:nvidia\.com|gpu-admission\.io)/[A-Za-z]"
     r"|deviceclass\.resource\.kubernetes\.io/"
@@ -99,7 +99,7 @@ _AMOUNTS = {"hard", "limits", "requests", "resources"}
 """Fields whose keys name resources."""
 _LAST = ("metadata", "kind", "apiVersion")
 _SKIPPED = {"affinity", "tolerations", "managedFields", "status", "kubectl.kubernetes.io/last-applied-configuration"}
-"""Which nodes a pod may run on, which requests no GPU; and what controllers, the API server and kubectl add."""
+"""Fields that request no GPU: conditions on nodes, and what controllers, the API server and kubectl add."""
 
 
 class Uncovered(NamedTuple):
@@ -107,16 +107,16 @@ class Uncovered(NamedTuple):
 
     reason: str
     findings: tuple[Finding, ...] = ()
-    """Where the object mentions GPUs: one finding, or none."""
+    """A finding at the first mention of GPUs in the object; empty if there is none."""
 
 
 def reviewed_kinds(settings: GPUAdmissionPolicy) -> set[tuple[str, str]]:
-    """Group and kind of all that rules look at."""
+    """Group and kind of all objects that rules look at."""
     return {*_KINDS, *workload_kinds(settings)}
 
 
 def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Uncovered | None:
-    """Why no rule looks at a request, and where its object mentions GPUs; None if a rule does."""
+    """Why no rule looks at a request, and where its object mentions GPUs; None if a rule looks at it."""
     gap = _gap(request, view, settings)
     if gap is None:
         return None
@@ -129,7 +129,7 @@ def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
 
 
 def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> FieldPath | None:
-    """Where an object mentions GPUs, in pods that are not reviewed if it has any; None if it does not."""
+    """The first mention of GPUs in an object, first in pods that are not reviewed; None if there is none."""
     if request.object is None:
         return None
     unread = (each.path for each in unread_pods(request.object, view, settings))
@@ -138,7 +138,7 @@ def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPo
 
 
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
-    """The reason, and what to do if GPUs are mentioned; empty if a review would find nothing."""
+    """The reason, and the remedy if GPUs are mentioned; the remedy is empty if mentions need no report."""
     kind = request.group, request.kind
     kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
@@ -157,7 +157,7 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
 
 
 def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
-    """Why pods of a workload are not reviewed; None if all are that mention GPUs."""
+    """Why pods of a workload are not reviewed, and a remedy; None if all that mention GPUs are."""
     workload = request.object
     if workload is None:
         return None
@@ -196,13 +196,13 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
 
 
 def _adds_a_word(one: str, other: str) -> bool:
-    """True if a kind is another one with a word before or behind it, such as LLMInferenceService."""
+    """True if one kind is the other with a word before or after it, such as LLMInferenceService."""
     shorter, longer = sorted((one, other), key=len)
     return shorter in longer and len(longer) - len(shorter) > 1
 
 
 def _mentions(document: Any) -> Iterator[FieldPath]:
-    """Where an object names GPUs: what it specifies first, its own metadata and kind last."""
+    """The mentions of GPUs in an object; those in its metadata and kind come last."""
     if isinstance(document, dict):
         ordered = sorted(document, key=lambda key: _LAST.index(key) if key in _LAST else -1)
         for key in ordered:

@@ -1,7 +1,7 @@
-"""The functions that answer for entries and kinds, each imported when it is first called.
+"""The functions that answer for entries and kinds, each imported at its first use.
 
-The rules on configuration alone take longer to import than an offline review of a pod takes. A server calls `load_rooms`,
-so that no request waits for an import.
+Importing the rules on configuration takes longer than the offline review of a pod. A server calls `load_rooms` at its
+start, so that no request waits for an import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Review", "load_function", "load_rooms"]
 
 Review = Callable[["Request", "ClusterView", "GPUAdmissionPolicy"], "Decision"]
-"""What answers for an entry."""
+"""A function that answers for an entry."""
 
 _NAMES = {
     "conversion": "policies.review.conversion:conversion",
@@ -62,6 +62,6 @@ def load_function(name: str) -> Any:
 
 @rules_on_demand
 def load_rooms() -> None:
-    """Import all of them now, rather than with the first request that needs them."""
+    """Import all of them now, so that no request waits for it."""
     for name in _NAMES:
         load_function(name)

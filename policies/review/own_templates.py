@@ -22,9 +22,9 @@ __all__ = ["with_own_templates"]
 
 
 def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> ClusterView:
-    """The cluster with the templates of a pod that is being converted: a cache may not show them yet.
+    """The cluster with the templates of a pod that is being converted, which a cache may not show yet.
 
-    They are those that conversion makes of the pod, so that a forged record adds nothing.
+    Only templates that the conversion of the pod makes are added, so a forged record adds none.
     """
     made = cache(partial(_own_templates, request, view, settings))
     keys = [(TEMPLATE, request.namespace, name) for name in references(request.object or {})]

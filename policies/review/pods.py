@@ -1,4 +1,4 @@
-"""Pods under review: what a request does to a pod, and what every review of a pod begins with."""
+"""Pods under review: the kind of request, and the checks at the beginning of every review of a pod."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ __all__ = [
 
 
 def creates_pod(request: Request) -> bool:
-    """Whether a pod is being created."""
+    """True if a pod is created."""
     return (request.operation, request.group, request.kind, request.subresource) == ("CREATE", "", "Pod", "")
 
 
 def updates_pod(request: Request) -> bool:
-    """Whether a pod that exists is changed, its status and other subresources left out."""
+    """True if a pod is updated, other than by a subresource such as its status."""
     return (request.operation, request.group, request.kind, request.subresource) == ("UPDATE", "", "Pod", "")
 
 
 def reapplies_pod(request: Request) -> bool:
-    """Whether the spec of a pod that we marked changes; nothing is done to one that is being deleted.
+    """True if the spec of a pod with our mark changes, unless the pod is being deleted.
 
-    The selectors and conditions of the webhook say the same: the label is looked for in both forms of the pod, because
-    any user can take it away.
+    The selectors and conditions of the webhook are the same. The label may be in either form of the pod, because any user
+    can remove it.
     """
     forms = (request.object, request.old_object)
     return (
@@ -87,7 +87,7 @@ def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
 def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
     """Amounts of GPUs that the API server would refuse, of pods in namespaces that do not convert.
 
-    It asks webhooks before it checks amounts, so only reviews of files, and of what will make pods, need to tell.
+    For reviews of files and of workloads. The API server itself checks the amounts after it calls webhooks.
     """
     if not creates_pod(request) or request.namespace in NEVER_MATCHED:
         return
@@ -107,15 +107,15 @@ MALFORMED = rule(
     "A pod must have the shape that Kubernetes defines",
     default=Severity.DENY,
     why="""
-    The API server checks the shape of a pod before it asks any webhook; a manifest on disk is not checked.
-    What cannot be read cannot be converted, and would be refused on `kubectl apply` anyway.""",
+    The API server checks the shape of a pod before it calls a webhook; a manifest on disk is not checked.
+    A malformed pod cannot be converted, and `kubectl apply` would be refused anyway.""",
     remedy="correct the manifest",
     source="k8s.io/api/core/v1/types.go",
 )
 
 
 def review_created_pod(entry: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision]) -> Review:
-    """An entry that reviews pods being created; all other requests pass."""
+    """Decorate an entry that reviews new pods; all other requests pass."""
 
     @wraps(entry)
     def answer(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -1,4 +1,4 @@
-"""Entries for quotas: what to charge, and what the quota that a view shows says of it."""
+"""The entries for quotas: the charge of an object, and the decision on it by the quota of a view."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = ["quota", "settle_by_view"]
 
 
 def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """What to charge for the object; whether it is admitted depends on what comes of that, see `settle`."""
-    # On a dry run, conversion has created no template that could be read.
+    """The charge of the object. `settle` decides on the object once the charge is written or refused."""
+    # On a dry run, conversion creates no template, so the view cannot show it.
     seen = (
         with_own_templates(request, view, settings) if request.dry_run and is_being_converted(request, view) else view
     )
@@ -41,7 +41,7 @@ def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> 
 
 
 def settle_by_view(decision: Decision, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The decision if the charge were written to the quota that the view shows; nothing is written."""
+    """The decision on a charge by the quota that the view shows; nothing is written."""
     if not decision.charges:
         return decision
     (charge,) = decision.charges
@@ -63,7 +63,7 @@ def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, setting
 
 
 class _Others(PassingView):
-    """The cluster as it was before an object was created that files show beside the others."""
+    """The cluster without the object under review, which files may contain too."""
 
     def __init__(self, charge: ChargeRequest, view: ClusterView) -> None:
         super().__init__(view)

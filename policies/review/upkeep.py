@@ -1,7 +1,6 @@
-"""Upkeep of templates: which are missing, and which ones pods still to come will need.
+"""Upkeep of templates: the missing ones, and those that future pods of workloads will need.
 
-Both are answered by reviewing pods as the webhook would, so that nothing is made, or kept, that conversion would not
-make.
+Both come from reviews of pods, as the webhook does them, so that only templates of conversion are created or kept.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ _POD_UNITS, _CONVERSION_UNITS = 4, 500
 def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Template, ...]:
     """The templates that converted pods wait for and that do not exist.
 
-    A pod that has a node has its claims already. Marks alone are not believed: the template is what the conversion of
-    the pod comes to, in a namespace that converts, and has the name that the pod refers to.
+    A pod that has a node has its claims already. Marks alone prove nothing: the template must be that of the pod's
+    conversion, in a namespace that converts, and must have the name that the pod refers to.
     """
     missing: dict[Key, Template] = {}
     for pod in pods:
@@ -60,8 +59,7 @@ def missing_templates(pods: Iterable[Object], view: ClusterView, settings: GPUAd
 def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy) -> frozenset[Key]:
     """The templates of pods that workloads will create: by conversion, or named in their templates.
 
-    What belongs to another object is left out, a ReplicaSet of a Deployment or a Job of a CronJob: the owner says what
-    pods are to come.
+    Objects with a controller are skipped, such as a ReplicaSet of a Deployment: the templates of the owner count.
     """
     needed: set[Key] = set()
     for workload in workloads:
@@ -77,7 +75,7 @@ def needed_by_workloads(workloads: Iterable[Object], view: ClusterView, settings
 
 
 def _waits(pod: Object) -> bool:
-    """Whether a pod carries our mark and is still to get a node."""
+    """True if a pod has our mark and still waits for a node."""
     return (
         lookup(pod, ("metadata", "labels", MANAGED)) == "true"
         and lookup(pod, ("metadata", "deletionTimestamp")) is None
@@ -89,6 +87,6 @@ def _waits(pod: Object) -> bool:
 def templates_made_for(
     pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Template, ...]:
-    """The templates that conversion makes for a pod, whether or not it was converted already."""
+    """The templates that conversion makes for a pod, converted or not."""
     count_work(_CONVERSION_UNITS)
     return review(Request(object=pod, namespace=namespace, entry="conversion"), view, settings).templates

@@ -1,4 +1,4 @@
-"""Warming up: what reviews make of a whole cluster, made before the first of them waits for it."""
+"""Warming up: digests of a whole cluster, computed before the first review needs them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["warm"]
 
 
 def warm(view: ClusterView) -> None:
-    """Make the digests that take longest: a second for 5,000 nodes with 40,000 GPUs.
+    """Compute the digests that take longest: a second for 5,000 nodes with 40,000 GPUs.
 
-    After a change they take hundredths of that. A view that several threads use can be warmed up in one of them.
+    After a change they take a hundredth of that. If several threads use a view, one of them may call this.
     """
     for digest in (published_devices, gpu_nodes, gpu_kinds, classes, node_kinds):
         view.derive(digest)

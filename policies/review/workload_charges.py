@@ -1,4 +1,4 @@
-"""Workloads under a quota: a warning if the pods that one runs side by side do not fit."""
+"""Workloads under a quota: a warning if the pods that a workload runs at once do not fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shortages(
     view: ClusterView,
     settings: GPUAdmissionPolicy,
 ) -> Iterable[Finding]:
-    """A warning if the pods of a workload do not fit into a quota together.
+    """A warning if all pods of a workload together exceed the quota.
 
     Args:
         pods: The decision on a pod of each template, and how many there are. A pod is charged as that leaves it.
@@ -44,7 +44,7 @@ def shortages(
     try:
         quota = parse_quota(document)
     except QuotaError:
-        # Each pod has a finding of it.
+        # Each pod has a finding for it.
         return ()
     is_new = request.operation == "CREATE"
     charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
@@ -53,7 +53,7 @@ def shortages(
 
 
 class _Unclaimed(PassingView):
-    """The cluster without ResourceClaims: a PodGroup then requests again the claims that it has already."""
+    """The cluster without ResourceClaims, so that claims that a PodGroup has are counted again."""
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None for a claim."""
@@ -73,5 +73,5 @@ def _charges(
             try:
                 yield PodsAtOnce(charge_under(charge, quota), count)
             except Uncountable:
-                # The pod has a finding of its own.
+                # The pod has its own finding.
                 continue

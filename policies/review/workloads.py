@@ -1,7 +1,7 @@
 """The entry for workloads: warnings about the pods that a workload will create.
 
-The pods of a workload are created by its controller, and what a webhook says of them then stands in an event of a
-ReplicaSet or a Job. Here the author of the workload sees it. Nothing is changed, and nothing is refused.
+The controller of a workload creates its pods, so warnings and refusals of these end in events of a ReplicaSet or a Job.
+Here the author of the workload sees them. Nothing is changed, and nothing is refused.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_TEMPLATE", "MOST_TEMPLATES", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
 
 MOST_TEMPLATES = 16
-"""Pods of one workload that are reviewed: the costliest take tens of milliseconds each, in which other calls wait, and
-RayClusters and JobSets have a handful of templates."""
+"""Maximum pods of one workload that are reviewed. The costliest take tens of milliseconds each, while other calls wait;
+RayClusters and JobSets have only a few templates."""
 
 LONGEST_TEMPLATE = 64 * 1024
-"""Characters of JSON of a pod that is reviewed with its workload. Several entries review it; a larger one is reviewed when
-it is created, where every object has to be."""
+"""Maximum characters of JSON of a pod that is reviewed with its workload, because several entries review it. A larger pod
+is reviewed only when it is created."""
 
-_NO_KIND = "not reviewed: the object has no kind, which tells where its pod templates are"
+_NO_KIND = "not reviewed: the object has no kind, so its pod templates cannot be found"
 
 
 class TemplatePod(NamedTuple):
-    """A pod as a template of a workload makes it."""
+    """A pod that a template of a workload makes."""
 
     template: PodTemplate
     document: Object
@@ -179,14 +179,14 @@ def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCoun
 
 
 def not_reviewed(workload: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[str]:
-    """Remarks on pods that no review sees before they are created, if their workload mentions GPUs."""
+    """Remarks on pods that are reviewed only when they are created, if their workload mentions GPUs."""
     unread = unread_pods(workload, view, settings)
     if unread and VENDOR_PREFIX in json.dumps(workload.get("spec")):
         yield from (f"{each.path}: not reviewed: {each.reason}" for each in unread)
 
 
 def _is_by_its_author(request: Request, workload: Object) -> bool:
-    """True if a user or tool that reads warnings writes the workload, and it goes on creating pods."""
+    """True if its author writes the workload, not a controller, and it still creates pods."""
     if request.operation not in ("CREATE", "UPDATE") or request.subresource:
         return False
     return controller_of(workload) is None and lookup(workload, ("metadata", "deletionTimestamp")) is None

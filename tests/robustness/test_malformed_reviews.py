@@ -48,7 +48,7 @@ def workload(document, before=None):
 def test_workload_without_kind_is_not_reviewed_and_says_so(kind, before):
     answer = workload({**JOB, "kind": kind}, before)
     assert answer.allowed
-    assert answer.warnings == ("not reviewed: the object has no kind, which tells where its pod templates are",)
+    assert answer.warnings == ("not reviewed: the object has no kind, so its pod templates cannot be found",)
 
 
 @pytest.mark.parametrize("document", [[], "Job", 7], ids=str)
