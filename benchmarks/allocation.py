@@ -8,7 +8,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from policies.dra.allocator import Allocator, SearchBudgetExceeded, SliceIndex
+from policies.dra.allocation.allocator import Allocator
+from policies.dra.allocation.errors import SearchBudgetExceeded
+from policies.dra.allocation.index import SliceIndex
 
 NODES = 5000
 DRIVER = "gpu.nvidia.com"

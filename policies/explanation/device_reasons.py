@@ -19,12 +19,12 @@ from policies.phrases import format_count, format_list, format_ranges, shorten
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    from policies.dra.allocation.allocator import Allocator
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
-    from policies.dra.allocator import Allocator
     from policies.dra.resource_claims import Claim, Constraint
     from policies.explanation.problem import AllocationProblem
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from policies.dra.allocation.allocator import Allocator
 from policies.dra.allocation.features import ON_SINCE, Features
 from policies.dra.allocation.index import SliceIndex
-from policies.dra.allocator import Allocator
 from policies.dra.claims.facts import Facts
 from policies.dra.resource_claims import Claim
 from policies.explanation.claims import classes_of

@@ -13,8 +13,8 @@ from policies.kubernetes.paths import lookup
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
+    from policies.dra.allocation.allocator import Allocator
     from policies.dra.allocation.usage import Usage
-    from policies.dra.allocator import Allocator
     from policies.explanation.nodes import NodeChecks
     from policies.explanation.problem import AllocationProblem
     from policies.explanation.survey import AlikeNodes, Survey

@@ -12,8 +12,8 @@ from policies.explanation.problem import NO_RESOURCES, STEPS
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from policies.dra.allocation.allocator import Allocator
     from policies.dra.allocation.usage import Usage
-    from policies.dra.allocator import Allocator
     from policies.explanation.problem import AllocationProblem
     from policies.kubernetes.objects import Object
 

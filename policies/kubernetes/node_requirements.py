@@ -11,7 +11,7 @@ from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, parse_integer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALWAYS", "Alternatives", "Conjunction", "NodeRequirement", "Operator", "both", "can_hold", "is_implied"]
+__all__ = ["ALWAYS", "Alternatives", "Conjunction", "NodeRequirement", "Operator", "both", "can_hold"]
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -109,14 +109,6 @@ def can_hold(requirements: Iterable[NodeRequirement]) -> bool:
     return Conjunction(requirements).can_hold()
 
 
-def is_implied(requirement: NodeRequirement, by: Iterable[NodeRequirement]) -> bool:
-    """Whether every node that meets all requirements of `by` certainly meets this one too.
-
-    No node meets requirements that cannot hold together; they imply everything.
-    """
-    return Conjunction(by).implies(requirement)
-
-
 class Conjunction:
     """Requirements AND-ed, of which many questions are asked."""
 
@@ -132,7 +124,10 @@ class Conjunction:
         )
 
     def implies(self, requirement: NodeRequirement) -> bool:
-        """Whether every node that meets all of them certainly meets another one too."""
+        """Whether every node that meets all of them certainly meets another one too.
+
+        No node meets requirements that cannot hold together; they imply everything.
+        """
         return not self._is_possible or self._labels.get(requirement.key, _ANYTHING).implies(requirement)
 
 

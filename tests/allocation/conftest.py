@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocator import Allocator, SliceIndex, Usage, allocate
+from policies.dra.allocation.allocator import Allocator
+from policies.dra.allocation.index import SliceIndex
+from tests.allocations import allocate, usage_of
 
 DRIVER = "gpu.example.com"
 
@@ -48,7 +50,7 @@ class Cluster:
         ]
 
     def allocator(self, *claims, allocated=(), **settings):
-        usage = Usage.read(allocated)
+        usage = usage_of(allocated)
         return Allocator(SliceIndex(self.slices), claims=claims, classes=self.classes, usage=usage, **settings)
 
     def pools(self):

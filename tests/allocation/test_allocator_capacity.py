@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.allocation.amounts import Amount
-from policies.dra.allocator import AllocationError
+from policies.dra.allocation.errors import AllocationError
 
 
 def shared(cluster, name="gpu-0", memory=None, **fields):

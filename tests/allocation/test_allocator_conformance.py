@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.allocator import AllocationError, allocate
+from policies.dra.allocation.errors import AllocationError
 from tests.allocation.share_ids import without_share_ids
+from tests.allocations import allocate
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "allocator.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocator import AllocationError
+from policies.dra.allocation.errors import AllocationError
 
 LISTS = ["DRAConsumableCapacity", "DRAListTypeAttributes", "DRAPrioritizedList"]
 

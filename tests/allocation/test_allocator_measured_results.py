@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.allocator import AllocationError, allocate
+from policies.dra.allocation.errors import AllocationError
 from tests.allocation.share_ids import without_share_ids
+from tests.allocations import allocate
 
 MEASURED = json.loads(Path(__file__).with_name("measured_allocations.json").read_text())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.dra.allocation.errors import AllocationError, InvalidPoolsError
 from policies.dra.allocation.pools import PoolState
-from policies.dra.allocator import AllocationError, InvalidPoolsError
 
 
 def states(cluster):

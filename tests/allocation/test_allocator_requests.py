@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocator import AllocationError
+from policies.dra.allocation.errors import AllocationError
 
 
 def refused(cluster, *claims, **known):
@@ -170,6 +170,6 @@ def test_a_selector_that_is_not_cel_is_refused(cluster):
     ids=["admin access", "alternatives", "capacity"],
 )
 def test_what_the_cluster_does_not_know_is_refused(cluster, request_, message):
-    features = ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"]
+    features = ["DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"]
 
     assert refused(cluster, cluster.claim(request_), features=features) == f"claim claim, {message}"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.allocator import AllocationError, SearchBudgetExceeded, allocate
+from policies.dra.allocation.errors import AllocationError, SearchBudgetExceeded
+from tests.allocations import allocate
 
 STABLE = ["DRAPartitionableDevices", "DRAPrioritizedList", "DRADeviceTaints", "DRAAdminAccess"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocator import AllocationError
+from policies.dra.allocation.errors import AllocationError
 from policies.dra.cel import Selector
 
 BROKEN = 'device.attributes["gpu.example.com"].missing == "x"'

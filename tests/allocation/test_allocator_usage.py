@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from policies.dra.allocation.usage import Held, Usage
 from policies.dra.resource_claims import Claim
+from tests.allocations import usage_of
 
 
 def allocated(*results):
     return {"status": {"allocation": {"devices": {"results": list(results)}}}}
 
 
-def usage_of(*claims):
+def usage_of_claims(*claims):
     return Usage.of_allocations(Held.by(Claim(claim).allocated_devices) for claim in claims)
 
 
@@ -19,11 +20,11 @@ def result(**fields):
 
 
 def test_devices_are_held_alone():
-    assert usage_of(allocated(result()), {"status": {}}, {}).devices == {"d/p/gpu-0"}
+    assert usage_of_claims(allocated(result()), {"status": {}}, {}).devices == {"d/p/gpu-0"}
 
 
 def test_admin_access_holds_nothing():
-    assert usage_of(allocated(result(adminAccess=True))) == usage_of()
+    assert usage_of_claims(allocated(result(adminAccess=True))) == usage_of_claims()
 
 
 def test_shares_of_a_device_are_summed():
@@ -32,6 +33,6 @@ def test_shares_of_a_device_are_summed():
         result(shareID="b", consumedCapacity={"memory": "2"}),
     ]
 
-    usage = usage_of(allocated(*shares))
-    assert usage == Usage.read(shares=["d/p/gpu-0/a"], capacity={"d/p/gpu-0": {"memory": "3"}})
+    usage = usage_of_claims(allocated(*shares))
+    assert usage == usage_of(shares=["d/p/gpu-0/a"], capacity={"d/p/gpu-0": {"memory": "3"}})
     assert usage.holds("d/p/gpu-0")

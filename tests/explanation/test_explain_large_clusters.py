@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocator import Allocator
+from policies.dra.allocation.allocator import Allocator
 from policies.explanation import Feasibility
 
 NODES = 400

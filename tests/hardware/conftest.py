@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from policies.dra.allocator import allocate
+from tests.allocations import allocate
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement, both, can_hold, is_implied
+from policies.kubernetes.node_requirements import ALWAYS, Conjunction, NodeRequirement, both, can_hold
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 
 LEAST, MOST = "-9223372036854775808", "9223372036854775807"
@@ -67,12 +67,12 @@ def test_requirements_can_hold_exactly_where_some_labels_meet_them(branch):
 
 @given(requirements, branches)
 def test_requirement_is_implied_exactly_where_no_labels_speak_against_it(item, by):
-    assert is_implied(item, by) == all(item.holds(node) for node in ALL_LABELS if hold(by, node))
+    assert Conjunction(by).implies(item) == all(item.holds(node) for node in ALL_LABELS if hold(by, node))
 
 
 @given(requirements, branches, branches)
 def test_what_is_implied_stays_so_when_more_is_required(item, by, more):
-    assert not is_implied(item, by) or is_implied(item, (*by, *more))
+    assert not Conjunction(by).implies(item) or Conjunction((*by, *more)).implies(item)
 
 
 @given(alternatives, alternatives, labels)

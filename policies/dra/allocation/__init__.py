@@ -1,1 +1,1 @@
-"""The steps of Kubernetes' scheduler that pick devices; `policies.dra.allocator` joins them."""
+"""The steps of Kubernetes' scheduler that pick devices, and the allocator that joins them."""

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 __all__ = ["DEFAULTS", "ON_SINCE", "Features", "Implementation"]
-
-_FIELDS = {
-    "DRAAdminAccess": "admin_access",
-    "DRAConsumableCapacity": "consumable_capacity",
-    "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus": "binding_conditions",
-    "DRADeviceTaints": "device_taints",
-    "DRAListTypeAttributes": "list_type_attributes",
-    "DRAPartitionableDevices": "partitionable_devices",
-    "DRAPrioritizedList": "prioritized_list",
-}
-_PAIR = frozenset({"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"})
-"""The two gates that, only together, switch binding conditions on."""
 
 
 class Implementation(Enum):
@@ -43,26 +30,6 @@ class Features:
     list_type_attributes: bool = False
     partitionable_devices: bool = True
     prioritized_list: bool = True
-
-    @classmethod
-    def from_names(cls, names: Iterable[str] | Mapping[str, bool]) -> Features:
-        """The features with these names on and all others off.
-
-        Names are those of feature gates; `DRADeviceBindingConditions+DRAResourceClaimDeviceStatus` can be given as two.
-
-        Raises:
-            ValueError: a name is of no feature that the allocator knows.
-        """
-        if isinstance(names, str):
-            names = [names]
-        on = {name for name, enabled in names.items() if enabled} if isinstance(names, Mapping) else set(names)
-        if on >= _PAIR:
-            on.add("+".join(sorted(_PAIR)))
-        on -= _PAIR
-        unknown = sorted(on - _FIELDS.keys())
-        if unknown:
-            raise ValueError(f"unknown feature {unknown[0]}; the allocator knows {', '.join(_FIELDS)}")
-        return cls(**{field: name in on for name, field in _FIELDS.items()})
 
     @property
     def implementation(self) -> Implementation:

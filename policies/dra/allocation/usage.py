@@ -42,24 +42,6 @@ class Usage:
     """What the shares take of each capacity, in billionths."""
 
     @classmethod
-    def read(
-        cls,
-        devices: Iterable[str] = (),
-        shares: Iterable[str] = (),
-        capacity: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Usage:
-        """Read devices (`driver/pool/device`), shares (`driver/pool/device/share`), quantities by device.
-
-        Raises:
-            AllocationError: a capacity is no quantity.
-        """
-        return cls(
-            devices=frozenset(devices),
-            shared=frozenset(share.rpartition("/")[0] for share in shares),
-            capacity={device: _amounts(device, amounts) for device, amounts in (capacity or {}).items()},
-        )
-
-    @classmethod
     def of_allocations(cls, allocations: Iterable[Held]) -> Usage:
         """The devices that several allocations hold.
 

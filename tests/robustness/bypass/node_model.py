@@ -9,7 +9,8 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.allocator import AllocationError, allocate
+from policies.dra.allocation.errors import AllocationError
+from tests.allocations import allocate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.dra.allocation.constraints import constraints_of
-from policies.dra.allocation.errors import AllocationError, InvalidPoolsError, SearchBudgetExceeded
+from policies.dra.allocation.errors import InvalidPoolsError
 from policies.dra.allocation.features import DEFAULTS, Features
-from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.needs import Needs
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.picks import Picks
@@ -20,61 +19,17 @@ from policies.dra.allocation.usage import NONE, Usage
 from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable
 
+    from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.needs import Need
     from policies.dra.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "STEP_BUDGET",
-    "AllocationError",
-    "Allocator",
-    "InvalidPoolsError",
-    "SearchBudgetExceeded",
-    "SliceIndex",
-    "Usage",
-    "allocate",
-]
+__all__ = ["STEP_BUDGET", "Allocator"]
 
 STEP_BUDGET = 500_000
 """Search steps on one node; a step looks at a device for a request. About three seconds of work."""
-
-
-def allocate(
-    *,
-    claims: Iterable[Object] | None,
-    node: Object,
-    slices: Iterable[Object] | None,
-    classes: Iterable[Object] | None,
-    allocated: Iterable[str] | None = (),
-    allocated_shared: Iterable[str] | None = (),
-    allocated_capacity: Mapping[str, Mapping[str, Any]] | None = None,
-    features: Features | Iterable[str] | Mapping[str, bool] = DEFAULTS,
-) -> list[Object] | None:
-    """The allocations of the claims on one node, in their order; None if they do not fit together.
-
-    Go writes an empty list as null, so None stands for an empty list.
-
-    Args:
-        claims: ResourceClaims (resource.k8s.io/v1) without an allocation.
-        node: the Node.
-        slices: all ResourceSlices of the cluster.
-        classes: the DeviceClasses.
-        allocated: devices that other claims have, as `driver/pool/device`; those with admin access do not count.
-        allocated_shared: shares of devices that other claims have, as `driver/pool/device/share`.
-        allocated_capacity: what these shares take, quantities by capacity by `driver/pool/device`.
-        features: names of feature gates that are on, all others being off; by default, what 1.36 has on by default.
-
-    Raises:
-        AllocationError: Kubernetes' scheduler would fail with this text.
-    """
-    known = features if isinstance(features, Features) else Features.from_names(features)
-    usage = Usage.read(allocated or (), allocated_shared or (), allocated_capacity)
-    allocator = Allocator(
-        SliceIndex(slices or ()), claims=claims or (), classes=classes or (), usage=usage, features=known
-    )
-    return allocator.allocate(node)
 
 
 class Allocator:
@@ -98,7 +53,7 @@ class Allocator:
 
         Args:
             index: the ResourceSlices.
-            claims: as in `allocate`.
+            claims: ResourceClaims without an allocation, of any version.
             classes: the DeviceClasses.
             usage: the devices of other claims.
             features: the feature gates of the scheduler.
