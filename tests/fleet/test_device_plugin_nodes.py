@@ -93,3 +93,12 @@ def test_operator_follows_the_oldest_policy():
 )
 def test_workload_of_a_node_is_what_the_operator_takes_it_for(labels, followed, expected):
     assert node_workload(labels, followed) == expected
+
+
+def test_policy_under_review_is_active_where_none_can_be_listed():
+    view = ManifestsView(reviewed=[policy()])
+    assert active_cluster_policy(view) == policy()
+
+
+def test_active_policy_is_unknown_where_several_are_under_review():
+    assert active_cluster_policy(ManifestsView(reviewed=[policy("a"), policy("b")])) is UNKNOWN

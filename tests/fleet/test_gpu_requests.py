@@ -398,3 +398,23 @@ def test_unknown_kind_is_not_taken_for_an_empty_one():
     assert ManifestsView().list("DeviceClass") is UNKNOWN
     assert by_resource("example.com/fast", ManifestsView()) is UNSEEN
     assert by_resource("example.com/fast", cluster()) is NONE
+
+
+def test_claim_that_cannot_be_seen_names_its_object():
+    asking = pod(container(claims=[{"name": "gpu"}]), claims=[BY_TEMPLATE])
+    (found,) = gpu_requests(asking, "team-a", cluster())
+    assert (found.kind, found.name, found.unseen) == (
+        RequestKind.CLAIM,
+        "gpu",
+        (("ResourceClaimTemplate", "t"),),
+    )
+
+
+def test_resource_is_unlisted_while_classes_cannot_be_listed():
+    (found,) = gpu_requests(pod(container(limits={"example.com/h100": 1})), "team-a", ManifestsView())
+    assert found.is_unlisted
+
+
+def test_resource_of_a_missing_class_is_not_unlisted():
+    (found,) = gpu_requests(pod(container(limits={IMPLICIT + "gone": 1})), "team-a", cluster())
+    assert found.is_unlisted is False

@@ -87,3 +87,13 @@ def test_class_that_cannot_be_seen_is_taken_to_be_as_it_is_shipped():
     assert [unlisted.probable_type(name) for name in SHIPPED_TYPES] == ["gpu", None, None, None, None]
     assert unlisted.device_type("gpu.nvidia.com") is None
     assert known_classes(cluster()).probable_type("gpu.nvidia.com") is None
+
+
+def test_unknown_class_does_not_matter_to_a_request_for_every_type_of_gpu():
+    either = "device.driver == 'gpu.nvidia.com'"
+    assert KnownClasses([]).types("a", [either]) is not None
+
+
+def test_selectors_of_a_class_are_its_expressions():
+    classes = KnownClasses([device_class("a", GPU, MIG), device_class("b")])
+    assert [classes.selectors(name) for name in "abc"] == [(GPU, MIG), (), ()]

@@ -155,3 +155,55 @@ def test_nodes_are_found_by_their_traits(cluster):
     nodes = gpu_nodes(cluster("f1", "f6", bare({"cpu": "4"})))
     assert names(nodes.nodes_with(lambda traits: not traits.has_device_plugin)) == ["bare"]
     assert nodes.nodes_with(lambda traits: traits.kubelet == "v0") == ()
+
+
+def test_products_are_shared_where_the_label_of_the_strategy_says_so(cluster):
+    labels = {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.sharing-strategy": "mps"}
+    nodes = gpu_nodes(cluster(bare({"nvidia.com/gpu": "4"}, **labels)))
+    assert nodes.plugin_products == {Product("Tesla-T4", shared=True): 1}
+
+
+def test_products_of_all_nodes_are_counted_for_a_pod_that_selects_none(cluster):
+    nodes = gpu_nodes(cluster("f1", "f5"))
+    assert nodes.selected_products({}) == nodes.plugin_products
+
+
+def test_resources_of_the_device_plugin_are_told_from_others(cluster):
+    (node,) = gpu_nodes(cluster(bare({"nvidia.com/gpu": "1", "nvidia.com/hostdev": "1"}))).nodes
+    assert node.traits.plugin_resources == {"nvidia.com/gpu"}
+
+
+def test_one_gpu_is_the_largest_offer_where_no_node_has_more(cluster):
+    nodes = gpu_nodes(cluster(bare({"nvidia.com/gpu": "1"})))
+    assert nodes.largest_offers == {"nvidia.com/gpu": ("bare", 1)}
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("nvidia.com/gpu.product", {"NVIDIA-A100-SXM4-40GB", "Tesla-T4-SHARED"}),
+        ("nvidia.com/gpu.family", None),
+    ],
+)
+def test_labels_of_products_are_collected(cluster, key, values):
+    assert gpu_nodes(cluster("f1", "f5")).product_labels.get(key) == values
+
+
+@pytest.mark.parametrize(("version", "parsed"), [("v1.36.2", (1, 36)), ("1.9", (1, 9)), ("unknown", None)])
+def test_version_of_the_kubelet_is_read(cluster, version, parsed):
+    document = bare({"nvidia.com/gpu": "1"})
+    document["status"]["nodeInfo"] = {"kubeletVersion": version}
+    (node,) = gpu_nodes(cluster(document)).nodes
+    assert node.traits.kubelet_version == parsed
+
+
+def test_resource_is_remembered_while_the_plugin_restarts(cluster):
+    document = bare({"nvidia.com/gpu": "0"}, **{"nvidia.com/gpu.present": "true"})
+    document["status"]["capacity"] = {"nvidia.com/gpu": "8"}
+    (node,) = gpu_nodes(cluster(document)).nodes
+    assert (node.offers, node.traits.plugin_resources) == ({}, {"nvidia.com/gpu"})
+
+
+def test_resources_of_other_vendors_are_known_with_an_amount_of_zero(cluster):
+    nodes = gpu_nodes(cluster(bare({"cpu": "4", "amd.com/gpu": "0"})))
+    assert nodes.extended_resources == {"amd.com/gpu"}
