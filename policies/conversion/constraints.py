@@ -1,7 +1,7 @@
-"""Conditions on node labels that are conditions on GPUs: read from a pod, translated, taken out of it.
+"""Conditions on node labels that are about GPUs: read from a pod, translated, and removed from it.
 
-A node selector and the expressions of one affinity term are AND-ed, terms are OR-ed. What belongs to GPUs can leave a
-disjunction of terms in two cases only: all terms agree on the rest, or all agree on the GPU part.
+A node selector and the expressions of one affinity term are AND-ed, terms are OR-ed. The GPU part can be removed from
+the terms in two cases only: all terms agree on the rest, or all agree on the GPU part.
 """
 
 from __future__ import annotations
@@ -36,43 +36,43 @@ Term = dict[str, Any]
 
 
 class ConstraintError(ValueError):
-    """A condition that no selector on devices equals."""
+    """A condition without an equivalent selector on devices."""
 
     def __init__(self, path: FieldPath, reason: str, *, shared: bool = False, mixed: bool = False) -> None:
         self.path = path
         self.shared = shared
-        """Whether it selects shared GPUs."""
+        """True if it selects shared GPUs."""
         self.mixed = mixed
-        """Whether it is the combination of terms, not one condition, that has no equivalent."""
+        """True if the combination of terms has no equivalent, rather than one condition."""
         super().__init__(reason)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConstraints:
-    """The GPU part of a pod's node selector, and its required affinity terms where they have a GPU part."""
+    """The GPU part of a pod's node selector, and its required affinity terms if they have a GPU part."""
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
     terms: list[Term] | None = None
-    """All `nodeSelectorTerms` as the pod has them; None where none speaks of GPUs."""
+    """All `nodeSelectorTerms` as the pod has them; None if none is about GPUs."""
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> NodeConstraints:
-        """Read them from a pod's spec."""
+        """The constraints in a pod's spec."""
         selector = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if is_gpu_label(key)}
         terms = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
         return cls(selector, terms if any(_gpu_part(term) for term in terms) else None)
 
     def __bool__(self) -> bool:
-        """Whether anything speaks of GPUs."""
+        """True if any condition is about GPUs."""
         return bool(self.node_selector) or self.terms is not None
 
     def places(self) -> Iterator[tuple[FieldPath, str]]:
-        """Where the pod speaks of GPUs, and by which labels."""
+        """The conditions on GPUs: paths, each with the label."""
         yield from ((_SELECTOR / key, key) for key in self.node_selector)
         yield from ((path, expression["key"]) for path, expression in self._expressions())
 
     def selected_values(self, key: str) -> Iterator[tuple[FieldPath, str]]:
-        """The values that a label is required to have, with their places: by selector and by every `In`."""
+        """The values that a label must have, each with its path: by the selector and by every `In`."""
         if key in self.node_selector:
             yield _SELECTOR / key, self.node_selector[key]
         for path, expression in self._expressions():
@@ -81,14 +81,14 @@ class NodeConstraints:
                     yield path, value
 
     def always_selects(self, key: str) -> bool:
-        """Whether every node that the pod could have run on was selected by a value of this label."""
+        """True if every node that the pod could have run on must have a certain value of this label."""
         return key in self.node_selector or all(
-            any(item["key"] == key and item.get("operator") == "In" for _, item in self._of_term(index))
-            for index, _ in self._live()
+            any(item["key"] == key and item.get("operator") == "In" for _, item in self._gpu_expressions(index))
+            for index, _ in self._matching_terms()
         )
 
     def predicate(self, subject: Subject) -> Predicate:
-        """What a device must be like for its node to have been selected.
+        """The predicate on devices that equals the conditions on their nodes.
 
         Raises:
             ConstraintError: no predicate on devices is exact.
@@ -97,8 +97,8 @@ class NodeConstraints:
         return all_of([*selector, self._affinity(subject)])
 
     def errors(self, subject: Subject) -> Iterator[ConstraintError]:
-        """What is raised for each condition that no predicate on such a device equals."""
-        terms = (condition for index, _ in self._live() for condition in self._of_term(index))
+        """An error for each condition without an equivalent predicate on such a device."""
+        terms = (condition for index, _ in self._matching_terms() for condition in self._gpu_expressions(index))
         for path, expression in (*self._entries(), *terms):
             try:
                 _translate(path, expression, subject)
@@ -109,19 +109,19 @@ class NodeConstraints:
         if self.terms is None:
             return TRUE
         predicates = [
-            all_of(_translate(path, expression, subject) for path, expression in self._of_term(index))
-            for index, _ in self._live()
+            all_of(_translate(path, expression, subject) for path, expression in self._gpu_expressions(index))
+            for index, _ in self._matching_terms()
         ]
         if not self._rests_agree() and any(predicate != predicates[0] for predicate in predicates):
             reason = (
-                "the terms differ in what they ask of the node and in what they ask of the GPU, so neither part can be "
-                "taken out of them"
+                "the terms differ in their conditions on nodes and in their conditions on GPUs, so neither part can be "
+                "separated"
             )
             raise ConstraintError(_TERMS, reason, mixed=True)
         return any_of(predicates)
 
     def remove(self, editor: Editor) -> None:
-        """Take the GPU part out of the pod; call it only where `predicate` found an exact translation."""
+        """Remove the GPU part from the pod; only if `predicate` found an exact translation."""
         if self.node_selector and len(self.node_selector) == len(lookup(editor.document, _SELECTOR)):
             editor.remove(_SELECTOR)
         else:
@@ -129,7 +129,7 @@ class NodeConstraints:
                 editor.remove(_SELECTOR / key)
         if self.terms is None:
             return
-        rests = [(index, _rest(term)) for index, term in self._live()]
+        rests = [(index, _rest(term)) for index, term in self._matching_terms()]
         if any(not rest for _, rest in rests):
             _remove_affinity(editor)
             return
@@ -142,7 +142,7 @@ class NodeConstraints:
             _remove_gpu_part(editor, _TERMS / index)
 
     def restore(self, editor: Editor, stored: Mapping[str, Any]) -> None:
-        """Put into a pod that has these constraints what became of them in its stored spec."""
+        """Replace these constraints in a pod by those of its stored spec."""
         kept = stored.get("nodeSelector") or {}
         if not kept and len(self.node_selector) == len(lookup(editor.document, _SELECTOR) or {}) > 0:
             editor.remove(_SELECTOR)
@@ -160,8 +160,8 @@ class NodeConstraints:
         else:
             editor.replace(_AFFINITY, required)
 
-    def _live(self) -> list[tuple[int, Term]]:
-        """The terms that can match at all: one without expressions matches nothing and adds nothing."""
+    def _matching_terms(self) -> list[tuple[int, Term]]:
+        """The terms that can match a node, with their indexes; a term without expressions matches none."""
         return [
             (index, term)
             for index, term in enumerate(self.terms or [])
@@ -169,16 +169,16 @@ class NodeConstraints:
         ]
 
     def _rests_agree(self) -> bool:
-        rests = [_rest(term) for _, term in self._live()]
+        rests = [_rest(term) for _, term in self._matching_terms()]
         return all(rest == rests[0] for rest in rests)
 
-    def _of_term(self, index: int) -> list[tuple[FieldPath, Term]]:
+    def _gpu_expressions(self, index: int) -> list[tuple[FieldPath, Term]]:
         expressions = (self.terms or [])[index].get("matchExpressions") or []
         path = _TERMS / index / "matchExpressions"
         return [
             (path / position, expression)
             for position, expression in enumerate(expressions)
-            if _speaks_of_gpus(expression)
+            if _is_about_gpus(expression)
         ]
 
     def _entries(self) -> Iterator[tuple[FieldPath, Term]]:
@@ -188,20 +188,20 @@ class NodeConstraints:
 
     def _expressions(self) -> Iterator[tuple[FieldPath, Term]]:
         for index in range(len(self.terms or [])):
-            yield from self._of_term(index)
+            yield from self._gpu_expressions(index)
 
 
-def _speaks_of_gpus(expression: Term) -> bool:
+def _is_about_gpus(expression: Term) -> bool:
     return is_gpu_label(expression.get("key") or "")
 
 
 def _gpu_part(term: Term) -> list[Term]:
-    return [item for item in term.get("matchExpressions") or [] if _speaks_of_gpus(item)]
+    return [item for item in term.get("matchExpressions") or [] if _is_about_gpus(item)]
 
 
 def _rest(term: Term) -> list[Any]:
-    """What a term asks of the node itself, in an order that can be compared."""
-    expressions = [item for item in term.get("matchExpressions") or [] if not _speaks_of_gpus(item)]
+    """The conditions of a term on the node itself, sorted, so that they can be compared."""
+    expressions = [item for item in term.get("matchExpressions") or [] if not _is_about_gpus(item)]
     fields = term.get("matchFields") or []
     return sorted([*map(_comparable, expressions), *(f"field {_comparable(item)}" for item in fields)])
 
@@ -214,7 +214,7 @@ def _comparable(expression: Term) -> str:
 def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate:
     key, operator, values = expression["key"], expression.get("operator"), expression.get("values") or []
     if operator not in _OPERATORS:
-        raise ConstraintError(path, f"{shown(operator)} is no operator; there are {', '.join(_OPERATORS)}")
+        raise ConstraintError(path, f"{shown(operator)} is not an operator; supported: {', '.join(_OPERATORS)}")
     if operator in ("Exists", "DoesNotExist") and values:
         raise ConstraintError(path, f"{operator} takes no values")
     if operator in ("In", "NotIn") and not values:
@@ -224,7 +224,7 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
     for value in values:
         if not is_label_value(value):
             raise ConstraintError(
-                path, f'{shown(value)} can be no label\'s value: at most 63 letters, digits, "-", "_", "."'
+                path, f'{shown(value)} cannot be the value of a label: at most 63 letters, digits, "-", "_", "."'
             )
     try:
         return translate(key, operator, values, subject)
@@ -236,7 +236,7 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
 def _remove_gpu_part(editor: Editor, term: FieldPath) -> None:
     path = term / "matchExpressions"
     expressions = lookup(editor.document, path) or []
-    positions = [place for place, item in enumerate(expressions) if _speaks_of_gpus(item)]
+    positions = [place for place, item in enumerate(expressions) if _is_about_gpus(item)]
     if positions and len(positions) == len(expressions):
         editor.remove(path)
     else:
@@ -245,7 +245,7 @@ def _remove_gpu_part(editor: Editor, term: FieldPath) -> None:
 
 
 def _remove_affinity(editor: Editor) -> None:
-    """Take the required affinity away, and its parents where nothing else is in them."""
+    """Remove the required affinity, and its parents that are empty then."""
     path = _AFFINITY
     while len(path) > len(SPEC) + 1 and len(lookup(editor.document, path[:-1])) == 1:
         path = FieldPath(path[:-1])

@@ -45,6 +45,6 @@ class Conversion:
     template: Template | None = None
     """The template that the converted pod refers to; None if it needs none."""
     record: ConversionRecord | None = None
-    """What a converted pod requested; None if the pod is not converted."""
+    """The record of a converted pod; None if the pod is not converted."""
     repeated: bool = False
     """True if the pod was converted before; `edits` then only remove what was added since."""

@@ -45,16 +45,17 @@ def convert(
 ) -> Conversion:
     """Convert a pod that is being created in a namespace that opted in.
 
-    Converting a converted pod changes nothing, but for taking out what was added again; its wish is that of its record.
+    A pod that was converted before stays as it is, with the wish of its record; only resources that were added again are
+    removed.
 
     Args:
-        pod: to convert.
-        namespace: of the pod.
-        view: of the cluster.
-        settings: of the administrator.
-        wish: what GPUs the pod would like.
-        own: the pod before it was placed, if it was. Placement writes conditions on nodes into a pod that is left as it
-            is, and they may rule out the very nodes that are the reason; so this one tells whether there is a reason.
+        pod: The pod to convert.
+        namespace: The namespace of the pod.
+        view: The cluster.
+        settings: The administrator's settings.
+        wish: The wish of the pod.
+        own: The pod before its placement, if it was placed. Placement writes conditions on nodes into a pod, and these
+            may exclude the nodes for which the pod is not converted. So `own` decides whether it is converted.
     """
     if own is not None and own is not pod:
         left = _convert(own, namespace, view, settings, wish)
@@ -90,7 +91,7 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
 
 
 def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: ClusterView) -> Conversion:
-    """Keep a converted pod converted, and see that what it refers to still holds."""
+    """Keep a converted pod converted, and check its template and DeviceClasses."""
     edits, findings = remove_readded(pod, record)
     if record.classes:
         places = dict.fromkeys(record.classes, SPEC / "containers")

@@ -1,4 +1,4 @@
-"""Converted pods: recognised by what proves itself, and kept converted."""
+"""Converted pods: recognised by a record that the pod itself confirms, and kept converted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MARKS", "conversion_record", "mark", "remove_readded", "remove_resources"]
 
 MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
-"""Where a converted pod is marked."""
+"""The paths of the marks of a converted pod."""
 
 
 def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
@@ -40,7 +40,7 @@ def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
 
 
 def conversion_record(pod: Pod, namespace: str) -> ConversionRecord | None:
-    """What a converted pod requested; None for a pod that is not converted, whatever its marks say.
+    """The record of a converted pod; None if the pod is not converted, also if it has marks.
 
     The record must lead to the very template that the pod refers to, and each container must use the requests that
     the record gives it. Each container of a renamed pod must request exactly as many devices by the new names.
@@ -72,12 +72,12 @@ def _refers(pod: Pod, record: ConversionRecord, namespace: str) -> bool:
 def _is_renamed(pod: Pod, record: ConversionRecord) -> bool:
     containers = {container.name: container for container in pod.all_containers}
     return all(
-        ask.name in containers
-        and _amount(containers[ask.name].limits, record.classes[resource])
-        == _amount(containers[ask.name].requests, record.classes[resource])
+        each.name in containers
+        and _amount(containers[each.name].limits, record.classes[resource])
+        == _amount(containers[each.name].requests, record.classes[resource])
         == count
-        for ask in record.containers
-        for resource, count in ask.resources.items()
+        for each in record.containers
+        for resource, count in each.resources.items()
         if count
     )
 
@@ -109,7 +109,7 @@ def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Fi
     amounts = read_amounts(pod)
     if amounts.findings:
         return edits, amounts.findings
-    recorded = {ask.name: ask.resources for ask in record.containers}
+    recorded = {each.name: each.resources for each in record.containers}
     findings = []
     for container in pod.all_containers:
         for resource in gpu_resources(container):

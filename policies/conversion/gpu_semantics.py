@@ -1,8 +1,8 @@
-"""What `nvidia.com/gpu` means to a pod: a whole GPU, a MIG device, or a share of a GPU.
+"""The meaning of `nvidia.com/gpu` for a pod: a whole GPU, a MIG device, or a share of a GPU.
 
 The name alone is ambiguous. Under the MIG strategy `single` a node hands out MIG devices under it, and under time-slicing
-or MPS it hands out shares. The pod's own selector counts first; then a wish for products that all name MIG, which is a
-wish for any MIG device that they name; then the nodes that the pod could have run on and whose product it wishes.
+or MPS it hands out shares. The pod's own selector decides first; then a wish for products, if all of them name MIG; then
+the nodes that the pod could have run on and that have a product of its wish.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["GPUSemantics", "gpu_semantics"]
 
 @dataclass(frozen=True, slots=True)
 class GPUSemantics:
-    """What `nvidia.com/gpu` stands for."""
+    """The meaning of `nvidia.com/gpu`."""
 
     kind: Literal["gpu", "mig"] = "gpu"
     profile: MIGProfile | None = None
@@ -48,7 +48,7 @@ class GPUSemantics:
 def gpu_semantics(
     spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
 ) -> GPUSemantics:
-    """What `nvidia.com/gpu` means to a pod that requests it at `at`; by default a whole GPU."""
+    """The meaning of `nvidia.com/gpu` for a pod that requests it at `at`; by default a whole GPU."""
     selected = list(constraints.selected_values(PRODUCT_LABEL))
     if selected:
         named = [(path, Product.parse(value)) for path, value in selected]
@@ -60,7 +60,7 @@ def gpu_semantics(
 
 
 def _products_for(spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> Counter[Product]:
-    """What the nodes hand out where the pod could have run; empty if all of it is whole GPUs, or unknown."""
+    """The products on the nodes that the pod could have run on; empty if all are whole GPUs, or unknown."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or all(product.profile is None and not product.shared for product in nodes.plugin_products):
         return Counter()
@@ -119,7 +119,7 @@ def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
     for product, count in products.items():
         if not product.invalid:
             kinds[product.profile] += count
-    told = [
+    meanings = [
         f"{'a MIG ' + str(profile) + ' device' if profile else 'a whole GPU'} on {_nodes(count)}"
         for profile, count in sorted(kinds.items(), key=lambda item: str(item[0] or ""))
     ]
@@ -128,7 +128,7 @@ def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
     if whole:
         forms.append(f'nodeSelector {PRODUCT_LABEL}: "{whole[0]}" for a whole GPU')
     return AMBIGUOUS.finding(
-        at, f"stands for {' and '.join(told)}, and the pod does not choose", "write " + " or ".join(forms)
+        at, f"stands for {' and '.join(meanings)}, and the pod does not choose", "write " + " or ".join(forms)
     )
 
 

@@ -1,4 +1,4 @@
-"""How a namespace opts in, and which strategy it chooses."""
+"""The labels by which a namespace opts in and chooses a strategy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STRATEGIES = ("template", "rename", "leave", "auto")
 
 
 class Mode(Enum):
-    """Whether the GPU pods of a namespace are converted."""
+    """The conversion of GPU pods in a namespace: on, preview, off or unknown."""
 
     ENABLED = "enabled"
     PREVIEW = "preview"
@@ -61,7 +61,7 @@ def mode_of(namespace: str, view: ClusterView) -> Mode:
 def strategy_of(namespace: str, view: ClusterView) -> str:
     """The value of the strategy label, by default `template`; may name a strategy that does not exist.
 
-    It is `template` too while the namespace is not known, because that works in every cluster that has DRA.
+    `template` also while the namespace is unknown, because it works in every cluster that has DRA.
     """
     label = lookup(view.get("Namespace", namespace), ("metadata", "labels", STRATEGY_LABEL))
     return "template" if label is None else str(label)

@@ -1,4 +1,4 @@
-"""Preemption: whether a pod could preempt others, which it no longer can once it is converted."""
+"""Preemption: pods that could preempt others before their conversion, and not after it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_RECORDS = 1024 * 1024
 
 
 class Holding(NamedTuple):
-    """What decides whether a pod could be preempted; equal for most pods of a cluster."""
+    """The facts that decide whether a pod can be preempted; equal for most pods of a cluster."""
 
     priority: int | None
     """None if it is not filled in, in a manifest."""
@@ -106,7 +106,7 @@ def _is_lower(holding: Holding, priority: int, view: ClusterView) -> bool:
 
 
 def gpu_holding(pod: Object) -> Holding | None:
-    """What a pod holds; None if it has no node, has ended, or requests nothing of the device plugin."""
+    """The GPUs that a pod holds; None if it has no node, has ended, or requests none by resource name."""
     spec = pod.get("spec")
     if not lookup(spec, ("nodeName",)) or has_ended(pod):
         return None
@@ -143,5 +143,4 @@ def _length(text: str, _: tuple[str, ...]) -> int:
 def _recorded_resources(text: str) -> tuple[str, ...]:
     """The resources that a converted pod requested, by its record, which is not verified here."""
     record = ConversionRecord.parse(text)
-    containers = () if record is None else record.containers
-    return tuple(sorted({name for each in containers for name, count in each.resources.items() if count}))
+    return () if record is None else tuple(sorted(record.requested))

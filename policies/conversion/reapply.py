@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Container, Pod
 
 
-__all__ = ["Reapplied", "differences", "reapply"]
+__all__ = ["reapply"]
 
 _CLAIMS = SPEC / "resourceClaims"
 
@@ -49,13 +49,13 @@ def reapply(pod: Pod, stored: Pod, record: ConversionRecord) -> Reapplied:
     """Restore the stored form of a converted pod in an update that requests the same GPUs.
 
     Args:
-        pod: the pod of the update, with requests filled in.
-        stored: the converted pod as it is stored.
-        record: the record of `stored`.
+        pod: The pod of the update, with requests filled in.
+        stored: The converted pod as it is stored.
+        record: The record of `stored`.
     """
     edits = Editor(pod.document)
     changes_gpus = _changes_gpus(pod, stored)
-    findings = tuple(differences(pod, stored, record)) if changes_gpus else ()
+    findings = tuple(islice(_differences(pod, stored, record), _MOST)) if changes_gpus else ()
     restored = changes_gpus and not findings
     if restored:
         _restore(pod, stored, record, edits)
@@ -168,12 +168,8 @@ _AFFINITY = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
 _REFUSED = "and the GPUs of a pod cannot change"
 
 
-def differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """Findings about GPU requests of a pod that differ from its record; at most ten."""
-    return islice(_differences(pod, stored, record), _MOST)
-
-
 def _differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about GPU requests of a pod that differ from its record."""
     yield from _amount_differences(pod, record)
     yield from _selector_differences(pod, stored, record)
     yield from _wish_differences(pod, stored, record)
@@ -208,7 +204,7 @@ def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Finding]
                 yield IMMUTABLE.finding(path, _amount_text(resource, now, before))
     for (name, _), resources in recorded.items():
         if any(resources.values()):
-            yield IMMUTABLE.finding(SPEC / "containers", f'lack container "{name}", which has GPUs, {_REFUSED}')
+            yield IMMUTABLE.finding(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
 
 
 def _amount_text(resource: str, now: Mapping[str, int], before: Mapping[str, int]) -> str:

@@ -1,6 +1,6 @@
 """The record of what a pod requested before its conversion: input of its template, and annotation.
 
-Any user can write annotations. A record is believed only if it proves itself: the template built from it must have the
+Any user can write annotations. A record counts only if the pod confirms it: the template built from it must have the
 name that the pod refers to, and the containers must refer to its requests.
 """
 
@@ -46,15 +46,21 @@ class ConversionRecord:
     constraints: NodeConstraints = field(default_factory=NodeConstraints)
     """The conditions on GPU labels that were in the pod's node selector and affinity."""
     gpu: Literal["gpu", "mig"] = "gpu"
-    """What `nvidia.com/gpu` meant: a whole GPU, or a MIG device (single strategy)."""
+    """The meaning of `nvidia.com/gpu`: a whole GPU, or a MIG device (single strategy)."""
     profile: MIGProfile | None = None
     """The profile of those MIG devices, if it comes from the nodes and not from the pod's own selector."""
     shares: Mapping[str, int] = field(default_factory=dict)
-    """How many shares of a device a resource stands for, if the driver shares devices between claims."""
+    """The number of shares of a device that a resource stands for, if the driver shares devices."""
     wish: Wish = field(default_factory=Wish)
     """The pod's wish when it was converted; its annotations may have been edited since."""
     classes: Mapping[str, str] = field(default_factory=dict)
     """The DeviceClass whose implicit name replaced each resource, if the pod was renamed and has no template."""
+
+    @property
+    def requested(self) -> tuple[str, ...]:
+        """The resources that the pod requested at least once."""
+        counts = (item for each in self.containers for item in each.resources.items())
+        return tuple(dict.fromkeys(resource for resource, count in counts if count))
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -77,10 +83,7 @@ class ConversionRecord:
 
     def shared_condition(self) -> ConstraintError | None:
         """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
-        resources = dict.fromkeys(
-            resource for ask in self.containers for resource, count in ask.resources.items() if count
-        )
-        errors = (error for resource in resources for error in self.constraints.errors(self.subject(resource)))
+        errors = (error for name in self.requested for error in self.constraints.errors(self.subject(name)))
         return next((error for error in errors if error.shared), None)
 
     def subject(self, resource: str) -> Subject:
@@ -122,11 +125,11 @@ class ConversionRecord:
         )
 
     def annotation(self) -> str:
-        """The annotation's value: JSON, with what is not the default."""
+        """The annotation's value: JSON without default values."""
         document: dict[str, Any] = {
             "containers": [
-                {"name": ask.name, "kind": ask.kind, "resources": dict(sorted(ask.resources.items()))}
-                for ask in self.containers
+                {"name": each.name, "kind": each.kind, "resources": dict(sorted(each.resources.items()))}
+                for each in self.containers
             ]
         }
         if self.constraints.node_selector:
@@ -147,7 +150,7 @@ class ConversionRecord:
 
     @classmethod
     def parse(cls, text: str) -> ConversionRecord | None:
-        """Read a record; None if `annotation` would not write it so, or if it is too long to be stored."""
+        """Parse a record; None if `annotation` would write it differently, or if it is too long to be stored."""
         if len(text) > _LONGEST:
             return None
         try:
@@ -163,20 +166,20 @@ class ConversionRecord:
                 wish=Wish.of(document.get("wish", {})),
                 classes=document.get("classes", {}),
             )
-            return record if record._sound() and json.loads(record.annotation()) == document else None
+            return record if record._is_sound() and json.loads(record.annotation()) == document else None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
-    def _sound(self) -> bool:
+    def _is_sound(self) -> bool:
         return (
             all(
-                is_dns_label(ask.name)
-                and ask.kind in ("container", "init", "sidecar")
+                is_dns_label(each.name)
+                and each.kind in ("container", "init", "sidecar")
                 and all(
                     parse_resource(resource) is not None and type(count) is int and 0 <= count <= MOST_DEVICES
-                    for resource, count in ask.resources.items()
+                    for resource, count in each.resources.items()
                 )
-                for ask in self.containers
+                for each in self.containers
             )
             and self.gpu in ("gpu", "mig")
             and all(type(count) is int and count > 0 for count in self.shares.values())
@@ -185,5 +188,6 @@ class ConversionRecord:
         )
 
     def _has_sound_classes(self) -> bool:
-        record = {resource for ask in self.containers for resource, count in ask.resources.items() if count}
-        return not self.classes or (self.classes.keys() == record and all(map(is_dns_subdomain, self.classes.values())))
+        if not self.classes:
+            return True
+        return self.classes.keys() == {*self.requested} and all(map(is_dns_subdomain, self.classes.values()))

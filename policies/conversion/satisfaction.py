@@ -82,7 +82,7 @@ def _too_few(
 
 
 def _mismatch(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:
-    """Why no device matches, to be followed by the devices that exist; None if some device matches."""
+    """The beginning of a message that no device matches; None if some device matches."""
     matching = [group.first for group in candidates if predicate.matches(group.first)]
     if any((shares_of(device) or 0) >= shares for device in matching):
         return None
@@ -108,6 +108,6 @@ def _existing_devices(groups: list[DeviceGroup], wanted_type: str) -> str:
         nodes[group.product].update(group.by_node)
     if not nodes:
         return f"no ResourceSlice holds a {_kind(wanted_type)}"
-    told = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
-    rest = f" and {len(told) - 5} more products" if len(told) > 5 else ""
-    return f"the cluster has {', '.join(told[:5])}{rest}"
+    products = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
+    rest = f" and {len(products) - 5} more products" if len(products) > 5 else ""
+    return f"the cluster has {', '.join(products[:5])}{rest}"

@@ -1,4 +1,4 @@
-"""What a converted pod depends on in the cluster: DeviceClasses, its template, ResourceQuotas, nodes."""
+"""The objects on which a converted pod depends: DeviceClasses, its template, ResourceQuotas, nodes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SINCE = (1, 36)
 
 
 def server_problem(view: ClusterView) -> str | None:
-    """Why the API server cannot be relied on, or None."""
+    """Why the API server does not support them; None if it does."""
     version = view.server_version()
     if version is UNKNOWN:
         return "the version of the API server is not known"
@@ -32,9 +32,9 @@ def server_problem(view: ClusterView) -> str | None:
 
 
 def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | None:
-    """Why the kubelets of GPU nodes cannot be relied on, or None; also where there is no GPU node yet.
+    """Why the kubelets of GPU nodes do not support them; None if they do, or if no GPU node exists.
 
-    `of_dra_only` asks of those nodes only whose GPUs are in ResourceSlices.
+    `of_dra_only` limits this to nodes whose GPUs are in ResourceSlices.
     """
     kubelets = view.derive(_old_kubelets)
     if kubelets is UNKNOWN:
@@ -50,7 +50,7 @@ def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | No
 
 
 class _Kubelet(NamedTuple):
-    """A kubelet that is older, or whose version is unknown."""
+    """A kubelet before 1.36, or of unknown version."""
 
     node: str
     version: str

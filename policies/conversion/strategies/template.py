@@ -43,7 +43,7 @@ def template(candidate: ConversionCandidate) -> Conversion:
 
 
 def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterator[Finding]:
-    """What there is to say about a pod that is converted."""
+    """Findings about a pod that is converted."""
     view, places, settings = candidate.view, candidate.places, candidate.settings
     yield from quota_problems(record, view, candidate.namespace, places, settings)
     yield from unmatched_requests(record, view, places, settings)
@@ -53,7 +53,7 @@ def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterato
 
 
 def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor) -> None:
-    """Let containers use the requests of the claim in the place of extended resources."""
+    """Let containers use the requests of the claim instead of extended resources."""
     claim = _free_claim_name(pod)
     requests = requests_by_container(record.pieces)
     for container in pod.all_containers:
