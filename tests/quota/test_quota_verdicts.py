@@ -10,8 +10,8 @@ from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import Uncountable, UnknownMemory, UnknownProduct
 from policies.quota.charges import ChargeRequest, DeviceDemand, TooManyClaims
 from policies.quota.charging.charging import CHARGED_LATER
-from policies.quota.charging.messages import Holder
-from policies.quota.charging.outcomes import OUTCOMES, Unavailable, outcome_name, settle
+from policies.quota.charging.messages import Holder, Unavailable
+from policies.quota.charging.outcomes import OUTCOMES, outcome_name, settle
 from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
 from policies.quota.ledger.open_charges import OpenCharge
@@ -265,7 +265,7 @@ def test_what_is_missing_is_a_warning_beside_everything_else():
     )
 
 
-def test_every_outcome_has_a_name_of_its_own():
+def test_names_of_outcomes_differ():
     outcomes = [
         let_in(None),
         NoQuota(),
@@ -281,4 +281,4 @@ def test_every_outcome_has_a_name_of_its_own():
         UNAVAILABLE,
         TOO_MANY,
     ]
-    assert tuple(map(outcome_name, outcomes)) == OUTCOMES
+    assert sorted(map(outcome_name, outcomes)) == sorted(OUTCOMES)

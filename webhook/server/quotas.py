@@ -17,7 +17,8 @@ from policies.entries import ENTRIES
 from policies.kubernetes.paths import lookup
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charges import OWN
-from policies.quota.charging.outcomes import Unavailable, outcome_name, settle
+from policies.quota.charging.messages import Unavailable
+from policies.quota.charging.outcomes import outcome_name, settle
 from policies.quota.counting.counting import cover
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded

@@ -1,12 +1,16 @@
-"""Verdicts: what a user reads when a quota refuses a request or cannot be charged."""
+"""Messages: what a user reads when a quota refuses a request or cannot be charged."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.printable import printable
+from policies.quota.bills import Uncountable
+from policies.quota.charges import TooManyClaims
+from policies.quota.ledger.admit import Contended
 from policies.quota.ledger.ledger import (
     MOST_CHARGES,
     ChargedOtherwise,
@@ -17,29 +21,16 @@ from policies.quota.ledger.ledger import (
     Unstorable,
 )
 from policies.quota.limits.amounts import amount_text, bare_amount
+from policies.quota.limits.quota import QuotaError
 from policies.quota.opt_in import QUOTA_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import timedelta
 
-    from policies.quota.bills import UnknownMemory, UnknownProduct
-    from policies.quota.charges import Amounts, TooManyClaims, Unit
+    from policies.quota.charges import Amounts, Unit
 
-__all__ = [
-    "ChargeMessage",
-    "Holder",
-    "charged_otherwise_message",
-    "contended_message",
-    "exceeded_message",
-    "full_message",
-    "not_primed_message",
-    "too_many_claims_message",
-    "unavailable_message",
-    "uncountable_message",
-    "unreadable_message",
-    "unstorable_message",
-]
+__all__ = ["ChargeMessage", "Holder", "Unavailable", "charge_message", "exceeded_message"]
 
 _MOST_HOLDERS = 3
 _LONGEST_REASON = 200
@@ -59,6 +50,16 @@ class ChargeMessage:
     """Empty if there is nothing to do, or if the message ends with it."""
     retry_after: int | None = None
     """Seconds after which clients of Kubernetes try again automatically; None if that does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """The quota could not be read or written."""
+
+    why: str
+    """For people."""
+    is_lasting: bool = False
+    """True if trying again does not help: RBAC does not allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,27 @@ def exceeded_message(
     return ChargeMessage(f"exceeded quota: {QUOTA_NAME}, {message}", remedy)
 
 
-def uncountable_message(found: UnknownProduct | UnknownMemory, *, admitted: bool) -> ChargeMessage:
+@singledispatch
+def charge_message(found: Any, namespace: str, *, admitted: bool) -> ChargeMessage:
+    """The message for a charge that could not be compared with the limits.
+
+    Args:
+        found: Why; a class of which a function below knows the message.
+        namespace: Of the quota.
+        admitted: True if the request is admitted all the same.
+    """
+    raise TypeError(f"no message for {found!r} of {namespace}, admitted: {admitted}")
+
+
+@charge_message.register(Uncountable)
+def _uncountable(found: Uncountable, _namespace: str, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
-    text = f"quota {QUOTA_NAME} cannot count the request: {found.text}"
+    text = f"quota {QUOTA_NAME} cannot count the request: {found}"
     return ChargeMessage(f"{text}; {_WARN_ONLY}" if admitted else text, "")
 
 
-def not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
+@charge_message.register(NotPrimed)
+def _not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
     """What the namespace holds already has not been counted yet."""
     one = len(found.limits) == 1
     said = (
@@ -120,7 +135,8 @@ def not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> C
     return _later(said, f"if that does not help, {look}", 1)
 
 
-def full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
+@charge_message.register(Full)
+def _full(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Too many charges are open, because their pods and claims have not been seen."""
     said = (
         f"quota {QUOTA_NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
@@ -136,7 +152,8 @@ def full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessag
     return _later(said, f"if that does not help, {look}", 10)
 
 
-def charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
+@charge_message.register(ChargedOtherwise)
+def _charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Another call charged something else for the same uid; the next try has a uid of its own."""
     charged = found.charge
     said = (
@@ -149,19 +166,22 @@ def charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitt
     return _later(said, f"if that does not help, {look}", 1)
 
 
-def unstorable_message(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
+@charge_message.register(Unstorable)
+def _unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
     """No API server stores such an object, so trying again does not help."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.problem}"
     return ChargeMessage(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
 
 
-def too_many_claims_message(found: TooManyClaims, namespace: str) -> ChargeMessage:
+@charge_message.register(TooManyClaims)
+def _too_many_claims(found: TooManyClaims, namespace: str, *, admitted: bool) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
     return ChargeMessage(said, found.remedy) if found.is_lasting else _later(said, found.remedy, 10)
 
 
-def contended_message(namespace: str, *, admitted: bool) -> ChargeMessage:
+@charge_message.register(Contended)
+def _contended(_found: Contended, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Every write conflicted with another one."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
@@ -169,19 +189,21 @@ def contended_message(namespace: str, *, admitted: bool) -> ChargeMessage:
     return ChargeMessage(said, "try again in 1 s, or create fewer pods at a time", 1)
 
 
-def unreadable_message(namespace: str, why: str, *, admitted: bool) -> ChargeMessage:
+@charge_message.register(QuotaError)
+def _unreadable(found: QuotaError, namespace: str, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
-    said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
+    said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(str(found))}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _FAILS_CLOSED
     return ChargeMessage(f"{said}; {fate}", "show this to your administrator")
 
 
-def unavailable_message(namespace: str, why: str, *, admitted: bool, is_lasting: bool = False) -> ChargeMessage:
-    """The quota could not be read or written; `is_lasting` if trying again does not help."""
-    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {_plain_text(why)}"
+@charge_message.register(Unavailable)
+def _unavailable(found: Unavailable, namespace: str, *, admitted: bool) -> ChargeMessage:
+    """The quota could not be read or written."""
+    said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {_plain_text(found.why)}"
     if admitted:
         return ChargeMessage(f"{said}; {_SEEN_LATER}", "if that stays so, show this to your administrator")
-    if is_lasting:
+    if found.is_lasting:
         return ChargeMessage(f"{said}; {_FAILS_CLOSED}", "show this to your administrator")
     return _later(f"{said}; {_FAILS_CLOSED}", "if that does not help, show this to your administrator", 5)
 

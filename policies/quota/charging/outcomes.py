@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Decision, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import Uncountable, UnknownProduct
 from policies.quota.charges import TooManyClaims
-from policies.quota.charging.messages import (
-    charged_otherwise_message,
-    contended_message,
-    exceeded_message,
-    full_message,
-    not_primed_message,
-    too_many_claims_message,
-    unavailable_message,
-    uncountable_message,
-    unreadable_message,
-    unstorable_message,
-)
+from policies.quota.charging.messages import Unavailable, charge_message, exceeded_message
 from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Unstorable
 from policies.quota.limits.quota import QuotaError
@@ -29,104 +18,38 @@ from policies.rules import rule
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.decision import Finding, Rule
     from policies.quota.charges import ChargeRequest
-    from policies.quota.charging.messages import ChargeMessage, Holder
+    from policies.quota.charging.messages import Holder
 
-__all__ = ["OUTCOMES", "ChargeOutcome", "Unavailable", "outcome_name", "settle"]
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """The quota could not be read or written."""
-
-    why: str
-    """For people."""
-    is_lasting: bool = False
-    """True if trying again does not help: RBAC does not allow it."""
-
+__all__ = ["OUTCOMES", "ChargeOutcome", "outcome_name", "settle"]
 
 ChargeOutcome = ChargeVerdict | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
 """What can come of a charge; `QuotaError` where the GPUQuota that is stored cannot be read."""
 
-_REFUSED = {
+_NAMES = {
+    NoQuota: "no_quota",
     Exceeded: "exceeded",
     NotPrimed: "not_primed",
     Full: "full",
     ChargedOtherwise: "charged_otherwise",
     Unstorable: "unstorable",
     Contended: "contended",
+    QuotaError: "unreadable",
+    Unavailable: "unavailable",
+    TooManyClaims: "too_many_claims",
 }
-OUTCOMES = (
-    "charged",
-    "no_quota",
-    *_REFUSED.values(),
-    "unnamed",
-    "uncountable",
-    "unreadable",
-    "unavailable",
-    "too_many_claims",
-)
+OUTCOMES = ("charged", "unnamed", "uncountable", *_NAMES.values())
 """Their names, for metrics: unnamed is what has to name its product, uncountable what is of unknown memory."""
 
 
 def outcome_name(outcome: ChargeOutcome) -> str:
     """One of `OUTCOMES`."""
-    match outcome:
-        case ChargeVerdict(reason=None):
-            return "charged"
-        case ChargeVerdict(reason=reason):
-            return _REFUSED[type(reason)]
-        case NoQuota():
-            return "no_quota"
-        case Uncountable(unknown=UnknownProduct()):
-            return "unnamed"
-        case Uncountable():
-            return "uncountable"
-        case QuotaError():
-            return "unreadable"
-        case TooManyClaims():
-            return "too_many_claims"
-    return "unavailable"
-
-
-def settle(
-    decision: Decision, outcome: ChargeOutcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
-) -> Decision:
-    """The decision after its charge, allowed or refused. No setting changes it, and no user is exempt.
-
-    Args:
-        decision: Of an entry for quotas, with a charge.
-        outcome: What came of the charge.
-        holders: Pods and claims that hold some of the quota, for a request that exceeds it.
-        names_holders: True if the holders are named; otherwise their number is given, and how to list them.
-    """
-    (charge,) = decision.charges
-    if isinstance(outcome, NoQuota):
-        return Decision(object=decision.object)
-    answer = _answer_for(charge, outcome, holders, names_holders=names_holders)
-    if answer is None:
-        return decision
-    findings = (answer.finding, *decision.findings)
-    return replace(
-        decision, findings=findings, charges=decision.charges if answer.admitted else (), retry_after=answer.retry_after
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    rule: Rule
-    admitted: bool
-    verdict: ChargeMessage
-
-    @property
-    def finding(self) -> Finding:
-        severity = Severity.WARN if self.admitted else Severity.DENY
-        return self.rule.finding(FieldPath(), self.verdict.message, self.verdict.remedy, severity=severity)
-
-    @property
-    def retry_after(self) -> int | None:
-        return None if self.admitted else self.verdict.retry_after
+    reason = outcome.reason if isinstance(outcome, ChargeVerdict) else outcome
+    if reason is None:
+        return "charged"
+    if isinstance(reason, Uncountable):
+        return "unnamed" if isinstance(reason.unknown, UnknownProduct) else "uncountable"
+    return _NAMES[type(reason)]
 
 
 FITS = rule(
@@ -179,43 +102,47 @@ WRITTEN = rule(
 )
 
 
-def _answer_for(
-    charge: ChargeRequest, outcome: ChargeOutcome, holders: Iterable[Holder], *, names_holders: bool
-) -> _Answer | None:
-    # A request for nothing is charged nothing, and need not wait until it could be charged.
-    admitted = not (charge.enforced and charge.is_for_gpus)
+def settle(
+    decision: Decision, outcome: ChargeOutcome, holders: Iterable[Holder] = (), *, names_holders: bool = True
+) -> Decision:
+    """The decision after its charge, allowed or refused. No setting changes it, and no user is exempt.
+
+    Args:
+        decision: Of an entry for quotas, with a charge.
+        outcome: What came of the charge.
+        holders: Pods and claims that hold some of the quota, for a request that exceeds it.
+        names_holders: True if the holders are named; otherwise their number is given, and how to list them.
+    """
+    if isinstance(outcome, NoQuota):
+        return Decision(object=decision.object)
+    reason = outcome.reason if isinstance(outcome, ChargeVerdict) else outcome
+    if reason is None:
+        return decision
+    (charge,) = decision.charges
+    admitted = _is_admitted(charge, outcome)
+    if isinstance(reason, Exceeded):
+        hidden_in = "" if names_holders else charge.namespace
+        broken, said = FITS, exceeded_message(reason, holders, admitted=admitted, hidden_in=hidden_in)
+    else:
+        broken = COUNTABLE if isinstance(reason, Uncountable) else WRITTEN
+        said = charge_message(reason, charge.namespace, admitted=admitted)
+    severity = Severity.WARN if admitted else Severity.DENY
+    finding = broken.finding(FieldPath(), said.message, said.remedy, severity=severity)
+    return replace(
+        decision,
+        findings=(finding, *decision.findings),
+        charges=decision.charges if admitted else (),
+        retry_after=None if admitted else said.retry_after,
+    )
+
+
+def _is_admitted(charge: ChargeRequest, outcome: ChargeOutcome) -> bool:
     match outcome:
-        case ChargeVerdict(reason=Exceeded() as found):
-            hidden_in = "" if names_holders else charge.namespace
-            return _Answer(
-                FITS, outcome.allowed, exceeded_message(found, holders, admitted=outcome.allowed, hidden_in=hidden_in)
-            )
-        case ChargeVerdict(reason=NotPrimed() as found):
-            return _Answer(
-                WRITTEN, outcome.allowed, not_primed_message(found, charge.namespace, admitted=outcome.allowed)
-            )
-        case ChargeVerdict(reason=Full() as found):
-            return _Answer(WRITTEN, outcome.allowed, full_message(found, charge.namespace, admitted=outcome.allowed))
-        case ChargeVerdict(reason=ChargedOtherwise() as found):
-            return _Answer(
-                WRITTEN, outcome.allowed, charged_otherwise_message(found, charge.namespace, admitted=outcome.allowed)
-            )
-        case ChargeVerdict(reason=Unstorable() as found):
-            return _Answer(
-                WRITTEN, outcome.allowed, unstorable_message(found, charge.namespace, admitted=outcome.allowed)
-            )
-        case ChargeVerdict(reason=Contended()):
-            return _Answer(WRITTEN, outcome.allowed, contended_message(charge.namespace, admitted=outcome.allowed))
+        case ChargeVerdict():
+            return outcome.allowed
         case Uncountable():
-            admitted = outcome.mode == "Warn"
-            return _Answer(COUNTABLE, admitted, uncountable_message(outcome.unknown, admitted=admitted))
-        case QuotaError():
-            return _Answer(WRITTEN, admitted, unreadable_message(charge.namespace, str(outcome), admitted=admitted))
+            return outcome.mode == "Warn"
         case TooManyClaims():
-            return _Answer(WRITTEN, False, too_many_claims_message(outcome, charge.namespace))
-        case Unavailable():
-            verdict = unavailable_message(
-                charge.namespace, outcome.why, admitted=admitted, is_lasting=outcome.is_lasting
-            )
-            return _Answer(WRITTEN, admitted, verdict)
-    return None
+            return False
+    # A request for nothing is charged nothing, and need not wait until it could be charged.
+    return not (charge.enforced and charge.is_for_gpus)
