@@ -218,7 +218,7 @@ def test_claim_of_a_pod_whose_controller_knows_no_groups_is_charged(pod, view, p
 
 
 def test_forged_claim_of_a_group_is_counted_and_covers_nothing(pod, view, primed, claim, request_for):
-    """Whoever forges one closes a charge of their own group, and the claim that is made then is charged itself."""
+    """A forged claim only closes the charge of its group; the claim that is made then is charged itself."""
     small = group_claim(claim(request_for(count=1)), name="forged", uid="f")
     ledger = counted(charged(primed, charge_request(member(pod), view(group()))), view(group()), [member(pod)], [small])
     assert taken(ledger) == (1, 0)

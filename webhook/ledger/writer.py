@@ -1,12 +1,12 @@
 """Batches the pending writes of each namespace's ledger: one compare-and-swap writes all that wait.
 
 The ledger of a namespace is the status of its GPUQuota. The writer caches the last document and tries it first: if only
-this replica writes to a namespace, a charge costs one request. After a write by another replica, the own write meets a
-conflict, and the writer reads the ledger again. A lost response does no harm: the charge is found by its uid.
+this replica writes to a namespace, a charge costs one request. A write after that of another replica meets
+a conflict, and the writer reads the ledger again. A lost response does no harm: the charge is found by its uid.
 
 Every answer is based on the latest document: a successful write over it proves that, or it was read for the answer.
 
-A call that does not allow the object leaves no charge of its own: the writer takes back what it wrote or may have
+A call that does not allow the object leaves no charge behind: the writer takes back what it wrote or may have
 written. It does not take back a charge of another call, which has another `call`. If taking back fails, the charge
 stays until the reconciler finds that its object does not exist: meanwhile the quota counts too much, never too little.
 """

@@ -115,14 +115,14 @@ def charge_message(found: Any, namespace: str, *, admitted: bool) -> ChargeMessa
 
 
 @charge_message.register(Uncountable)
-def _uncountable(found: Uncountable, _namespace: str, *, admitted: bool) -> ChargeMessage:
+def _uncountable_message(found: Uncountable, _namespace: str, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
     text = f"quota {QUOTA_NAME} cannot count the request: {found}"
     return ChargeMessage(f"{text}; {_WARN_ONLY}" if admitted else text, "")
 
 
 @charge_message.register(NotPrimed)
-def _not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
     """What the namespace holds already has not been counted yet."""
     one = len(found.limits) == 1
     said = (
@@ -136,7 +136,7 @@ def _not_primed(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMe
 
 
 @charge_message.register(Full)
-def _full(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Too many charges are open, because their pods and claims have not been seen."""
     said = (
         f"quota {QUOTA_NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
@@ -153,8 +153,8 @@ def _full(found: Full, namespace: str, *, admitted: bool) -> ChargeMessage:
 
 
 @charge_message.register(ChargedOtherwise)
-def _charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
-    """Another call charged something else for the same uid; the next try has a uid of its own."""
+def _charged_otherwise_message(found: ChargedOtherwise, namespace: str, *, admitted: bool) -> ChargeMessage:
+    """Another call charged something else for the same uid; the next try has another uid."""
     charged = found.charge
     said = (
         f"quota {QUOTA_NAME} of namespace {namespace}: uid {printable(charged.uid)} is already charged for "
@@ -167,21 +167,21 @@ def _charged_otherwise(found: ChargedOtherwise, namespace: str, *, admitted: boo
 
 
 @charge_message.register(Unstorable)
-def _unstorable(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _unstorable_message(found: Unstorable, namespace: str, *, admitted: bool) -> ChargeMessage:
     """No API server stores such an object, so trying again does not help."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.problem}"
     return ChargeMessage(f"{said}; {_SEEN_LATER}" if admitted else said, "request what the API server can store")
 
 
 @charge_message.register(TooManyClaims)
-def _too_many_claims(found: TooManyClaims, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _too_many_claims_message(found: TooManyClaims, namespace: str, *, admitted: bool) -> ChargeMessage:
     """A pod has more claims than are read or charged for one pod."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {found.path} {found.message}"
     return ChargeMessage(said, found.remedy) if found.is_lasting else _later(said, found.remedy, 10)
 
 
 @charge_message.register(Contended)
-def _contended(_found: Contended, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _contended_message(_found: Contended, namespace: str, *, admitted: bool) -> ChargeMessage:
     """Every write conflicted with another one."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} is being changed by too many requests at once, so nothing could be charged"
     if admitted:
@@ -190,7 +190,7 @@ def _contended(_found: Contended, namespace: str, *, admitted: bool) -> ChargeMe
 
 
 @charge_message.register(QuotaError)
-def _unreadable(found: QuotaError, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _unreadable_message(found: QuotaError, namespace: str, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
     said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(str(found))}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _FAILS_CLOSED
@@ -198,7 +198,7 @@ def _unreadable(found: QuotaError, namespace: str, *, admitted: bool) -> ChargeM
 
 
 @charge_message.register(Unavailable)
-def _unavailable(found: Unavailable, namespace: str, *, admitted: bool) -> ChargeMessage:
+def _unavailable_message(found: Unavailable, namespace: str, *, admitted: bool) -> ChargeMessage:
     """The quota could not be read or written."""
     said = f"quota {QUOTA_NAME} of namespace {namespace} cannot be charged: {_plain_text(found.why)}"
     if admitted:

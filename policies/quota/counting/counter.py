@@ -241,7 +241,7 @@ class _Work:
         count_work(_NEW)
         owner, piece = ("", OWN) if origin is None else (origin.pod, origin.piece)
         if origin is None and (made := origin_of(document)) is not None and made.piece != OWN:
-            # A forger only closes a charge of their own pod early, and gains nothing.
+            # A forged origin only closes the charge of the forger's pod early, which gains nothing.
             owner, piece = made.uid, made.piece
         amounts = self._amounts(document, origin, own)
         counted = Counted(uid_of(document), "ResourceClaim", name_of(document), owner, piece, amounts)

@@ -135,7 +135,7 @@ class OpenCharge:
 def open_charge(
     charge: Charge, known: OpenCharge | None, names: Collection[str], time: str, counted: Amounts, call: str
 ) -> OpenCharge:
-    """The open charge of an object; every pod has a piece of its own, which is open until the pod is seen.
+    """The open charge of an object; that of a pod has the piece `OWN` until the pod is seen.
 
     Args:
         charge: the charge of the object.

@@ -79,7 +79,7 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
 
     Every charged object is on the ledger or in lists that are no older than those last counted, so `used` plus the open
     charges is never less than the actual use. A piece that no list shows stays charged, with one exception: a pod that is
-    gone or has ended gets no more claims, and claims for it that are still being created have charges of their own.
+    gone or has ended gets no more claims, and claims for it that are still being created are charged themselves.
 
     Returns:
         None if one of the lists is older than the one last counted, or its resourceVersion cannot be compared: it may
@@ -104,7 +104,7 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
 def _move_to_groups(reservations: Reservations, shares: Mapping[str, SharedClaims]) -> Reservations:
     """The charges, with pieces that pods were charged before their PodGroup was seen moved to the group.
 
-    If the controller does not know the group and makes a claim for the pod, that claim has a charge of its own.
+    If the controller does not know the group and makes a claim for the pod, that claim is charged itself.
     """
     moved: dict[str, OpenCharge] = {}
     for charge in reservations:

@@ -60,7 +60,7 @@ class Quota:
     """The spec of a namespace's GPUQuota."""
 
     limits: tuple[Limit, ...]
-    """In the order in which they are written, each with a name of its own."""
+    """In the order in which they are written; their names differ."""
     mode: Literal["Enforce", "Warn"] = "Enforce"
     """What happens to requests that exceed a limit."""
     unknown_products: Literal["WorstCase", "Deny"] = "WorstCase"

@@ -55,7 +55,7 @@ class Cover:
     claims: list[Thing]
 
     def amounts(self, quota):
-        """What the pod has of its own that no claim has taken up."""
+        """The amounts of the pod that no claim has taken up."""
         if self.pod is None or self.pod.has_ended:
             return {}
         left = amounts(self.pod.demand, quota, self.pod.got)

@@ -66,7 +66,7 @@ class World(Server):
     # replicas
 
     def submit(self, replica, admission):
-        """A call comes to a replica, which gives it a name of its own; one for a claim that is stored charges nothing."""
+        """A call comes to a replica, which gives it a new name; a call for a stored claim charges nothing."""
         if self.is_stored(admission.thing):
             return
         self.calls += 1
