@@ -126,7 +126,7 @@ def _gpu_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
 
 
 def _mig_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
-    """`nvidia.com/mig-1g.5gb`: its product, memory and replicas have their own labels beside those of the whole GPU."""
+    """`nvidia.com/mig-1g.5gb`: labels of the resource say its product, memory and replicas."""
     prefix = mig_product_label(resource).removesuffix("product")
     own, whole = Product.parse(labels.get(f"{prefix}product", "")), Product.parse(labels.get(PRODUCT_LABEL, ""))
     name = whole.name or own.name

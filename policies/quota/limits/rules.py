@@ -1,25 +1,49 @@
-"""Rules on GPUQuotas: an unreadable one is refused, and one that limits nothing causes a warning."""
+"""Rules on GPUQuotas: one that is invalid is refused, and one that limits nothing causes a warning."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
+from policies.dra.published_devices import gpu_groups
+from policies.kubernetes.misspellings import closest
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.known_products import ProductNames
+from policies.nvidia.products import Product
+from policies.phrases import format_list
+from policies.quota.charges import DeviceKind
+from policies.quota.devices.node_kinds import node_kinds, visible_kinds
+from policies.quota.limits.globs import GLOBS
 from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.limits.unmatched_limits import limits_without_match
+from policies.quota.limits.selectors import Match, Selector
 from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.quota.limits.quota import Limit
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = ["validate"]
+
+_SHOWN = "that nodes or ResourceSlices show"
+_MISSED = {
+    "products": f"is the product of no GPU {_SHOWN}",
+    "profiles": f"is the profile of no MIG device {_SHOWN}",
+    "priorityClasses": "matches no PriorityClass that there is",
+}
+_LATER = "leave it if that comes later"
+_MOST_NAMED = 3
 
 
 class _Change(NamedTuple):
@@ -105,4 +129,92 @@ def counting_limits(change: _Change) -> Iterator[Problem]:
     except QuotaError:
         return  # GA501 has reported it.
     if request.old_object is None or lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",)):
-        yield from limits_without_match(request.object or {}, quota.limits, change.view)
+        yield from _limits_without_match(request.object or {}, quota.limits, change.view)
+
+
+def _limits_without_match(document: Object, limits: Sequence[Limit], view: ClusterView) -> Iterator[Problem]:
+    """Globs in the limits of a GPUQuota that match nothing that the cluster shows.
+
+    A limit that counts nothing is a warning; a glob beside others that match is only audited. Unknown names are skipped,
+    and so are products and profiles while the cluster has no GPU.
+    """
+    cluster = view.derive(_ClusterNames.of)
+    for index, limit in enumerate(limits):
+        path = FieldPath(("spec", "limits", index, "selector"))
+        yield from _of_limit(limit, path, lookup(document, path), cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClusterNames:
+    """What the cluster shows."""
+
+    kinds: frozenset[DeviceKind]
+    """Empty if nodes or ResourceSlices are unknown, or there is no GPU."""
+    names: dict[str, tuple[str, ...]]
+    """The names that the globs of each list of a selector can match; a list is missing if they are unknown."""
+
+    @classmethod
+    def of(cls, view: ClusterView) -> _ClusterNames:
+        kinds, priority_classes = _kinds(view), view.list("PriorityClass")
+        names: dict[str, tuple[str, ...]] = {}
+        if kinds:
+            names["products"] = tuple(sorted({kind.product for kind in kinds}))
+            names["profiles"] = tuple(sorted({kind.profile for kind in kinds if kind.profile}))
+        if priority_classes is not UNKNOWN:
+            # Pods that name none have the empty one.
+            names["priorityClasses"] = ("", *sorted(map(name_of, priority_classes)))
+        return cls(kinds, names)
+
+
+def _kinds(view: ClusterView) -> frozenset[DeviceKind]:
+    nodes = view.derive(node_kinds)
+    if nodes is UNKNOWN or gpu_groups(view) is UNKNOWN:
+        return frozenset()
+    labels = (value for node in nodes.all for key, value in node.labels if key == PRODUCT_LABEL)
+    found = {DeviceKind(Product.parse(label).name) for label in labels}
+    return frozenset(kind for kind in found | visible_kinds(view) if kind.product)
+
+
+def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, cluster: _ClusterNames) -> Iterator[Problem]:
+    counts = True
+    for field, globs in (selector or {}).items():
+        if field not in cluster.names:
+            continue
+        missed = [index for index, glob in enumerate(globs) if not _matches(field, glob, cluster.names[field])]
+        is_idle = len(missed) == len(globs)
+        counts = counts and not is_idle
+        for index in missed:
+            text = f"{shown(globs[index])} {_MISSED[field]}, so {_effect(limit, is_idle=is_idle)}"
+            remedy = _remedy(field, globs[index], cluster.names[field])
+            yield problem(path / field / index, text, remedy, severity=Severity.WARN if is_idle else Severity.AUDIT)
+    if counts and cluster.kinds and all(limit.selector.match(kind, None) is Match.NO for kind in cluster.kinds):
+        text = f"no GPU {_SHOWN} is of these products and has these profiles, so {_effect(limit, is_idle=True)}"
+        remedy = f"write profiles that these products are divided into, or make two limits of it; {_LATER}"
+        yield problem(path, text, remedy)
+
+
+def _matches(field: str, glob: str, names: tuple[str, ...]) -> bool:
+    read = (GLOBS[field].read(glob),)
+    match field:
+        case "products":
+            selector = Selector(products=read)
+            return any(selector.match(DeviceKind(name), "") is Match.YES for name in names)
+        case "profiles":
+            selector = Selector(profiles=read)
+            return any(selector.match(DeviceKind("", name), "") is Match.YES for name in names)
+    selector = Selector(priority_classes=read)
+    return any(selector.match(DeviceKind(""), name) is Match.YES for name in names)
+
+
+def _effect(limit: Limit, *, is_idle: bool) -> str:
+    return f"limit {limit.name} counts nothing that runs" if is_idle else f"it adds nothing to limit {limit.name}"
+
+
+def _remedy(field: str, glob: str, names: tuple[str, ...]) -> str:
+    known = [name for name in names if name]
+    if not known:
+        return f"take it away, or {_LATER}"
+    meant = ProductNames.of(known).suggestion(glob) if field == "products" else closest(glob, known)
+    is_right = meant is not None and _matches(field, meant, names)
+    said = shown(meant) if is_right else f"one that there is ({format_list(known, _MOST_NAMED)})"
+    return f"write {said}, or {_LATER}"
