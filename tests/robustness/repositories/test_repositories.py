@@ -1,4 +1,4 @@
-"""`gpu-admission review DIR` of any repository: what is no manifest is skipped, what is broken stops nothing else."""
+"""`gpu-admission review DIR` of any repository: other files are skipped, and a broken file does not stop the review."""
 
 from __future__ import annotations
 
@@ -8,54 +8,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.robustness.repositories.reviews import NO_MANIFESTS, WITHOUT_KIND, names, pod, review
 from webhook.cli import main
 
 HELM_TEMPLATE = (
     '{{- if .Values.gpu }}\napiVersion: v1\nkind: Pod\nmetadata: {name: "{{ .Release.Name }}"}\n{{- end }}\n'
 )
+
+
 SKIPPED = "1 file skipped: no Kubernetes objects"
-NO_MANIFESTS = {
-    "package.json": '{"name": "web", "private": true}\n',
-    "list.json": "[1, 2]\n",
-    "tsconfig.json": '{ // comments are no JSON\n "a": 1 }\n',
-    "values.yaml": "image: pytorch\nkind: Deployment\nreplicas: 1\n",
-    "Chart.yaml": "apiVersion: v2\nname: train\nversion: 0.1.0\n",
-    "workflow.yml": "on: push\njobs: {}\n",
-    "kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
-    "bare/kustomization.yaml": "resources: [a.yaml]\n",
-    "patch.yaml": "- op: add\n  path: /spec/replicas\n  value: 1\n",
-    "empty.yaml": "# nothing\n---\n",
-    "mkdocs.yml": "theme: !!python/name:x.y\n",
-    "text.yaml": "just text\n",
-    "secret.yaml": "\0GITCRYPT\0\x01",
-}
-
-
-def pod(name):
-    container = {"name": "train", "image": "pytorch", "resources": {"limits": {"nvidia.com/gpu": 1}}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write files below the folder `repo`."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(files):
-        for name, content in files.items():
-            path = tmp_path / "repo" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
-
-    return write
-
-
-def review(*arguments, stdin=None):
-    return CliRunner().invoke(main, ["review", *arguments], input=stdin, prog_name="gpu-admission")
-
-
-def names(done):
-    return [result["object"]["name"] for result in json.loads(done.stdout)]
 
 
 @pytest.mark.parametrize("name", NO_MANIFESTS)
@@ -166,151 +127,6 @@ def test_old_object_that_is_missing_does_not_stop_the_others(write):
     assert (done.exit_code, names(done)) == (2, ["train"])
 
 
-# Duplicate keys
-
-
-def test_duplicate_key_is_a_finding_at_its_line(write):
-    write(
-        {
-            "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  name: b\ndata: {}\n",
-            "b.yaml": pod("train"),
-        }
-    )
-    done = review("-o", "json", "repo")
-    refused, admitted = json.loads(done.stdout)
-    assert (done.exit_code, admitted["verdict"]) == (1, "admitted")
-    (finding,) = refused["findings"]
-    assert (finding["rule"], finding["severity"], finding["path"], finding["line"]) == (
-        "GA710",
-        "deny",
-        "metadata.name",
-        5,
-    )
-    assert finding["message"] == (
-        'duplicate key "name": given at line 4 and again at line 5; kubectl silently keeps only the last value'
-    )
-
-
-def test_object_with_a_duplicate_key_is_refused_though_no_rule_knows_its_kind(write):
-    write({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: b}\n"})
-    assert review("repo").stdout.startswith("repo/a.yaml:1  ConfigMap b  refused\n")
-
-
-MISSING_LINE = "another object begins near line 5 without a line --- before it; kubectl silently keeps only the last value of each key"
-
-
-def test_missing_line_between_two_objects_is_one_finding(write):
-    one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {}\n"
-    write({"a.yaml": one + one.replace("name: a", "name: b, name: c")})
-    ((first, second),) = [result["findings"] for result in json.loads(review("-o", "json", "repo").stdout)]
-    assert (first["path"], first["line"]) == ("apiVersion", 5)
-    assert (first["message"], first["remedy"]) == (MISSING_LINE, "write a line --- between the objects")
-    assert second["path"] == "metadata.name"
-
-
-def test_duplicate_key_in_an_item_of_a_list_belongs_to_the_item(write):
-    text = """\
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
-- apiVersion: v1
-  kind: ConfigMap
-  metadata: {name: b}
-  data: {x: one, x: two, x: three}
-"""
-    write({"a.yaml": text})
-    first, second = json.loads(review("-o", "json", "repo").stdout)
-    assert first["findings"] == []
-    assert [(finding["path"], finding["line"]) for finding in second["findings"]] == [("data.x", 8)]
-
-
-def test_duplicate_key_outside_of_objects_is_a_problem(write):
-    write({"a.yaml": "apiVersion: v1\nkind: List\nitems: []\nitems:\n- " + json.dumps(pod("train"))})
-    done = review("repo")
-    assert done.exit_code == 2
-    assert 'repo/a.yaml:4:1: duplicate key "items": first given at line 3\n' in done.stderr
-
-
-def test_many_duplicate_keys_are_one_problem(write):
-    keys = "".join("  x: y\n" for _ in range(60))
-    write({"a.yaml": f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{keys}", "b.yaml": pod("train")})
-    done = review("-o", "json", "repo")
-    assert (done.exit_code, names(done)) == (2, ["train"])
-    assert "more than 50 keys of this document are duplicate\n" in done.stderr
-
-
-def test_settings_decide_on_duplicate_keys(write):
-    settings = """\
-apiVersion: gpu-admission.io/v1alpha1
-kind: GPUAdmissionPolicy
-metadata: {name: default}
-spec: {rules: [{rule: GA710, severity: warn}]}
-"""
-    write({"settings.yaml": settings, "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: b}\n"})
-    done = review("--settings", "repo/settings.yaml", "repo/a.yaml")
-    assert done.exit_code == 0
-    assert "GA710 warn  repo/a.yaml:3" in done.stdout
-
-
-# Files that are excluded
-
-
-@pytest.mark.parametrize(
-    ("patterns", "expected"),
-    [
-        ([], ["a", "b", "c", "d"]),
-        (["apps/"], ["a", "d"]),
-        (["/b.yaml"], ["a", "b", "c", "d"]),
-        (["b.yaml"], ["a", "c", "d"]),
-        (["*.json"], ["a", "b", "c"]),
-        (["apps/**", "*.json"], ["a"]),
-        (["*.yaml", "!a.yaml"], ["a", "d"]),
-    ],
-)
-def test_exclude_takes_patterns_relative_to_the_folder(write, patterns, expected):
-    files = {"a.yaml": pod("a"), "apps/b.yaml": pod("b"), "apps/deep/c.yaml": pod("c"), "z.json": json.dumps(pod("d"))}
-    write(files)
-    options = [each for pattern in patterns for each in ("--exclude", pattern)]
-    assert sorted(names(review("-o", "json", *options, "repo"))) == expected
-
-
-def test_ignore_file_has_a_pattern_on_each_line(write):
-    write({"a.yaml": pod("a"), "b.yaml": pod("b"), "ci/c.yaml": pod("c"), "ignored": "# not ours\nci/\n\nb.yaml\n"})
-    assert names(review("-o", "json", "--ignore-file", "repo/ignored", "repo")) == ["a"]
-
-
-def test_file_that_is_named_is_reviewed_though_it_is_excluded(write):
-    write({"a.yaml": pod("a")})
-    assert names(review("-o", "json", "--exclude", "a.yaml", "repo/a.yaml")) == ["a"]
-
-
-def test_folder_of_excluded_files_only_is_a_problem(write):
-    write({"a.yaml": pod("a")})
-    done = review("--exclude", "*", "repo")
-    assert done.exit_code == 2
-    assert done.stderr.startswith("repo: the folder has no files *.yaml, *.yml, *.json that are not excluded\n")
-
-
-def test_invalid_pattern_is_a_usage_error(write):
-    write({"a.yaml": pod("a")})
-    done = review("--exclude", "!", "repo")
-    assert done.exit_code == 2
-    assert (
-        "Error: --exclude and --ignore-file need patterns as in a .gitignore: Invalid git pattern: '!'" in done.stderr
-    )
-
-
-def test_ignore_file_that_is_missing_is_a_usage_error(write):
-    write({"a.yaml": pod("a")})
-    done = review("--ignore-file", "missing", "repo")
-    assert done.exit_code == 2
-    assert done.stderr.endswith("Error: --ignore-file missing: no such file or directory\n")
-
-
-# What Helm prints
-
-
 HELM_OUTPUT = """\
 ---
 # Source: train/templates/pod.yaml
@@ -351,11 +167,7 @@ def test_file_with_helm_output_keeps_its_own_name(write):
     assert "repo/all.yaml:3  Pod default/train  refused\n" in review("repo/all.yaml").stdout
 
 
-# Folders of other commands, and of --cluster
-
-
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}}
-WITHOUT_KIND = {name: text for name, text in NO_MANIFESTS.items() if name != "values.yaml"}
 
 
 def explain(*arguments):
@@ -391,9 +203,6 @@ def test_nothing_is_reviewed_if_facts_of_the_cluster_may_be_missing(write, files
     done = review("--cluster", "repo", "pod.yaml")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"{problem}\n1 problem; nothing was done\n"
-
-
-# Cost
 
 
 def test_large_file_without_objects_is_not_parsed(write, monkeypatch):

@@ -1,0 +1,113 @@
+"""Files of mig-parted ConfigMaps: their key, their grammar and the default configuration."""
+
+import pytest
+
+from tests.configuration.mig_parted.config_maps import HEAD, config_map, policy
+
+
+def test_other_key_is_reported_at_that_key(examined):
+    (found,) = [one for one in examined(config_map(HEAD, key="mig.yaml")) if one.rule.id == "GA149"]
+    assert str(found) == (
+        "data[mig.yaml]: is a file that the MIG manager does not read; it reads config.yaml and would not find it; "
+        "rename the key to config.yaml [GA149]"
+    )
+
+
+def test_file_under_another_key_is_judged_all_the_same(findings_of):
+    assert findings_of("GA150", "version: v2\n" + HEAD.removeprefix("version: v1\n"), key="mig.yaml")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("{}", "has no config.yaml, which is the one file that the MIG manager reads"),
+        ("[]", "has no config.yaml, which is the one file that the MIG manager reads"),
+        ("{a: x, b: y}", 'has "a", "b" and no config.yaml, which is the one file that the MIG manager reads'),
+        ("{config.yaml: 5}", "must be a string; the API server refuses it"),
+        ("{config.yaml: ''}", "is empty, so every value of the label nvidia.com/mig.config fails"),
+        ("{config.yaml: '[]'}", "is a list, not a mapping; mig-parted cannot read it"),
+        ("{config.yaml: text}", "is a single value, not a mapping; mig-parted cannot read it"),
+    ],
+)
+def test_file_that_is_none_is_refused(examined, data, said):
+    text = config_map(HEAD).partition("\ndata:")[0] + f"\ndata: {data}"
+    assert [(one.severity, one.message) for one in examined(text) if one.rule.id == "GA149"] == [("deny", said)]
+
+
+def test_broken_yaml_is_reported_at_its_line(findings_of):
+    ((_, severity, message, remedy, line),) = findings_of("GA149", "version: v1\nmig-configs:\n\tall: []\n")
+    assert (severity, remedy, line) == ("deny", "correct line 3", 3)
+    assert message.startswith("is not YAML in line 3: ")
+
+
+def test_duplicate_name_is_refused(findings_of):
+    assert "duplicate key" in findings_of("GA149", HEAD + "  all-disabled: []\n")[0][2]
+
+
+def test_nothing_is_said_of_a_deleted_config_map(examined):
+    found = examined("# operation: DELETE\n" + config_map("version: v2\n"))
+    assert not [one for one in found if one.rule.id in ("GA149", "GA150", "GA153")]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("mig-configs: {a: [{devices: all, mig-enabled: false}]}", "unable to parse with missing 'version' field"),
+        ("version: v2\nmig-configs: {a: [{devices: all, mig-enabled: false}]}", "unknown version: v2"),
+        ("version:\nmig-configs: {a: [{devices: all, mig-enabled: false}]}", "unknown version:"),
+        (HEAD + "bogus: 1", "unexpected field: bogus"),
+        ("version: v1\nmig-configs: {}", "at least one entry in 'mig-configs' is required"),
+        ("version: v1\nmig-configs:", "at least one entry in 'mig-configs' is required"),
+        (HEAD + "  mine: []", "at least one entry in 'mine' is required"),
+        (HEAD + "  mine:", "at least one entry in 'mine' is required"),
+    ],
+)
+def test_what_mig_parted_refuses_is_quoted(findings_of, body, said):
+    assert [message.partition("would report: ")[2] for _, _, message, *_ in findings_of("GA150", body)] == [said]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "version: 1\nmig-configs: {a: [{devices: all, mig-enabled: false}]}",
+            "is 1, not a string; mig-parted cannot read it",
+        ),
+        ("version: v1", "has no mig-configs, so every value of the label nvidia.com/mig.config fails"),
+        ("version: v1\nmig-configs: [a]", "must be a mapping of names to lists of entries; mig-parted cannot read it"),
+        (HEAD + "  mine: {devices: all}", "must be a list of entries; mig-parted cannot read it"),
+        (HEAD + "  mine: [all]", "must be a mapping; mig-parted cannot read it"),
+    ],
+)
+def test_wrong_shape_is_refused(findings_of, body, said):
+    assert [(severity, message) for _, severity, message, *_ in findings_of("GA150", body)] == [("deny", said)]
+
+
+WITHOUT = "version: v1\nmig-configs:\n  halves: [{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}]\n"
+
+
+LACKS = "has no all-disabled, which the operator labels nodes with unless migManager.config.default is empty"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "severity", "said"),
+    [
+        ((), "warn", LACKS + "; whether the ClusterPolicy names this ConfigMap is not known here"),
+        ((policy(name="other"),), "warn", LACKS),
+        ((policy(name="mig-config"),), "deny", LACKS),
+        ((policy(name="mig-config", default="all-disabled"),), "deny", LACKS),
+    ],
+)
+def test_missing_default_is_reported(findings_of, cluster, severity, said):
+    remedy = "add all-disabled with - devices: all and mig-enabled: false"
+    assert findings_of("GA153", WITHOUT, *cluster) == [("mig-configs", severity, said, remedy, 2)]
+
+
+def test_missing_default_that_nobody_wants_is_fine(findings_of):
+    assert findings_of("GA153", WITHOUT, policy(name="mig-config", default="")) == []
+
+
+def test_name_that_is_no_label_value_is_reported(findings_of):
+    found = findings_of("GA153", HEAD + "  1g.10gb-2,3g.40gb-1: [{devices: all, mig-enabled: false}]\n")
+    said = "cannot be the value of the label nvidia.com/mig.config, so no node can select it"
+    assert [one[1:3] for one in found] == [("warn", said)]

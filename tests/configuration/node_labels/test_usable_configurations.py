@@ -1,0 +1,168 @@
+"""Labels of nodes that name configurations: the GPUs and the running pods must allow them."""
+
+import pytest
+
+from tests.configuration.node_labels.objects import FILE, MIG, OWN, STATE, WORKLOAD, config_map, mig, policy
+
+A100 = {
+    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+    "nvidia.com/gpu.memory": "40960",
+    "nvidia.com/gpu.count": "2",
+}
+
+
+def pod(name, place, resource="nvidia.com/gpu"):
+    container = {"name": "main", "resources": {"limits": {resource: "1"}}}
+    spec = {"nodeName": place, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("labels", "cluster", "severity", "said", "remedy"),
+    [
+        (
+            {**A100, MIG: "all-3g.40gb"},
+            (mig(),),
+            "deny",
+            (
+                '"all-3g.40gb" requests 3g.40gb, which is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, '
+                f"7g.40gb){STATE}"
+            ),
+            'write "all-3g.20gb"',
+        ),
+        (
+            {**A100, MIG: "all-7g.41gb"},
+            (
+                mig(),
+                config_map(
+                    "default-mig-parted-config",
+                    **{
+                        "config.yaml": FILE.replace("halves", "all-7g.41gb").replace(
+                            "3g.20gb: 2}}]\n  ninth", "7g.41gb: 1}}]\n  ninth"
+                        )
+                    },
+                ),
+            ),
+            "warn",
+            (
+                '"all-7g.41gb" requests 7g.41gb, which is called "7g.40gb" on A100 40GB; names '
+                "differ by a little between drivers"
+            ),
+            'compare with what "nvidia-smi mig -lgip" lists on the node',
+        ),
+        (
+            {**A100, MIG: "too-much"},
+            OWN,
+            "deny",
+            f'"too-much" needs 9 of 8 memory slices of A100 40GB{STATE}',
+            "write a configuration that suits the node",
+        ),
+        (
+            {**A100, MIG: "ninth"},
+            OWN,
+            "deny",
+            '"ninth" is for GPU 9, and the last of this node is 1; mig.config.state would become failed',
+            "write a configuration that suits the node",
+        ),
+        (
+            {"nvidia.com/gpu.product": "Tesla-T4", MIG: "all-1g.5gb"},
+            (mig(),),
+            "warn",
+            '"all-1g.5gb" does nothing, because MIG cannot divide the GPUs of this node, Tesla-T4, and no MIG manager runs here',
+            "remove the label",
+        ),
+        (
+            {**A100, MIG: "all-1g.5gb"},
+            (mig(migManager={"enabled": False}),),
+            "warn",
+            '"all-1g.5gb" does nothing, because the ClusterPolicy has migManager.enabled: false',
+            "enable the MIG manager, or cut the GPUs yourself",
+        ),
+        (
+            {**A100, MIG: "all-balanced"},
+            (mig("single"),),
+            "deny",
+            (
+                '"all-balanced" does not go with mig.strategy "single": it makes 1g.5gb, 2g.10gb, 3g.20gb; the device plugin would '
+                "exit with: more than one MIG device type present on node"
+            ),
+            "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
+        ),
+        (
+            {**A100, MIG: "all-1g.5gb"},
+            (policy(),),
+            "warn",
+            '"all-1g.5gb" cuts GPUs, and mig.strategy of the ClusterPolicy is not set, so they are handed out as nothing',
+            "set mig.strategy to single or mixed first",
+        ),
+        (
+            {**A100, MIG: "all-1g.5gb", WORKLOAD: "vm-passthrough"},
+            (mig(sandboxWorkloads={"enabled": True}),),
+            "warn",
+            (
+                '"vm-passthrough" does not go with nvidia.com/mig.config: all-1g.5gb; machines get the whole GPUs of a node with '
+                "vm-passthrough"
+            ),
+            "label the node nvidia.com/mig.config: all-disabled, or nvidia.com/gpu.workload.config: container",
+        ),
+        (
+            {**A100, MIG: "all-1g.5gb"},
+            (mig(sandboxWorkloads={"enabled": True, "defaultWorkload": "vm-passthrough"}),),
+            "warn",
+            '"all-1g.5gb" is to cut GPUs; machines get the whole GPUs of a node with vm-passthrough',
+            "label the node nvidia.com/mig.config: all-disabled, or nvidia.com/gpu.workload.config: container",
+        ),
+    ],
+)
+def test_configuration_that_the_node_cannot_use_is_reported(findings_of, labels, cluster, severity, said, remedy):
+    assert findings_of("GA155", labels, *cluster) == [(severity, said, remedy)]
+
+
+def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(findings_of):
+    found = findings_of("GA155", {**A100, MIG: "all-balanced", "nvidia.com/mig.strategy": "single"})
+    assert [one[0] for one in found] == ["deny"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "cluster"),
+    [
+        ({**A100, MIG: "halves"}, OWN),
+        ({**A100, MIG: "of-h100"}, OWN),
+        ({**A100, MIG: "all-balanced"}, (mig(),)),
+        ({**A100, MIG: "all-1g.5gb"}, (mig("single"),)),
+        ({**A100, MIG: "all-disabled", WORKLOAD: "vm-passthrough"}, (policy(sandboxWorkloads={"enabled": True}),)),
+        ({**A100, MIG: "all-1g.5gb", WORKLOAD: "vm-passthrough"}, (mig(sandboxWorkloads={"enabled": False}),)),
+        ({"nvidia.com/gpu.product": "NVIDIA-RTX-PRO-5000-Blackwell", MIG: "all-1g.24gb"}, (mig(),)),
+        ({MIG: "all-3g.40gb"}, (mig(),)),
+        ({**A100, MIG: "all-3g.20gb"}, ()),
+        ({**A100, MIG: "ninth", "nvidia.com/gpu.count": "10"}, OWN),
+        ({**A100, MIG: "ninth", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"}, OWN),
+    ],
+)
+def test_configuration_that_the_node_can_use_is_left_alone(findings_of, labels, cluster):
+    assert findings_of("GA155", labels, *cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "effect"),
+    [
+        ({MIG: "all-1g.5gb"}, '"all-1g.5gb" cuts GPUs anew, which fails while they are in use'),
+        (
+            {WORKLOAD: "vm-passthrough"},
+            '"vm-passthrough" takes driver and device plugin of the present workload from the node',
+        ),
+    ],
+)
+def test_change_under_running_pods_is_warned_about(findings_of, labels, effect):
+    pods = pod("a", "gpu-1"), pod("b", "gpu-1", "nvidia.com/mig-1g.5gb"), pod("c", "gpu-2"), pod("d", "gpu-1", "cpu")
+    said = f'{effect}; GPUs of this node are held by 2 pods ("team/a", "team/b")'
+    assert findings_of("GA156", labels, *pods, before={}) == [("warn", said, "drain the node first")]
+
+
+@pytest.mark.parametrize("before", [None, {MIG: "all-1g.5gb"}])
+def test_new_node_and_unchanged_label_are_not(findings_of, before):
+    assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-1"), before=before) == []
+
+
+def test_change_of_an_empty_node_is_not(findings_of):
+    assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-2"), before={}) == []

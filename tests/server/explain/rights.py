@@ -1,0 +1,56 @@
+"""Users and their rights in an API server, and calls with a token."""
+
+import json
+
+PATH = "/v1/explain"
+
+
+ACCOUNT = "system:serviceaccount:team-a:dashboard"
+
+
+OURS = "system:serviceaccount:gpu-admission:gpu-admission"
+
+
+QUESTION = {
+    "object": {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+    }
+}
+
+
+TOKENS, ACCESS = "*/tokenreviews", "*/subjectaccessreviews"
+
+
+class Rights:
+    """What the sandbox's authorizer grants, and what it was asked."""
+
+    def __init__(self):
+        self.names = {ACCOUNT}
+        self.asked = []
+
+    def __call__(self, spec):
+        self.asked.append(spec)
+        return spec["user"] in self.names
+
+
+class Clock:
+    """A clock that stands until it is moved on; and a rest that takes no time."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+
+async def ask(client, token=None, query="", **headers):
+    headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
+    return await client.post(PATH + query, json.dumps(QUESTION).encode(), headers=headers)
+
+
+def refused(answer):
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    return answer.status, answer.text
