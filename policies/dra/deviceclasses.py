@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import lookup
+from policies.dra.resource_claims import read_configs, selector_expressions
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policies.dra.resource_claims import Config
     from policies.kubernetes.objects import Object
 
 __all__ = [
@@ -17,6 +22,7 @@ __all__ = [
     "MIG_CLASS",
     "SHIPPED_TYPES",
     "TYPES",
+    "DeviceClass",
     "class_meant",
     "extended_resource_name",
     "other_classes",
@@ -46,13 +52,36 @@ _INTERNAL = "compute-domain-"
 """Prefix of NVIDIA's classes that ComputeDomains request, and users do not."""
 
 
+@dataclass(frozen=True, eq=False)
+class DeviceClass:
+    """A DeviceClass, parts of which are read when used."""
+
+    document: Object
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return name_of(self.document)
+
+    @cached_property
+    def selectors(self) -> tuple[str | None, ...]:
+        """The CEL expressions that its devices match; None for an entry without an expression."""
+        return selector_expressions(self.document.get("spec"))
+
+    @cached_property
+    def configs(self) -> tuple[Config, ...]:
+        """The configs for all devices of the class."""
+        return read_configs(self.document, FieldPath(("spec",)))
+
+
 def selector_texts(device_class: Object) -> tuple[str, ...] | None:
     """The CEL expressions of a class, all of which its devices match; None if they are malformed."""
-    items = lookup(device_class, ("spec", "selectors"))
-    if items is None:
-        return ()
-    texts = [lookup(item, ("cel", "expression")) for item in items] if isinstance(items, list) else [None]
-    return tuple(text for text in texts if isinstance(text, str)) if None not in texts else None
+    spec = device_class.get("spec")
+    if not isinstance(lookup(spec, ("selectors",)), list | None):
+        return None
+    texts = selector_expressions(spec)
+    known = tuple(text for text in texts if text is not None)
+    return known if len(known) == len(texts) else None
 
 
 def extended_resource_name(device_class: Object) -> str | None:

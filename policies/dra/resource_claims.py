@@ -31,6 +31,7 @@ __all__ = [
     "DeviceRequest",
     "Subrequest",
     "read_configs",
+    "selector_expressions",
 ]
 
 ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
@@ -82,8 +83,7 @@ class Subrequest:
     @cached_property
     def selectors(self) -> tuple[str | None, ...]:
         """The CEL expressions that devices must match; None for an entry without an expression."""
-        texts = (lookup(item, ("cel", "expression")) for item in items_at(self.fields, ("selectors",)))
-        return tuple(text if isinstance(text, str) else None for text in texts)
+        return selector_expressions(self.fields)
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -264,6 +264,12 @@ class Claim:
     def consumers(self) -> list[Object]:
         """The objects that the claim is reserved for, usually pods, with `resource`, `name` and so on."""
         return mappings_at(self.document, ("status", "reservedFor"))
+
+
+def selector_expressions(fields: Any) -> tuple[str | None, ...]:
+    """The CEL expressions in the selectors of a request or of a class's spec; None for an entry without one."""
+    texts = (lookup(item, ("cel", "expression")) for item in items_at(fields, ("selectors",)))
+    return tuple(text if isinstance(text, str) else None for text in texts)
 
 
 def read_configs(document: Object, path: FieldPath) -> tuple[Config, ...]:

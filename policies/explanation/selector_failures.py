@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from policies.dra.allocation.classes import read_classes
 from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.reading import read_classes
 from policies.dra.allocation.selectors import cel_features
 from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
 from policies.dra.claims.cluster.missing_attributes import domains, removed_attributes, unguarded_reads

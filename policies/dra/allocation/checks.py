@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.dra.allocation.capacity import Demand
-    from policies.dra.allocation.classes import DeviceClass
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.shapes import AttributeRead
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
+    from policies.dra.deviceclasses import DeviceClass
     from policies.dra.resource_claims import Claim, Subrequest
     from policies.work import CancelCheck
 

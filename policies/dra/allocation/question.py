@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.checks import Checks
-from policies.dra.allocation.classes import DeviceClass, read_classes
 from policies.dra.allocation.features import Implementation
-from policies.dra.allocation.reading import read_claim
+from policies.dra.allocation.reading import read_claim, read_classes
 from policies.dra.allocation.usage import Usage
 from policies.work import CancelCheck, never_cancelled
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.dra.allocation.features import Features
+    from policies.dra.deviceclasses import DeviceClass
     from policies.dra.resource_claims import Claim
     from policies.kubernetes.objects import Object
 

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claim_schemas import schema_of
+from policies.dra.deviceclasses import DeviceClass
 from policies.dra.resource_claims import Claim
 from policies.kubernetes.paths import FieldPath
 from policies.schema import find_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["flag", "integer", "items", "mapping", "objects", "read_claim", "text", "texts"]
+__all__ = ["flag", "integer", "items", "mapping", "objects", "read_claim", "read_classes", "text", "texts"]
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -26,13 +27,31 @@ def read_claim(document: Object) -> Claim:
     Raises:
         AllocationError: a field of its spec has the wrong type.
     """
-    claim, spec = Claim(document), document.get("spec")
-    schema = schema_of("ResourceClaim", claim.version) or schema_of("ResourceClaim", "v1")
+    claim = Claim(document)
+    _check_types("ResourceClaim", claim.version, document, f"claim {claim.label}")
+    return claim
+
+
+def read_classes(documents: Iterable[Object]) -> Mapping[str, DeviceClass]:
+    """DeviceClasses by name; the first of two with the same name counts.
+
+    Raises:
+        AllocationError: a field of a spec has the wrong type.
+    """
+    classes: dict[str, DeviceClass] = {}
+    for document in documents:
+        found = DeviceClass(document)
+        _check_types("DeviceClass", "v1", document, f"class {found.name}")
+        classes.setdefault(found.name, found)
+    return classes
+
+
+def _check_types(kind: str, version: str, document: Object, where: str) -> None:
+    schema, spec = schema_of(kind, version) or schema_of(kind, "v1"), document.get("spec")
     if schema is not None and spec is not None:
         for found in find_problems(schema.fields["spec"], spec, FieldPath(("spec",))):
             if found.kind == "type" and found.path[-1] != "parameters":
-                raise AllocationError(f"claim {claim.label}: {found.path}: {found.message}")
-    return claim
+                raise AllocationError(f"{where}: {found.path}: {found.message}")
 
 
 def mapping(parent: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:

@@ -12,11 +12,11 @@ from policies.dra.allocation.reading import objects, text, texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.dra.allocation.classes import DeviceClass
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.picks import Pick
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.slices import NodeSelection
+    from policies.dra.deviceclasses import DeviceClass
     from policies.dra.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
 
@@ -79,7 +79,7 @@ def _class_configs(selected: Sequence[Subrequest], classes: Mapping[str, DeviceC
     for name in dict.fromkeys(subrequest.device_class for subrequest in selected):
         requests = [subrequest.full_name for subrequest in selected if subrequest.device_class == name]
         for config in classes[name].configs:
-            yield {"source": "FromClass", "requests": list(requests), **_opaque(config)}
+            yield {"source": "FromClass", "requests": list(requests), **_opaque(config.fields)}
 
 
 def _claim_configs(claim: Claim, selected: Sequence[Subrequest]) -> Iterator[Object]:

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks
-from policies.dra.resource_claims import Claim, read_configs
+from policies.dra.resource_claims import Claim, read_configs, selector_expressions
 from policies.kubernetes.objects import Object, name_of
-from policies.kubernetes.paths import FieldPath, items_at, lookup
+from policies.kubernetes.paths import FieldPath, lookup
 from policies.webhooks import CLAIM_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.dra.claims.facts import Facts
     from policies.dra.resource_claims import Config, Constraint, DeviceRequest, Subrequest
@@ -110,16 +110,16 @@ class Subject:
     @cached_property
     def selectors(self) -> tuple[SelectorText, ...]:
         """All CEL selectors: of the requests, or of the class."""
-        owners = (
-            [(None, self.devices_path)]
+        owners: Iterable[tuple[Subrequest | None, FieldPath, Any]] = (
+            [(None, self.devices_path, self.spec)]
             if self.kind == "DeviceClass"
-            else [(each, each.path) for each in self.subrequests]
+            else [(each, each.path, each.fields) for each in self.subrequests]
         )
         return tuple(
             SelectorText(path / "selectors" / index / "cel" / "expression", text, subrequest)
-            for subrequest, path in owners
-            for index, item in enumerate(items_at(self.object, path / "selectors"))
-            if isinstance(text := lookup(item, ("cel", "expression")), str)
+            for subrequest, path, fields in owners
+            for index, text in enumerate(selector_expressions(fields))
+            if text is not None
         )
 
     @property

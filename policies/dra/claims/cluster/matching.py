@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import CelCompileError, CelRuntimeError
 from policies.dra.claims.limits import MOST
+from policies.dra.deviceclasses import selector_texts
 from policies.dra.published_devices import published_devices
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN, Unknown
@@ -96,12 +97,10 @@ def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError
     found = facts.device_class(name)
     if not isinstance(found, dict):
         return UNKNOWN
-    listed = lookup(found, ("spec", "selectors"))
-    items = islice(listed if isinstance(listed, list) else (), MOST)
-    texts = [text for item in items if isinstance(text := lookup(item, ("cel", "expression")), str)]
-    if not facts.effort.admit_class(name, texts):
+    texts = selector_texts(found)
+    if texts is None or not facts.effort.admit_class(name, texts[:MOST]):
         return UNKNOWN
-    return [facts.effort.compile(text) for text in texts]
+    return [facts.effort.compile(text) for text in texts[:MOST]]
 
 
 def of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
