@@ -267,7 +267,7 @@ class Claim:
 
 
 def selector_expressions(fields: Any) -> tuple[str | None, ...]:
-    """The CEL expressions in the selectors of a request or of a class's spec; None for an entry without one."""
+    """The CEL expressions in a request's or class spec's selectors; None for an entry without one."""
     texts = (lookup(item, ("cel", "expression")) for item in items_at(fields, ("selectors",)))
     return tuple(text if isinstance(text, str) else None for text in texts)
 
