@@ -10,61 +10,26 @@ from hypothesis import strategies as st
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charges import OWN
 from policies.quota.charging.charging import charge_decision
-from policies.quota.limits.quota import parse_quota
-from policies.request import Request, UserInfo
+from policies.request import Request
 from policies.settings import DEFAULTS
 from policies.settings.choices import GPUAdmissionPolicy, Quotas
+from tests.quota.charge_requests import (
+    CONTROLLER,
+    OF_EXTENDED,
+    OF_TEMPLATE,
+    SCHEDULER,
+    amounts,
+    by_product,
+    charge_request,
+    decided,
+    owned,
+    quota,
+)
 from webhook.cluster.manifests import ManifestsView
 
-CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
-SCHEDULER = "system:kube-scheduler"
-OF_TEMPLATE = {"resource.kubernetes.io/pod-claim-name": "gpus"}
-OF_EXTENDED = {"resource.kubernetes.io/extended-resource-claim": "true"}
 H100 = "NVIDIA-H100-80GB-HBM3"
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
 BATCH_ONLY = {"name": "batch", "selector": {"priorityClasses": ["batch"]}, "gpus": 8}
-
-
-def quota(*limits, **spec):
-    limits = [{"name": "all", "gpus": 8}, *limits]
-    metadata = {"name": "gpu", "namespace": "team-a"}
-    return parse_quota(
-        {
-            "apiVersion": "gpu-admission.io/v1alpha1",
-            "kind": "GPUQuota",
-            "metadata": metadata,
-            "spec": {"limits": limits, **spec},
-        }
-    )
-
-
-def by_product(name):
-    return {"name": name, "selector": {"products": [f"*-{name}-*", f"*-{name}"]}, "gpus": 8}
-
-
-def creating(document, user="alice", **fields):
-    group = "" if document.get("kind") == "Pod" else "resource.k8s.io"
-    fields = {"group": group, "kind": document.get("kind", "Pod"), "namespace": "team-a", **fields}
-    return Request(document, user=UserInfo(user), uid="review", **fields)
-
-
-def decided(document, view, user="alice", settings=DEFAULTS, **fields):
-    return charge_decision(creating(document, user, **fields), view, settings)
-
-
-def charge_request(document, view, user="alice", settings=DEFAULTS, **fields):
-    return next(iter(decided(document, view, user, settings, **fields).charges), None)
-
-
-def amounts(found, limits):
-    return {piece: bill.amounts for piece, bill in charge_under(found, limits).pieces.items()}
-
-
-def owned(claim, annotations, **owner):
-    """A claim as it is made for the pod `train`, whose uid is 1."""
-    reference = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "1", "controller": True, **owner}
-    metadata = {**claim["metadata"], "uid": "c", "annotations": annotations, "ownerReferences": [reference]}
-    return {**claim, "metadata": metadata}
 
 
 def test_pod_is_charged_by_its_uid_for_what_it_requests_itself(pod, cluster):

@@ -12,8 +12,8 @@ from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN, PassingView
+from tests.quota.charge_requests import CONTROLLER, charge_request, owned, quota
 from tests.quota.pod_group_objects import ENTRY, group, group_claim, member
-from tests.quota.test_quota_charging import CONTROLLER, charge_request, owned, quota
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from policies.quota.ledger.recount import Snapshot, recount
 from policies.request import Request
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from tests.fleet.fleet_objects import template
-from tests.fleet.test_pod_group_claims import CLASSES, WITH_GPU, WITHOUT, group, made, member
+from tests.fleet.pod_group_objects import CLASSES, WITH_GPU, WITHOUT, group, made, member
 from tests.quota import pod_group_objects
-from tests.quota.test_quota_charging import CONTROLLER, asked, owned, quota
+from tests.quota.charge_requests import CONTROLLER, charge_request, owned, quota
 from webhook.cluster.manifests import ManifestsView
 
 DENY = GPUAdmissionPolicy(access=Access(mode="deny"))
@@ -77,7 +77,7 @@ class World:
         return ManifestsView([*CLUSTER, TEMPLATE, *groups, *claims])
 
     def admit(self, document, view, user="alice"):
-        found = asked(document, view, user)
+        found = charge_request(document, view, user)
         if found is None:
             return True
         self.time += 1

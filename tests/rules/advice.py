@@ -8,6 +8,8 @@ from copy import deepcopy
 
 import yaml
 
+OF_SCHEMA = {"GA100", "GA101", "GA102", "GA103", "GA104"}
+"""Rules on the schema of a CRD, which apply to incomplete examples too."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WRITE = re.compile(r"\b(?:write|rename the key to|name the key) (?:(?!such as)[a-z ,]*?such as )?(.+)")
 _SET = re.compile(r"\b(?:add|set|use) (.+)")

@@ -22,9 +22,8 @@ from policies.review import review
 from policies.rules import all_rules, get_rule
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from tests.configuration.conftest import completed
-from tests.configuration.test_rule_examples import OF_SCHEMA
 from tests.conversion import test_golden as golden
-from tests.rules.advice import LOADER, proposals, written
+from tests.rules.advice import LOADER, OF_SCHEMA, proposals, written
 from webhook.cli.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 

@@ -6,8 +6,7 @@ import pytest
 
 from tests.controllers.quotas.conftest import Caches
 from tests.sandbox.faults import failing
-from tests.server.quotas.quota_calls import later
-from tests.server.quotas.test_quota_claim_calls import CONTROLLER, OF_EXTENDED, OF_TEMPLATE, SCHEDULER, claim
+from tests.server.quotas.quota_calls import CONTROLLER, OF_EXTENDED, OF_TEMPLATE, SCHEDULER, claim, later
 from webhook.cluster.clockwork import Clockwork
 
 ALL = {"name": "all", "gpus": 20}

@@ -2,27 +2,7 @@
 
 from fractions import Fraction
 
-from tests.server.quotas.quota_calls import template
-
-CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
-SCHEDULER = "system:kube-scheduler"
-OF_TEMPLATE = {"resource.kubernetes.io/pod-claim-name": "gpu"}
-OF_EXTENDED = {"resource.kubernetes.io/extended-resource-claim": "true"}
-
-
-def claim(count, uid="c", annotations=None, **owner):
-    """A claim, made for a pod where `annotations` are given."""
-    metadata = {"name": "gpus", "namespace": "team-a", "uid": uid}
-    if annotations is not None:
-        reference = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "1", "controller": True, **owner}
-        metadata |= {"annotations": annotations, "ownerReferences": [reference]}
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": metadata,
-        "spec": {"devices": {"requests": requests}},
-    }
+from tests.server.quotas.quota_calls import CONTROLLER, OF_EXTENDED, OF_TEMPLATE, SCHEDULER, claim, template
 
 
 async def test_template_that_no_cache_shows_yet_is_read(serve, namespace, sandbox, ask, of_template):
