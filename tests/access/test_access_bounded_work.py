@@ -1,4 +1,4 @@
-"""The time that a pod takes grows with the pod: steps are counted and not timed."""
+"""The work of an access review grows linearly with the pod; steps are counted, not timed."""
 
 import sys
 from pathlib import Path

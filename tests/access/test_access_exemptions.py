@@ -1,4 +1,4 @@
-"""Who may take GPUs without asking."""
+"""Exemptions from the access rules."""
 
 import pytest
 

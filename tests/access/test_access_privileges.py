@@ -1,4 +1,4 @@
-"""Privileges, which count beside another finding only."""
+"""Privileges are reported only beside another finding."""
 
 import pytest
 

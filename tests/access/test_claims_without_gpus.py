@@ -1,4 +1,4 @@
-"""Claims that bring no GPU are no request for one."""
+"""Claims without a GPU do not count as a GPU request."""
 
 import json
 

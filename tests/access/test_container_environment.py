@@ -1,4 +1,4 @@
-"""The environment of a container: order, references, and what is not known."""
+"""The environment of a container: order, references and unknown values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ephemeral containers that are added to a pod that runs, and requests that are none of ours."""
+"""Ephemeral containers that are added to a running pod."""
 
 import pytest
 

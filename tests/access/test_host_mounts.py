@@ -1,4 +1,4 @@
-"""Mounts of GPUs, their driver, and of what hands them out."""
+"""Mounts of GPUs, of their driver, and of the sockets that hand out GPUs."""
 
 import pytest
 

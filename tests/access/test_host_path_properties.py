@@ -1,4 +1,4 @@
-"""Paths of a node: what holds for every spelling."""
+"""Properties of host paths, for every spelling."""
 
 import posixpath
 

@@ -1,4 +1,4 @@
-"""RuntimeClasses of NVIDIA's container runtime in pods without a request for GPUs."""
+"""RuntimeClasses of NVIDIA's container runtime in pods without a GPU request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""NVIDIA_VISIBLE_DEVICES in `env`, with and without a request for GPUs."""
+"""NVIDIA_VISIBLE_DEVICES in `env`, with and without a GPU request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The checks one by one, with their reasons: what an explanation is made of."""
+"""The single checks of the allocator and their reasons, which explanations show."""
 
 from __future__ import annotations
 

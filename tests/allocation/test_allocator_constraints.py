@@ -1,4 +1,4 @@
-"""Constraints: the same value, or different ones, and where Kubernetes compares less than it says."""
+"""Constraints: equal or distinct values, and where Kubernetes compares less than documented."""
 
 from __future__ import annotations
 

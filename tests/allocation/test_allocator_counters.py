@@ -1,4 +1,4 @@
-"""Counters that devices of a pool share, with the places where Kubernetes' books go wrong."""
+"""Counters that devices of a pool share, and the deviations of Kubernetes."""
 
 from __future__ import annotations
 

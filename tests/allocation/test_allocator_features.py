@@ -1,4 +1,4 @@
-"""Features by the names of their gates, and the implementation that they select."""
+"""Feature gates by name, and the implementation that they select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that no API server has seen: told with their place, never a traceback."""
+"""Malformed objects: an error with its place, never a traceback."""
 
 from __future__ import annotations
 

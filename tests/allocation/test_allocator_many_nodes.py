@@ -1,4 +1,4 @@
-"""Many nodes asked with one index: the same answers, and shapes of nodes that say which are alike."""
+"""Many nodes with one index: the same answers as one by one, and shapes that show which nodes are alike."""
 
 from __future__ import annotations
 

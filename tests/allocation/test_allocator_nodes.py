@@ -1,4 +1,4 @@
-"""Node selection: of slices, of devices, and what it makes of the allocation's node selector."""
+"""Node selection by slices and devices, and the node selector of the allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests: counts, all devices, alternatives, admin access, and what is refused before any search."""
+"""Requests: counts, all devices, alternatives, admin access, and refusals before the search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an allocation says: devices, conditions, share ids, configs."""
+"""Results of an allocation: devices, conditions, share ids, configs."""
 
 from __future__ import annotations
 

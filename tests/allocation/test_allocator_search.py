@@ -1,4 +1,4 @@
-"""The search: bounded, not misled by twins, as deep as claims ask for."""
+"""The search is bounded, skips equal devices, and is as deep as claims require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What allocated claims hold."""
+"""Devices that allocated claims hold."""
 
 from __future__ import annotations
 

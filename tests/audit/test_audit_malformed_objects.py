@@ -1,4 +1,4 @@
-"""Whatever stands where in the objects of a file, an audit has an answer."""
+"""Malformed objects in a file never break an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Size and order: what is the same is asked once and told once, and the order of things changes nothing."""
+"""Large audits: equal objects are reviewed and reported once, and the order of objects does not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is of admin access: namespaces that allow it, claims and templates that request it, and who holds them."""
+"""Admin access in an audit: namespaces that allow it, claims and templates that request it, pods that hold it."""
 
 import pytest
 from click import unstyle

@@ -1,4 +1,4 @@
-"""What conversion switches off or is not seen by: quotas and Karpenter; and what is not known."""
+"""Quotas and NodePools that conversion affects, nodes with two drivers, and unknown facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration that is there, reviewed as if somebody created it today."""
+"""Existing configuration is reviewed as if it were created today."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that are there: escaped, taking GPUs without asking, waiting in vain."""
+"""Existing pods: escaped from conversion, using GPUs without a request, waiting for a missing template."""
 
 from __future__ import annotations
 

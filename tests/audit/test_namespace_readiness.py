@@ -1,4 +1,4 @@
-"""Readiness: which workloads of a namespace would convert, which would not, and why."""
+"""Readiness of namespaces: which workloads would convert, which would not, and why."""
 
 from __future__ import annotations
 

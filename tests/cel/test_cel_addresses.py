@@ -1,4 +1,4 @@
-"""IP addresses and blocks of them: every expectation is what Kubernetes 1.36.2 answers."""
+"""IP addresses and CIDR blocks, with the results of Kubernetes 1.36.2."""
 
 from __future__ import annotations
 

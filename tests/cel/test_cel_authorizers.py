@@ -1,4 +1,4 @@
-"""Functions of authorizers: declared for messages, never run."""
+"""Functions of authorizers: declared for error messages, never called."""
 
 from __future__ import annotations
 

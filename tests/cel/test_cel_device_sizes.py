@@ -1,4 +1,4 @@
-"""How large the parts of `device` are declared to be, and the paths that lead to them."""
+"""Declared sizes of the parts of `device`, and the paths to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which overload a call runs where the checker decided for one, and the list then has other elements."""
+"""The overload of a call that the checker decided, for lists with elements of other types."""
 
 import pytest
 

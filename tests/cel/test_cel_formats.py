@@ -1,4 +1,4 @@
-"""Formats: every expectation is what Kubernetes 1.36.2 answers."""
+"""Formats, with the results of Kubernetes 1.36.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions that try to take all time, all memory or all of the stack."""
+"""Expressions that try to exhaust time, memory or the stack."""
 
 import sys
 import threading

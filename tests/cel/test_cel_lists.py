@@ -1,4 +1,4 @@
-"""Functions on lists: every expectation is what Kubernetes 1.36.2 answers."""
+"""Functions on lists, with the results of Kubernetes 1.36.2."""
 
 from __future__ import annotations
 

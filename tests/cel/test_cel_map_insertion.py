@@ -1,4 +1,4 @@
-"""How the maps of `transformMap` and `transformMapEntry` come about."""
+"""Maps that `transformMap` and `transformMapEntry` build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in quotation marks as Go writes it."""
+"""Quoted text as Go writes it."""
 
 from __future__ import annotations
 

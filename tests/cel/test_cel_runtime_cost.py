@@ -1,4 +1,4 @@
-"""What calls cost while they are evaluated: charges of cel-go and Kubernetes for given values."""
+"""Costs of calls at run time: those of cel-go and Kubernetes for given values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiling selectors, what they tell about themselves, and asking about many devices."""
+"""Compiled selectors, their properties, and their evaluation on many devices."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""What variables and ternaries lose of optionals, as Kubernetes 1.36.2 was seen to lose it."""
+"""Where variables and ternaries unwrap optionals, as measured on Kubernetes 1.36.2."""
 
 import pytest
 

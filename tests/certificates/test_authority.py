@@ -1,4 +1,4 @@
-"""What our authority issues, and what it refuses to issue."""
+"""Certificates that our authority issues, and requests that it refuses."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address

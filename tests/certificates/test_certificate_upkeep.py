@@ -1,4 +1,4 @@
-"""Replicas that look after their certificates in an API server."""
+"""Replicas that create, publish and rotate their certificates in an API server."""
 
 import asyncio
 import logging

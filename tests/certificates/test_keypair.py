@@ -1,4 +1,4 @@
-"""Which key pairs are usable, and what is said about those that are not."""
+"""Usable and unusable key pairs, with the reason."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""Key pairs that lie in files, and the ways in which files change under a reader."""
+"""Key pairs in files that change while they are read."""
 
 import os
 from datetime import UTC, datetime, timedelta

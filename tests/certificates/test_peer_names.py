@@ -1,4 +1,4 @@
-"""Who a connection's other end is."""
+"""The name of the other end of a connection."""
 
 import asyncio
 import contextlib

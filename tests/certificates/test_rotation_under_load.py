@@ -1,4 +1,4 @@
-"""The proof: three servers under load while their certificates rotate, and not one handshake fails."""
+"""Three servers under load rotate their certificates, and no handshake fails."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What one server context offers, and what it turns down."""
+"""TLS versions and certificates that a server offers and accepts."""
 
 import ssl
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Key pairs that come into service because their files changed."""
+"""Key pairs that are reloaded because their files changed."""
 
 import asyncio
 import gc

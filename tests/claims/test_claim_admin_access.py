@@ -1,4 +1,4 @@
-"""Admin access: the label of a namespace that allows it, and the exact requests that ask for it."""
+"""Admin access: the namespace label that allows it, and the exact requests that use it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever JSON stands in the place of any part of a claim, there is an answer."""
+"""Any JSON in a claim gets an answer."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""The work of one review is bounded, however many selectors there are; it is counted, not timed."""
+"""The work of one review is bounded for any number of selectors; it is counted, not timed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Configs as Kubernetes sees them, extended resources of classes, and statuses."""
+"""Configs of claims for any driver, extended resources of classes, and statuses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Immutability: what a claim, a template or a ComputeDomain asks for cannot change."""
+"""Immutable fields of claims, templates and ComputeDomains."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Labels and annotations: of objects, and of the claims that a template makes."""
+"""Labels and annotations of objects, and of the claims of a template."""
 
 import pytest
 

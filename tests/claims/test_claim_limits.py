@@ -1,4 +1,4 @@
-"""Limits: lists with more items than the API server takes."""
+"""Lists with more items than the API server accepts."""
 
 import pytest
 

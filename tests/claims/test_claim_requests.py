@@ -1,4 +1,4 @@
-"""Requests: exact or with alternatives, of a class, so many, with tolerations and capacity."""
+"""Requests: exact or with alternatives, with class, count, tolerations and capacity."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every rule of claims has an example that breaks it and one that does not, and both are true."""
+"""The examples of every claim rule: the wrong one breaks the rule, the right one does not."""
 
 import pytest
 

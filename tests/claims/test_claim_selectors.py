@@ -1,4 +1,4 @@
-"""Selectors: what the API server's compiler says of them, and what they may cost."""
+"""Selectors: errors of the API server's compiler, and cost limits."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Shapes: fields in the wrong place, mistyped fields, wrong types."""
+"""Fields in the wrong place, misspelt fields, wrong types."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Versions of the API: which exist, and which the cluster serves."""
+"""Versions of the API: existing ones, and those that the cluster serves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No false alarm: what Kubernetes and the driver accept gives no finding, in any version of the API."""
+"""Claims that Kubernetes and the driver accept give no finding, in any version of the API."""
 
 from pathlib import Path
 

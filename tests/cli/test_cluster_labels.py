@@ -1,4 +1,4 @@
-"""Labels of a cluster that are not text: a slip of the file, told with its place."""
+"""Labels of cluster objects that are not text are errors with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an explanation looks to people."""
+"""Explanations as text."""
 
 from __future__ import annotations
 

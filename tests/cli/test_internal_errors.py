@@ -1,4 +1,4 @@
-"""Internal errors: one sentence, an exit code, and a trace on request."""
+"""Internal errors: one sentence, an exit code, and a traceback on request."""
 
 from __future__ import annotations
 

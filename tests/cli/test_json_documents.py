@@ -1,4 +1,4 @@
-"""Facts about a cluster in JSON are read quickly, and mean and are refused as the reader with positions does it."""
+"""Cluster facts in JSON are read fast, with the results and errors of the reader that has positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few bytes of aliases that stand for millions of values: refused, or at least not written out."""
+"""YAML aliases that expand to millions of values are refused or not written out."""
 
 from __future__ import annotations
 

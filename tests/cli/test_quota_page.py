@@ -1,4 +1,4 @@
-"""What docs/quota.md shows of a terminal is what the terminal shows."""
+"""Terminal output in docs/quota.md is that of the commands."""
 
 from __future__ import annotations
 

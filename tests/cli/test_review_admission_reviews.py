@@ -1,4 +1,4 @@
-"""Whole AdmissionReviews: namespace, operation, user and old object are their own."""
+"""Whole AdmissionReviews: their own namespace, operation, user and old object count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides beside the manifest: cluster, namespaces, operation, user, settings."""
+"""Facts beside the manifest that decide: cluster, namespaces, operation, user, settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `review` reads: files, folders, standard input, lists."""
+"""Input of `review`: files, folders, standard input, lists."""
 
 from __future__ import annotations
 

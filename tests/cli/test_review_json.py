@@ -1,4 +1,4 @@
-"""`review -o json`: everything, for programs."""
+"""`review -o json`."""
 
 from __future__ import annotations
 

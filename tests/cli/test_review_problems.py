@@ -1,4 +1,4 @@
-"""Input that cannot be read: all problems at once, with their places, and a review of everything else."""
+"""Unreadable input: all problems with their places, and a review of everything else."""
 
 from __future__ import annotations
 

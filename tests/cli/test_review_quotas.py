@@ -1,4 +1,4 @@
-"""What `review` says of quotas: of pods one by one, of workloads as a whole, of quotas that cannot be read."""
+"""Quotas in `review`: single pods, whole workloads, and quotas that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`review` for people: what kubectl would print, where the causes are, and what changes."""
+"""`review` as text: what kubectl would print, the places of the causes, and the diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads: their pods are reviewed, and told at the place of their template."""
+"""Workloads: their pods are reviewed, and findings are at the lines of their template."""
 
 from __future__ import annotations
 

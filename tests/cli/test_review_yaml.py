@@ -1,4 +1,4 @@
-"""`review -o yaml` and `-o patch`: what can be applied."""
+"""`review -o yaml` and `-o patch`: output that can be applied."""
 
 from __future__ import annotations
 

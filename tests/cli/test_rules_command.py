@@ -1,4 +1,4 @@
-"""`rules`: the table, and one rule in full."""
+"""`rules`: the table, and one rule in detail."""
 
 from __future__ import annotations
 

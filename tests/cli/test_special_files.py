@@ -1,4 +1,4 @@
-"""Pipes and links: a folder is read without waiting for anybody."""
+"""Pipes and links in a folder never block the review."""
 
 from __future__ import annotations
 

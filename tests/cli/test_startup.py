@@ -1,4 +1,4 @@
-"""Starting: what is imported, and what the help says. What it costs is in benchmarks/startup.py."""
+"""Imports at the start, and the help. benchmarks/startup.py measures the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored objects in the shape of their manifests."""
+"""Stored objects in the form of their manifests."""
 
 from __future__ import annotations
 

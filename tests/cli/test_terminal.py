@@ -1,4 +1,4 @@
-"""Terminals and pipes: colours only where somebody sees them, and no tracebacks."""
+"""Colours only in terminals, and no tracebacks for closed pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may allow admin access in a namespace: a ValidatingAdmissionPolicy, which the sandbox does not enforce."""
+"""Users who may allow admin access in a namespace: a ValidatingAdmissionPolicy, which the sandbox does not enforce."""
 
 import pytest
 

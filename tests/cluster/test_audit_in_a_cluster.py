@@ -1,4 +1,4 @@
-"""`gpu-admission audit` of a cluster that runs."""
+"""`gpu-admission audit` of a running cluster."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Certificates of our own: published, rotated and kept over restarts, while pods go on being created."""
+"""Our own certificates are published, rotated and kept over restarts, while pods are created."""
 
 import base64
 import secrets

@@ -1,4 +1,4 @@
-"""What comes after the pod: claims are made from the templates, and devices allocated."""
+"""Claims are made from the templates of converted pods, and devices are allocated."""
 
 import pytest
 

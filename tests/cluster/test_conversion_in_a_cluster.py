@@ -1,4 +1,4 @@
-"""Pods that ask for GPUs get claims, where the namespace says so."""
+"""Pods that request GPUs get claims in namespaces that opt in."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Who may opt a namespace in: a ValidatingAdmissionPolicy, which the sandbox stores and does not enforce."""
+"""Users who may opt a namespace in: a ValidatingAdmissionPolicy, which the sandbox does not enforce."""
 
 import pytest
 

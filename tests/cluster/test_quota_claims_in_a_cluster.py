@@ -1,4 +1,4 @@
-"""What claims cost a namespace: charged once, with their pods or for themselves."""
+"""Claims are charged once, with their pods or by themselves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may see and write quotas, by RBAC as an API server decides it; the sandbox decides nothing by it."""
+"""RBAC rights to see and write quotas; the sandbox does not enforce RBAC."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a namespace may have of GPUs: charged when something is created, counted when it is seen, freed when it is gone."""
+"""GPU limits of a namespace: objects are charged when created, counted when seen, freed when deleted."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What people read when something is refused or doubted: word for word as it comes from the API server."""
+"""The exact text of refusals and warnings as the API server returns it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Namespaces choose how their pods come to their GPUs."""
+"""Conversion strategies by namespace."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the leading replica looks after."""
+"""The tasks of the leading replica."""
 
 import pytest
 

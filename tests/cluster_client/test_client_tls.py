@@ -1,4 +1,4 @@
-"""TLS to the API server: whom we trust, who we are, and certificates that change."""
+"""TLS to the API server: trusted authorities, client certificates, and certificates that change."""
 
 import base64
 import ssl

@@ -1,4 +1,4 @@
-"""What a store has seen and is no more."""
+"""Uids that a store has seen and that are deleted."""
 
 from __future__ import annotations
 

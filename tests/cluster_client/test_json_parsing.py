@@ -1,4 +1,4 @@
-"""Parsing: no garbage collection happens while a large document is made."""
+"""No garbage collection runs while a large document is parsed."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""One reflector against a server that misbehaves: what it asks next, and what its store then says."""
+"""One reflector with a server that misbehaves: its next request, and the objects in its store."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, in whatever order: once it is quiet, the store has what the server has."""
+"""After any failures in any order, the store has the objects of the server."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Reviews that are shared, kept for a moment, and few."""
+"""TokenReviews and SubjectAccessReviews that are shared, cached for a moment, and limited in number."""
 
 import asyncio
 

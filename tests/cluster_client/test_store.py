@@ -1,4 +1,4 @@
-"""What a store keeps, and when its answers count as new."""
+"""Objects in a store, and when its answers count as new."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""One ClusterPolicy at a time, and what must not be taken away under running pods."""
+"""One ClusterPolicy per cluster, and components that must not be removed under running pods."""
 
 import json
 

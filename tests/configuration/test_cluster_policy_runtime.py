@@ -1,4 +1,4 @@
-"""How containers come to see GPUs: toolkit, CDI, NRI, host paths, pod security."""
+"""GPU access of containers: toolkit, CDI, NRI, host paths, pod security."""
 
 import pytest
 

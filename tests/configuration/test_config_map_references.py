@@ -1,4 +1,4 @@
-"""A ConfigMap, or a key of one, is not taken away while something depends on it."""
+"""A ConfigMap or key that is in use must not be removed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Signs of a ConfigMap's role: any content is read without an error, and work is bounded."""
+"""The role of a ConfigMap by its content: no errors for any content, and bounded work."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Lists of metrics for the DCGM exporter: what it exits at, and what it serves and was not meant."""
+"""Metric lists for the DCGM exporter: errors that stop it, and metrics that it reports wrongly."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""docs/rules.md and the table of docs/catalogue.md are made from the rules.
+"""docs/rules.md and the table of docs/catalogue.md match the rules.
 
 `python tests/configuration/test_documents.py` writes them anew.
 """

@@ -1,4 +1,4 @@
-"""The driver: its version, its kernel modules, the GPUs it is for, and what has no effect."""
+"""The driver: its version, its kernel modules, its GPUs, and settings without effect."""
 
 import json
 

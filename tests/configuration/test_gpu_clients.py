@@ -1,4 +1,4 @@
-"""The file of GPU clients: one that the MIG manager cannot read keeps it from dividing any GPU."""
+"""The file of GPU clients, without which the MIG manager divides no GPU."""
 
 import pytest
 

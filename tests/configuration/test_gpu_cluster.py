@@ -1,4 +1,4 @@
-"""GPUClusters: what they need around them, feature gates and ports of the DRA driver."""
+"""GPUClusters: required components, feature gates and ports of the DRA driver."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ClusterPolicy and MIG: ConfigMaps of the MIG manager, the strategy and how nodes are cut, settings without effect."""
+"""ClusterPolicy and MIG: ConfigMaps of the MIG manager, the strategy, the MIG devices of nodes, settings without effect."""
 
 import json
 

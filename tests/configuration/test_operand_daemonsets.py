@@ -1,4 +1,4 @@
-"""What applies to the DaemonSets of every operand: GA174, GA177, GA178."""
+"""Settings for the DaemonSets of all operands: GA174, GA177, GA178."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ConfigMaps that the GPU Operator makes are overwritten by it: an edit is lost (gpu-operator issues 249, 281, 384)."""
+"""Edits of ConfigMaps that the GPU Operator overwrites (gpu-operator issues 249, 281, 384)."""
 
 import pytest
 

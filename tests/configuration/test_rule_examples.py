@@ -1,4 +1,4 @@
-"""Every rule of configuration has an example that breaks it and one that does not, and both are true."""
+"""The examples of every configuration rule: the wrong one breaks the rule, the right one does not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Schema: what the CRD does not allow, in words that help."""
+"""Values that the CRD does not allow, with helpful messages."""
 
 import pytest
 

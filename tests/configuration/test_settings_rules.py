@@ -1,4 +1,4 @@
-"""GPUAdmissionPolicies: the invalid are refused, whatever the settings that hold say, and nobody is locked out."""
+"""GPUAdmissionPolicies: invalid ones are refused whatever the settings say, and can still be corrected."""
 
 import pytest
 

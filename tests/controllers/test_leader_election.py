@@ -1,4 +1,4 @@
-"""Who leads, when, and what the Lease says of it."""
+"""Leader election by a Lease."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Model test: whatever happens to calls and clocks, two candidates never lead at once, and one leads when all is well."""
+"""Model test: with any failures of calls and clocks, two candidates never lead at once, and one leads without failures."""
 
 import asyncio
 import contextlib

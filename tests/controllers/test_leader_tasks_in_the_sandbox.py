@@ -1,4 +1,4 @@
-"""The leader's work, against the sandbox: elected, repairing, sweeping."""
+"""The leader's tasks in the sandbox: election, repairing, sweeping."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Tasks of the leader go on whatever happens to a round, and stop when they are told to."""
+"""Tasks of the leader continue after a failed round, and stop when they are cancelled."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Which templates are marked, unmarked and deleted, and when."""
+"""Templates are marked, unmarked and deleted at the right time."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What the entry `conversion` answers when its template has to be created first."""
+"""Answers of the entry `conversion` while its template has to be created first."""
 
 import asyncio
 import json

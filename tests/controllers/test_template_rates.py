@@ -1,4 +1,4 @@
-"""How many new templates a namespace gets."""
+"""The rate of new templates in a namespace."""
 
 import pytest
 from hypothesis import given

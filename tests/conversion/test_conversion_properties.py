@@ -1,4 +1,4 @@
-"""What holds for every pod, and for everything that is none: conversion answers, once, and changes no more than it says."""
+"""Properties of conversion for every pod and every malformed pod: one answer, and no other changes."""
 
 from __future__ import annotations
 

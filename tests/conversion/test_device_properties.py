@@ -1,4 +1,4 @@
-"""What a claim holds is what the device plugin would have given: as many devices, of the same kind, to each container."""
+"""A claim holds the devices that the device plugin would have given: the same number and kind for each container."""
 
 from __future__ import annotations
 

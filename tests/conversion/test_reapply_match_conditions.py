@@ -1,4 +1,4 @@
-"""When the entry `reapply` is called: for updates of the spec of pods that we marked."""
+"""The entry `reapply` is called for updates of the spec of pods that we marked."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""What holds when a converted pod's manifest is applied again: it stays as it is stored, and no other wish for GPUs is hidden."""
+"""A converted pod whose manifest is applied again keeps its stored form, and other GPU requests are not hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of converted pods keep what was wished, and believe no wish that conversion does not write."""
+"""Records of converted pods keep the wish, and forged wishes are not believed."""
 
 from __future__ import annotations
 

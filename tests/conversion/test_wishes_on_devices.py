@@ -1,4 +1,4 @@
-"""Wishes on the DRA path: what they become in the claim, what they say nvidia.com/gpu means, and what is refused."""
+"""Wishes in claims: their CEL, the meaning of nvidia.com/gpu, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server fills in before admission, as far as decisions read it."""
+"""Defaults of the API server for pods, as far as decisions read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo runs the main job by itself."""
+"""The demo runs its main scenario."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Alerts and dashboard: only metrics that exist, with values of labels that occur."""
+"""Alerts and dashboard use only existing metrics and label values."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the pages about running it say is so: links, files, names, commands, patches."""
+"""Links, files, names, commands and patches in the pages about operation are right."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""install.yaml and the overlays: up to date, and the same whoever renders them."""
+"""install.yaml and the overlays are up to date, whoever renders them."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""matchConditions: compiled and evaluated as the API server does, on what they are meant for and what not."""
+"""matchConditions, compiled and evaluated as the API server does."""
 
 import celpy
 import pytest

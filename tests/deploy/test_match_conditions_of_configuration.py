@@ -1,4 +1,4 @@
-"""matchConditions of what is no pod: ConfigMaps and nodes."""
+"""matchConditions for ConfigMaps and nodes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The CRD of GPUQuota: it takes what the program reads and writes, and refuses what that refuses."""
+"""The CRD of GPUQuota accepts and refuses what the program accepts and refuses."""
 
 from fractions import Fraction
 

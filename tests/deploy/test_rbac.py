@@ -1,4 +1,4 @@
-"""RBAC: what the program does is allowed, and little else."""
+"""RBAC allows what the program does, and little else."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""deploy/render.py --settings: what settings add to webhooks, selectors and RBAC."""
+"""deploy/render.py --settings: additions to webhooks, selectors and RBAC."""
 
 import runpy
 import subprocess

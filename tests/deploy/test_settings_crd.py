@@ -1,4 +1,4 @@
-"""The CRD of GPUAdmissionPolicy: it knows the settings that the program knows, and refuses what that refuses."""
+"""The CRD of GPUAdmissionPolicy has the settings of the program, and refuses what the program refuses."""
 
 import re
 from dataclasses import MISSING, fields, is_dataclass

@@ -1,4 +1,4 @@
-"""The webhook configurations: one webhook for each entry, as the entry says, with nothing left for defaults."""
+"""The webhook configurations have one webhook for each entry, without fields left to defaults."""
 
 import re
 

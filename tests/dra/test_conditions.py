@@ -1,4 +1,4 @@
-"""Conditions: which expressions ask one thing of one part of a device."""
+"""Expressions with one condition on one part of a device."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DeviceClasses: what they select is recognised, whatever the words; what is left open is not guessed at."""
+"""Devices that a DeviceClass selects, recognised in any wording; open selectors are not guessed."""
 
 import subprocess
 import sys

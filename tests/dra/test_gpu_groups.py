@@ -1,4 +1,4 @@
-"""Published GPUs: those that no label and no wish can tell apart are one group."""
+"""Published GPUs that no label and no wish can distinguish are one group."""
 
 from policies.dra.published_devices import gpu_groups
 from policies.view import UNKNOWN

@@ -1,4 +1,4 @@
-"""The devices of a cluster, those that are alike together."""
+"""The devices of a cluster, with equal ones together."""
 
 from policies.dra.cel import compile_selector
 from policies.dra.claims.cluster.matching import chosen

@@ -1,4 +1,4 @@
-"""What docs/claims.md shows of Python is what Python answers."""
+"""The Python session in docs/claims.md has the right results."""
 
 import doctest
 from pathlib import Path

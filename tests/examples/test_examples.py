@@ -1,4 +1,4 @@
-"""Every example says what its README's command prints, and prints what it says."""
+"""Every example prints its expected output."""
 
 from __future__ import annotations
 

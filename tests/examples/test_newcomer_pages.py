@@ -1,4 +1,4 @@
-"""What the pages for newcomers say of the repository: places, dates of decisions, versions."""
+"""Places, dates of decisions and versions in the pages for newcomers are right."""
 
 import re
 import tomllib

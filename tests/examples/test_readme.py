@@ -1,4 +1,4 @@
-"""What the README shows of a terminal is what the terminal shows."""
+"""The terminal output in the README is that of the commands."""
 
 import os
 import re

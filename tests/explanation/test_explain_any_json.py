@@ -1,4 +1,4 @@
-"""No document and no cluster makes an explanation fail; whatever is wrong is the answer."""
+"""Any document and any cluster get an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices that cannot serve: who holds them, what they lack, what is wrong with their pools."""
+"""Devices that do not fit: their holders, their missing attributes, and problems of their pools."""
 
 from __future__ import annotations
 

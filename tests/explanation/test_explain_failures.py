@@ -1,4 +1,4 @@
-"""Errors that stop the scheduler on every node are told first, with the device and what to write instead."""
+"""Errors that stop the scheduler on every node come first, with the device and the remedy."""
 
 from __future__ import annotations
 

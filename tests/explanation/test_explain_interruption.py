@@ -1,4 +1,4 @@
-"""Whoever asks can stop the work; and no selector is evaluated that Kubernetes would not evaluate."""
+"""The caller can stop the work, and no selector is evaluated that Kubernetes would not evaluate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are out before their devices are looked at."""
+"""Nodes that are excluded before their devices are considered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of lower priority that hold devices are named, those that are fewest first; the scheduler ends none of them."""
+"""Pods of lower priority that hold devices are named, the smallest set first."""
 
 from __future__ import annotations
 

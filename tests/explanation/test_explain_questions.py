@@ -1,4 +1,4 @@
-"""Questions: what of a document is requested, and what stands in the way before any node is looked at."""
+"""The requests of a document, and obstacles before any node is considered."""
 
 from __future__ import annotations
 

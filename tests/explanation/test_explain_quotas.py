@@ -1,4 +1,4 @@
-"""Explanations where a namespace's quota has no room left."""
+"""Explanations while the quota of the namespace is full."""
 
 from __future__ import annotations
 

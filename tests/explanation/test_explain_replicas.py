@@ -1,4 +1,4 @@
-"""How many replicas fit, placed one after the other."""
+"""The number of replicas that fit, placed one after the other."""
 
 from __future__ import annotations
 

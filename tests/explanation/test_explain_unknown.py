@@ -1,4 +1,4 @@
-"""What is unknown is told, and the rest is answered."""
+"""Unknown facts are named, and the rest is explained."""
 
 from __future__ import annotations
 

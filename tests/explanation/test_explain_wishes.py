@@ -1,4 +1,4 @@
-"""What a pod wishes is explained in the words of its wish: what review warns about, and which word to change."""
+"""Wishes are explained by their annotations: the warnings of a review, and the annotation to change."""
 
 from __future__ import annotations
 

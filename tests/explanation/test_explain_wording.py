@@ -1,4 +1,4 @@
-"""Names and numbers as people write them."""
+"""Names and numbers in explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods get GPUs: by extended resource, by implicit class name, by claim, and through classes of one's own."""
+"""Pods that get GPUs: by extended resource, by implicit class name, by claim, and by custom classes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What gives a pod a GPU: extended resources, implicit names, classes, claims."""
+"""GPU requests of a pod: extended resources, implicit names, classes, claims."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The DeviceClasses of a cluster: their names, the resources that they stand for, the types of their devices."""
+"""The DeviceClasses of a cluster: their names, their resources, the types of their devices."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No subject answers by itself which GPUs a pod gets: what the answer is made of is imported in few places."""
+"""Only `policies.fleet` decides which GPUs a pod gets: few modules may import what the answer is made of."""
 
 import ast
 from pathlib import Path

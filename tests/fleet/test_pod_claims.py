@@ -1,4 +1,4 @@
-"""The claims that a pod names: which objects, and the requests that these have."""
+"""The claims that a pod names, and their requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quotas count the memory that the driver publishes, and the examples have GPUs of sizes that drivers publish."""
+"""Quotas count the memory that the driver publishes, and the GPUs of the examples have published sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Label selectors, by the table of upstream's own tests and by what they are made of."""
+"""Label selectors, by the table of upstream's own tests."""
 
 from contextlib import suppress
 

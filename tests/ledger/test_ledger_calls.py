@@ -1,4 +1,4 @@
-"""Several calls for one uid: none of them removes what another one was answered on."""
+"""Several calls for one uid: none removes a charge on which another was answered."""
 
 import asyncio
 

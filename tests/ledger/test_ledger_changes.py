@@ -1,4 +1,4 @@
-"""What the reconciler writes: in turn with charges, and before those that wait."""
+"""Writes of the reconciler take turns with charges, and go before waiting ones."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Others who write the same ledger: nobody is answered on what is outdated, and nobody starves."""
+"""Other writers of the same ledger: no answer rests on an outdated ledger, and every writer gets its turn."""
 
 import asyncio
 from dataclasses import replace

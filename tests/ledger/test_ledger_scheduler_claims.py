@@ -1,4 +1,4 @@
-"""Claims that the scheduler makes for extended resources: what their pods use already is read before they are charged."""
+"""Claims of the scheduler for extended resources: the usage of their pods is read before they are charged."""
 
 import asyncio
 from fractions import Fraction

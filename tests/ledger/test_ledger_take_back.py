@@ -1,4 +1,4 @@
-"""Charges of those who are not told that their object may be created: nothing of them stays."""
+"""Charges of calls that are not answered with "allowed" are removed."""
 
 import asyncio
 import threading

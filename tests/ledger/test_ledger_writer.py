@@ -1,4 +1,4 @@
-"""Writing charges: together where they come together, never over the limit, and never lost."""
+"""Charges that come together share a write, never exceed the limit, and are never lost."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The contract of import-linter that finds circles, on packages made for it."""
+"""The import-linter contract that finds circles."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The lint for sentences and names, on files made for it."""
+"""The lint for sentences and names."""
 
 from textwrap import dedent
 

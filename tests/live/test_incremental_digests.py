@@ -1,4 +1,4 @@
-"""Parts of digests: made once of each object, remembered while it is there, and whole digests as if made from scratch."""
+"""Digests by object: computed once, cached while the object exists, always equal to a full computation."""
 
 import gc
 import weakref

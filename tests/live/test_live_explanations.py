@@ -1,4 +1,4 @@
-"""Explanations from a live view: it does not know every object, and nothing is said to be missing that may be there."""
+"""Explanations from a live view, which does not have every object, never call an unknown object missing."""
 
 import pytest
 

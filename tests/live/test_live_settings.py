@@ -1,4 +1,4 @@
-"""Settings of a running cluster: which hold, whatever is stored and whatever is known of it."""
+"""The settings in use in a running cluster, valid, invalid or unreadable."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What a live view knows, what it does not, and how long it remembers what was made of it."""
+"""Known and unknown objects of a live view, and the lifetime of its digests."""
 
 import pytest
 

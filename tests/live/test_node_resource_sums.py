@@ -1,4 +1,4 @@
-"""Pods that are not kept: what they take of nodes is what it would be if each was counted from scratch."""
+"""The resources that dropped pods take of nodes, always equal to a full count."""
 
 from collections import defaultdict
 

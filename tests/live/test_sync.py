@@ -1,4 +1,4 @@
-"""A sync with an API server over real sockets: when it is ready, and what it says is missing."""
+"""A sync with an API server over real sockets: when it is ready, and which kinds are missing."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Reviews and explanations of trimmed objects in a live view are those of whole objects in manifests."""
+"""Reviews and explanations of trimmed objects equal those of whole objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of an object, and that equal parts are kept once."""
+"""The parts of an object that are kept, with equal parts kept once."""
 
 import orjson
 import pytest

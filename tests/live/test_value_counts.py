@@ -1,4 +1,4 @@
-"""ValueCounts: what is counted change by change is what it would be if it was counted from scratch."""
+"""ValueCounts by change are always equal to a full count."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Warming up: the first review of a pod or a claim makes nothing anew of what was there before."""
+"""Warming up: the first review of a pod or a claim computes no digest again."""
 
 from policies.request import Request
 from policies.review import review

@@ -1,4 +1,4 @@
-"""Whatever the requirements are: they agree with NodeIndex, and what is said of them holds for all labels."""
+"""Properties of node requirements: they agree with NodeIndex, for all labels."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Node requirements: reading, printing, holding, and what follows from several of them."""
+"""Node requirements: reading, printing, evaluating, and conclusions from several of them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Many nodes asked at once answer as each of them alone, and no slower for their number."""
+"""Selectors on many nodes give the answers of each node alone, with one pass."""
 
 import pytest
 from hypothesis import given

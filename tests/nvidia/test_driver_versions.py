@@ -1,4 +1,4 @@
-"""Driver versions: branches, full versions, and what GPUs need."""
+"""Driver versions: branches, full versions, and requirements of GPUs."""
 
 import pytest
 

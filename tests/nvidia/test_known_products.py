@@ -1,4 +1,4 @@
-"""The table of known products agrees with what is known of MIG, and with itself."""
+"""The table of known products agrees with the MIG tables and with itself."""
 
 import re
 

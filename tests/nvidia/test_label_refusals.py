@@ -1,4 +1,4 @@
-"""Conditions on labels that no condition on a device equals: each is refused with its reason."""
+"""Label conditions without an equivalent on a device are refused with their reason."""
 
 import pytest
 

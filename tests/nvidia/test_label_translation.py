@@ -1,4 +1,4 @@
-"""The table from node labels to devices: what each label becomes, in CEL and on a device."""
+"""Translations of node labels to device conditions, in CEL and in Python."""
 
 import pytest
 

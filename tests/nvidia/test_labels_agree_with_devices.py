@@ -1,4 +1,4 @@
-"""A translated condition says of a device what the label said of its node.
+"""A translated condition is true for a device if the label was true for its node.
 
 Devices are generated with the labels that GPU Feature Discovery writes on a node that has only such devices; then
 every condition on these labels that is translated at all matches the device where it matches the labels.

@@ -1,4 +1,4 @@
-"""MIG geometry: the profiles of every known product, and what fits on one GPU together."""
+"""MIG geometry: the profiles of every known product, and combinations that fit on one GPU."""
 
 import pytest
 from hypothesis import given

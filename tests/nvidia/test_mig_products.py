@@ -1,4 +1,4 @@
-"""Products that MIG can divide: by name, device id and node labels; the configurations that are shipped."""
+"""Products that MIG can divide: by name, device id and node labels; shipped configurations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""MIG profiles: go-nvlib's own cases, the two spellings, and what is no profile."""
+"""MIG profiles: go-nvlib's own cases, both spellings, and invalid profiles."""
 
 import pytest
 from hypothesis import given

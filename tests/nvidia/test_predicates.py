@@ -1,4 +1,4 @@
-"""Predicates: the CEL they write, the words they use, and how they are simplified."""
+"""Predicates: their CEL, their wording, and their simplification."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The two readings of a predicate agree: what it says in Python is what its CEL says, and the CEL never fails."""
+"""A predicate has the same value in Python and in CEL, and its CEL never fails."""
 
 from fractions import Fraction
 from itertools import product

@@ -1,4 +1,4 @@
-"""Extended resources: which names stand for GPUs."""
+"""Extended resources that stand for GPUs."""
 
 import pytest
 

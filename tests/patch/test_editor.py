@@ -1,4 +1,4 @@
-"""The editor: what each operation does to the document, and what it writes down."""
+"""The editor: the effect of each operation on the document, and the patch that it records."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Whatever is edited, the operations make the same change to the original, as an independent JSON Patch applies them."""
+"""Any edits give a patch that makes the same change, checked with an independent JSON Patch."""
 
 import copy
 import json

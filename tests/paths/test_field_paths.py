@@ -1,4 +1,4 @@
-"""Field paths: how they print, what they point at."""
+"""Field paths: their text, and the values that they point to."""
 
 import jsonpointer
 import pytest

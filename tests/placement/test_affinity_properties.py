@@ -1,4 +1,4 @@
-"""Whatever a pod says and whatever is required: it is AND-ed exactly, once, and by a patch that says the same."""
+"""Properties of added requirements: they are AND-ed exactly once, by a minimal patch."""
 
 import copy
 import itertools

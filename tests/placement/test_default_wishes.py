@@ -1,4 +1,4 @@
-"""A default of the settings gives way to whatever a pod says itself: nothing that it says is refused for a default."""
+"""Default wishes yield to everything that a pod says itself."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""GPU nodes: which nodes are some, what they offer, and which of them a pod's own selectors choose."""
+"""GPU nodes: how they are recognised, what they offer, and which of them a pod selects."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""More GPUs than the largest node has: told with how many it has, and which node that is."""
+"""Requests for more GPUs than the largest node has, with that node and its number."""
 
 import pytest
 

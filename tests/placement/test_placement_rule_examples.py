@@ -1,4 +1,4 @@
-"""Every rule of wishes has an example that breaks it and one that does not, and both are true."""
+"""The examples of every placement rule: the wrong one breaks the rule, the right one does not."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Wishes are read from annotations, and from the settings where these say nothing."""
+"""Wishes come from annotations, and from the settings for pods without them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Products that do not exist are told, with what was probably meant."""
+"""Products that do not exist, with the name that was probably meant."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Node selectors that match no node, told with the label or value that a node has."""
+"""Node selectors that match no node, with the label or value that a node has."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pods that say nothing about sharing are kept off nodes that share their GPUs, where that is wanted."""
+"""Pods without a wish for sharing are kept off nodes that share their GPUs, if the settings say so."""
 
 import pytest
 

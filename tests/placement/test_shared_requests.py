@@ -1,4 +1,4 @@
-"""More than one share for one container: told where every node that could run the pod would turn it down."""
+"""More than one share for one container, on nodes that would all refuse the pod."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tolerations that GPU pods are given: for the taint of all GPU nodes and for those of the settings."""
+"""Tolerations of GPU pods: for the taint of GPU nodes and for those of the settings."""
 
 import jsonpatch
 import pytest

@@ -1,4 +1,4 @@
-"""Resources that nobody hands out: told with what there is, and with what was probably meant."""
+"""Resources that no node advertises, with those that exist and the name that was probably meant."""
 
 import pytest
 import yaml

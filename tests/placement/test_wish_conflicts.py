@@ -1,4 +1,4 @@
-"""Wishes that can never be kept are refused, with both sides shown."""
+"""Wishes that can never be met are refused, with both sides shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A wish becomes conditions on the labels of GPU Feature Discovery."""
+"""Wishes become conditions on the labels of GPU Feature Discovery."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where no label tells of GPUs, nodes are named whose devices are as wished."""
+"""Without labels for GPUs, wishes become names of nodes with matching devices."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A pod is given the conditions on nodes that its wish means."""
+"""A pod gets the node conditions of its wish."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One wish, two renderings: labels of a node and attributes of its devices select the same GPUs."""
+"""A wish selects the same GPUs by node labels and by device attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nothing is as wished, what exists is told."""
+"""Wishes that no GPU meets now, with what exists."""
 
 import pytest
 

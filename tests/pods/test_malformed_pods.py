@@ -1,4 +1,4 @@
-"""Pods that are none: every wrong shape gives a sentence with its path."""
+"""Malformed pods: every wrong shape gives a sentence with its path."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Pods that are well formed: what policies read of them."""
+"""Well-formed pods, as policies read them."""
 
 import pytest
 

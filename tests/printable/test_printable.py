@@ -1,4 +1,4 @@
-"""Texts and values as messages show them: one line each, whatever an object's author wrote."""
+"""Texts and values in messages: always on one line."""
 
 import pytest
 from hypothesis import given

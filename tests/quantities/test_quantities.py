@@ -1,4 +1,4 @@
-"""Quantities: Kubernetes' own table, what is refused, and how much work a hostile literal can cause."""
+"""Quantities: Kubernetes' own table, refusals, and bounded work for hostile literals."""
 
 import contextlib
 import time

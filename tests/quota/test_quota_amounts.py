@@ -1,4 +1,4 @@
-"""Amounts as people read them."""
+"""Amounts as text for users."""
 
 from fractions import Fraction
 

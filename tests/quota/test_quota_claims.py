@@ -1,4 +1,4 @@
-"""Claims: what they demand for, and what they hold once they are allocated."""
+"""Claims: their requests, and the devices that they hold once they are allocated."""
 
 from copy import deepcopy
 from dataclasses import replace

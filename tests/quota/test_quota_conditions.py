@@ -1,4 +1,4 @@
-"""What the status of a GPUQuota says about itself."""
+"""The conditions in the status of a GPUQuota."""
 
 from fractions import Fraction
 

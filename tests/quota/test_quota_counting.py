@@ -1,4 +1,4 @@
-"""Counting what there is: pods and claims once each, by what they got or the most that they can get."""
+"""Counting: each pod and claim once, by what it got or the most that it can get."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kinds: what nodes and ResourceSlices say of devices."""
+"""Kinds of devices, from nodes and ResourceSlices."""
 
 from fractions import Fraction
 

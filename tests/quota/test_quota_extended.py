@@ -1,4 +1,4 @@
-"""Extended resources: what pods demand for by name, and what they get on a node."""
+"""Extended resources: requests by name, and the devices on a node."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Pods whose extended resources a claim of the scheduler has: once they run they come to what that claim got."""
+"""Pods whose extended resources are in a claim of the scheduler count as what that claim got."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Claims that are given another device when those who used them have ended: quotas hold then as well."""
+"""Claims that get another device after their pods have ended: the quota still holds."""
 
 import pytest
 

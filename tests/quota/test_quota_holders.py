@@ -1,4 +1,4 @@
-"""Who holds what of a quota, and what of a claim its pod holds already."""
+"""Holders of a quota, and the part of a claim that its pod holds already."""
 
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""A ledger that is read again: what is as it was before is not read anew, and makes no difference."""
+"""A ledger that is read again: unchanged parts are not parsed again."""
 
 from fractions import Fraction
 

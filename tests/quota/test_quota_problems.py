@@ -1,4 +1,4 @@
-"""Remarks on a GPUQuota: what is wrong with it."""
+"""Problems of a GPUQuota that its report names."""
 
 from __future__ import annotations
 

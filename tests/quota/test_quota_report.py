@@ -1,4 +1,4 @@
-"""The report on a GPUQuota: what its status says, and what the cluster shows."""
+"""The report on a GPUQuota, from its status and the cluster."""
 
 from __future__ import annotations
 

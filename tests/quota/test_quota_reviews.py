@@ -1,4 +1,4 @@
-"""Quotas in reviews of all entries together, as far as files tell what there is."""
+"""Quotas in reviews of all entries, with the facts of files."""
 
 import json
 import subprocess

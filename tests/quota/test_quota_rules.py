@@ -1,4 +1,4 @@
-"""GPUQuotas in a review: the invalid are refused, whatever settings say, and nobody is locked out."""
+"""GPUQuotas in a review: invalid ones are refused whatever the settings say, and can still be corrected."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Two claims that the scheduler makes for one pod: the second finds that the first has taken up what the pod uses."""
+"""Two claims of the scheduler for one pod: the second is charged without what the first has covered."""
 
 from functools import partialmethod
 

@@ -1,4 +1,4 @@
-"""Selectors of limits: whether a device counts."""
+"""Selectors of limits: which devices count."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Shares: how much of a GPU a MIG device or a replica counts for."""
+"""Shares: the part of a GPU that a MIG device or a replica counts for."""
 
 from fractions import Fraction
 

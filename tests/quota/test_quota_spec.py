@@ -1,4 +1,4 @@
-"""GPUQuotas as administrators write them: what is read, and what is said of what is wrong."""
+"""The spec of a GPUQuota: valid values, and messages about invalid ones."""
 
 from fractions import Fraction
 

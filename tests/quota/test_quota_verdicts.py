@@ -1,4 +1,4 @@
-"""What is answered to whatever charging came to."""
+"""Answers for every verdict of a charge."""
 
 from datetime import timedelta
 from fractions import Fraction

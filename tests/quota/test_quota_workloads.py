@@ -1,4 +1,4 @@
-"""Workloads in a namespace with a quota: what is told of their pods together when they are applied."""
+"""Workloads in a namespace with a quota: warnings about all their pods together."""
 
 from __future__ import annotations
 

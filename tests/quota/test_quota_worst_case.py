@@ -1,4 +1,4 @@
-"""Worst cases: what is charged before anybody knows where a pod runs is at least what it comes to there."""
+"""Worst cases: the charge before a pod is bound is at least what it counts afterwards."""
 
 from __future__ import annotations
 

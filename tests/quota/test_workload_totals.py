@@ -1,4 +1,4 @@
-"""All pods of a workload against what a quota has left."""
+"""All pods of a workload, compared with what is left of a quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RBAC is what the service needs, no less and no more: it does all it does under the rules of `deploy/`, enforced."""
+"""The service does all its work with exactly the RBAC rules of `deploy/`."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""One replica beside an API server: what it does for pods, what it writes, and what its probes tell."""
+"""One replica beside an API server: answers for pods, writes, and probes."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""The proof: pods are created without a pause while the certificates of three replicas rotate, and not one call fails."""
+"""Pods are created without a pause while the certificates of three replicas rotate, and no call fails."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""ResourceSlices: which devices they hold, in every served version, with broken parts passed over."""
+"""ResourceSlices: their devices in every served version; broken parts are skipped."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What is left of a review that refuses after earlier entries changed the object."""
+"""The decision of a review that refuses after earlier entries changed the object."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A tenant can name a service account like the operator's, and gains nothing by it."""
+"""A tenant's service account with the operator's name gains no rights."""
 
 from __future__ import annotations
 

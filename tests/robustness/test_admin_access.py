@@ -1,4 +1,4 @@
-"""Admin access: nobody allows it without the right, and nobody uses it unseen."""
+"""Admin access cannot be allowed without the right, and its use is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts of GPUs that the API server refuses: a review says so in namespaces that convert nothing, too."""
+"""GPU amounts that the API server refuses are reported in namespaces without conversion too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What charging, counting and upkeep compute grows with a cluster: it is counted, so that the event loop does none of it."""
+"""The work of charging, counting and template repair runs outside of the event loop; it is counted."""
 
 import threading
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What tenants send is cached within bounds of bytes or of nodes, whatever and however much they send."""
+"""Content of tenants is cached within bounds of bytes or of nodes."""
 
 import ast
 import gc

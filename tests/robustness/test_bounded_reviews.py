@@ -1,4 +1,4 @@
-"""No review holds the event loop: what is too much work there runs aside, and answers do not depend on where."""
+"""No review blocks the event loop: long ones run in a thread, with the same answers."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Cached errors: selectors that do not compile keep nothing of the review that sent them."""
+"""Cached errors of selectors keep no reference to the review that sent them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever may give a pod a GPU is charged to its namespace's quota."""
+"""Every request that may give a pod a GPU is charged to the quota of its namespace."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""`review` and `explain` obey a GPUAdmissionPolicy, LimitRanges and PriorityClasses that `--cluster` gives."""
+"""`review` and `explain` apply a GPUAdmissionPolicy, LimitRanges and PriorityClasses of `--cluster`."""
 
 from __future__ import annotations
 

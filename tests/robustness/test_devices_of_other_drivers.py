@@ -1,4 +1,4 @@
-"""A device of another driver is no GPU, whatever its DeviceClass is called and however it is requested."""
+"""A device of another driver is not a GPU, whatever the name of its DeviceClass and however it is requested."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Exempt namespaces: one table and the settings decide, in a review of one entry, offline, in reports and in the audit."""
+"""One table and the settings decide which namespaces are exempt, in every command and the webhook."""
 
 import json
 from datetime import UTC, datetime

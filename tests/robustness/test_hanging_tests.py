@@ -1,4 +1,4 @@
-"""A test that hangs is reported, whatever it does with the exception by which its timeout would end it."""
+"""A hanging test is reported, even if it catches the exception of its timeout."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Paths of the node: no detour through processes hides a GPU or what hands it out."""
+"""Host paths: detours through processes do not hide a GPU or its sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reviews as no API server sends them: a clear answer, and nothing that looks like a crash."""
+"""Reviews that no API server sends get a clear answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cause is one finding: consequences are not repeated, and what concerns many objects is reported once."""
+"""One cause is one finding: consequences are not repeated, and a finding on many objects is reported once."""
 
 import json
 

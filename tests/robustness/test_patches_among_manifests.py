@@ -1,4 +1,4 @@
-"""Patches among manifests get one hint: what is applied is the object that kustomize makes with them."""
+"""Patches among manifests get one hint to review the output of kustomize."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""PodGroups open no way to a GPU: neither past the quota nor past the access rules."""
+"""PodGroups do not bypass the quota or the access rules."""
 
 from dataclasses import replace
 from fractions import Fraction

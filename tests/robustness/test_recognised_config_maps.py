@@ -1,4 +1,4 @@
-"""A mistake in a ConfigMap does not hide that it configures GPUs, offline and in a cluster alike."""
+"""A ConfigMap with a mistake is still recognised as GPU configuration, offline and in a cluster."""
 
 import json
 

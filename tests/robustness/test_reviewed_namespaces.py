@@ -1,4 +1,4 @@
-"""Namespaces are reviewed offline: what the label policy refuses in a cluster is refused in a pipeline, in its words."""
+"""Namespaces that the label policy refuses in a cluster are refused offline, with the same message."""
 
 from __future__ import annotations
 

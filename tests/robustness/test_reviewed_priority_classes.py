@@ -1,4 +1,4 @@
-"""PriorityClasses are reviewed: what the API server would refuse is refused in a pipeline."""
+"""PriorityClasses that the API server would refuse are refused offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forged review creates no template where the webhooks are not called, and made-up contents are bounded."""
+"""A forged review creates no template where no webhook is called, and invented contents are bounded."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Turns of callers that name another namespace with each call."""
+"""Callers that name another namespace with each call take turns too."""
 
 import asyncio
 

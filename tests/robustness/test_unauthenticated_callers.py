@@ -1,4 +1,4 @@
-"""What a caller without a client certificate learns and can do, and where that is said."""
+"""The abilities of a caller without a client certificate, and where they are documented."""
 
 from datetime import timedelta
 from fractions import Fraction

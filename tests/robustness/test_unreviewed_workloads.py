@@ -1,4 +1,4 @@
-"""Pods of workloads of other projects: early words for their authors, and a word where none can be given."""
+"""Workloads of other projects: early warnings, and a warning if their pods cannot be found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bundles of authorities, and what clients make of them."""
+"""Bundles of authorities, as clients verify them."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The state as the data of a Secret."""
+"""The rotation state in the data of a Secret."""
 
 import json
 from dataclasses import replace

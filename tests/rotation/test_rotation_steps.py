@@ -1,4 +1,4 @@
-"""Which step follows, and when."""
+"""The next step of a rotation, and its time."""
 
 from dataclasses import replace
 from datetime import timedelta

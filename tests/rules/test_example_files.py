@@ -1,4 +1,4 @@
-"""Every rule has a wrong and a right example, in files of its own."""
+"""Every rule has a file with a wrong and a right example."""
 
 from pathlib import Path
 

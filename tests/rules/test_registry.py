@@ -1,4 +1,4 @@
-"""The registry of rules: every rule is complete, and no two share an id."""
+"""Every rule is complete, and ids are unique."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Rules of rooms that are imported late are there for everybody who asks for rules."""
+"""Rules of packages that are imported late are in every list of rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a claim must be like to be stored. Every message is that of Kubernetes 1.36.2."""
+"""Validation of claims, with the messages of Kubernetes 1.36.2."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Unknown fields, defaults, rules and keys of custom resources. What is expected is what Kubernetes 1.36.2 does."""
+"""Unknown fields, defaults, rules and keys of custom resources, as in Kubernetes 1.36.2."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Faults that a test orders."""
+"""Faults on demand."""
 
 import asyncio
 import contextlib

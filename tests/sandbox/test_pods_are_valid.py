@@ -1,4 +1,4 @@
-"""What a pod must be like to be stored. Every message is that of Kubernetes 1.36.2."""
+"""Validation of pods, with the messages of Kubernetes 1.36.2."""
 
 import pytest
 

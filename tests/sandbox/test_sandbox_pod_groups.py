@@ -1,4 +1,4 @@
-"""PodGroups in the sandbox: served, and their claims made, as far as the feature gates are on."""
+"""PodGroups and their claims in the sandbox, by feature gates."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Protobuf as kubectl sends it for objects that it makes from its command line."""
+"""Protobuf as kubectl sends it for objects from its command line."""
 
 from contextlib import suppress
 

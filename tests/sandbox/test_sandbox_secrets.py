@@ -1,4 +1,4 @@
-"""Secrets. What is expected is what Kubernetes 1.36.2 does."""
+"""Secrets, as in Kubernetes 1.36.2."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What plug-ins of the API server put into a pod before webhooks see it."""
+"""Changes of the API server's admission plug-ins to a pod before webhooks are called."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Claims made from templates, as the resourceclaim controller makes them."""
+"""Claims from templates, as the resourceclaim controller makes them."""
 
 import asyncio
 import random

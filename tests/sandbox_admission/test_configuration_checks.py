@@ -1,4 +1,4 @@
-"""Webhook configurations that the API server does not store."""
+"""Webhook configurations that the API server refuses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calls that fail: what failurePolicy makes of them, and in which words."""
+"""Failed calls: the effect of failurePolicy, and the messages."""
 
 import asyncio
 

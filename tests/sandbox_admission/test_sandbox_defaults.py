@@ -1,4 +1,4 @@
-"""What the API server fills in."""
+"""Defaults of the API server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""matchConditions: the expressions of reference/verified.md, and what becomes of errors."""
+"""matchConditions and the effect of their errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What answers of webhooks lead to, word for word."""
+"""Effects of webhook answers, with the exact messages."""
 
 import base64
 import json

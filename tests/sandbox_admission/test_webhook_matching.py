@@ -1,4 +1,4 @@
-"""Which writes a webhook is asked about: rules, selectors, and the traps in them."""
+"""Writes for which a webhook is called: rules and selectors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which webhooks are asked, in which order, and what each sees of the others."""
+"""The order of webhook calls, and the changes that each sees."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Access over HTTPS: new pods, and containers that debug a running one."""
+"""Access rules over HTTPS: new pods, and ephemeral containers."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Callers who break HTTP: an answer for them, and one line of warning in the log."""
+"""Callers that break HTTP get an answer, and the log one line."""
 
 import asyncio
 import contextlib

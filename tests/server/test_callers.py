@@ -1,4 +1,4 @@
-"""Who may call what."""
+"""Callers of the webhook, and what they may call."""
 
 import json
 

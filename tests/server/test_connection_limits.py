@@ -1,4 +1,4 @@
-"""Which connections are closed when there are too many."""
+"""Connections that are closed when there are too many."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Deadlines, and the durations that Go writes."""
+"""Deadlines, and durations as Go writes them."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""How a server stops."""
+"""Stopping a server."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A webhook that cannot decide: what the caller gets, and what the log has."""
+"""A webhook that cannot decide: the answer, and the log."""
 
 import pytest
 

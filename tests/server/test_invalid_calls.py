@@ -1,4 +1,4 @@
-"""What is no call of a webhook, and the sentence it gets."""
+"""Requests that are not webhook calls, and their answers."""
 
 import json
 

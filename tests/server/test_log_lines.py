@@ -1,4 +1,4 @@
-"""The lines of the log."""
+"""Lines of the log."""
 
 import io
 import json

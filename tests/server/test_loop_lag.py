@@ -1,4 +1,4 @@
-"""How late the event loop is, as /metrics shows it."""
+"""The lag of the event loop in /metrics."""
 
 import asyncio
 

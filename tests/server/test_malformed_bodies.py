@@ -1,4 +1,4 @@
-"""Whatever is posted: a valid review, or a plain sentence."""
+"""Any body gets the answer to a valid review, or a plain sentence."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The metrics page."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

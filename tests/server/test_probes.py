@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus are told."""
+"""Probes of the kubelet."""
 
 import json
 

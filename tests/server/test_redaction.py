@@ -1,4 +1,4 @@
-"""What an object shows in a log."""
+"""Redacted objects in the log."""
 
 import copy
 

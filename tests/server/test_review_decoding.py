@@ -1,4 +1,4 @@
-"""The question of a review: what is read out of it, and what is refused."""
+"""Decoding of an AdmissionReview, and refusals."""
 
 import json
 import math

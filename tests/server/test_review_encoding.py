@@ -1,4 +1,4 @@
-"""The answer of a review, field by field as the API server and kubectl read it."""
+"""Encoding of the answer, field by field as the API server and kubectl read it."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""Work beside the event loop: who waits is told in time, and the next one's turn comes when the work has ended."""
+"""Work in a thread: its result, its deadline, and the turn of the next caller."""
 
 import asyncio
 import threading

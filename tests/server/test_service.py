@@ -1,4 +1,4 @@
-"""Starting the server: certificates, ports, and what is told of them."""
+"""Starting the server: certificates, ports, and messages."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A server imports every room before its first call: no request waits for an import."""
+"""A server imports every package before its first call."""
 
 import json
 import subprocess

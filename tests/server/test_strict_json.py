@@ -1,4 +1,4 @@
-"""How many values a body has, which is known before it is parsed."""
+"""The number of values in a body, counted before it is parsed."""
 
 import json
 from unittest import mock

@@ -1,4 +1,4 @@
-"""Turns: short reviews run at once, those of payers with long ones aside and one at a time."""
+"""Turns: short reviews run at once, long ones in a thread and one at a time."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What the API server gets for its reviews."""
+"""Answers to the reviews of an API server."""
 
 import base64
 import json

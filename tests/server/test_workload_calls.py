@@ -1,4 +1,4 @@
-"""Workloads over HTTPS: whatever their pods would meet, they pass, and their author is told."""
+"""Workloads over HTTPS: always admitted, with warnings about their pods."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings of access: who may take GPUs without asking the scheduler."""
+"""Settings of access rules: exempt namespaces and service accounts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Workload kinds in the settings: what can be wrong with them, and which settings the installed webhooks do not cover."""
+"""Workload kinds in the settings: mistakes, and settings that the installed webhooks do not cover."""
 
 from __future__ import annotations
 

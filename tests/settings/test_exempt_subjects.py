@@ -1,4 +1,4 @@
-"""Exemptions in the settings: who is exempt from what, and that each use can be seen."""
+"""Exemptions of users and groups, whose every use is visible."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings of placement: wishes that pods start from, and taints that GPU pods tolerate."""
+"""Settings of placement: default wishes, and taints that GPU pods tolerate."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings of quotas: how GPUQuotas count, and whom they believe."""
+"""Settings of quotas: weights of replicas, and trusted creators of claims."""
 
 import pytest
 

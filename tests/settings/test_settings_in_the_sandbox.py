@@ -1,4 +1,4 @@
-"""Settings that are stored in an API server: reloaded by a watch, and told in the status."""
+"""Settings in an API server: reloaded by a watch, with their status."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""GPUAdmissionPolicy documents: what is read, and what is said of what cannot be."""
+"""GPUAdmissionPolicy documents: valid settings, and messages about invalid ones."""
 
 import re
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Severities: who overrides whom, and where."""
+"""Severities: the order of precedence, by namespace."""
 
 import pytest
 

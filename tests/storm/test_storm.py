@@ -1,4 +1,4 @@
-"""The proof: whatever breaks, nobody gets more than a quota allows, and nothing stays charged for nobody."""
+"""A storm: with any failures, no namespace exceeds its quota, and no charge stays without an object."""
 
 
 def test_quotas_hold_in_a_storm(storm, background, size):

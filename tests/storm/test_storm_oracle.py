@@ -1,4 +1,4 @@
-"""What the proof stands on: the oracle counts right, and notices what must not be."""
+"""The oracle of the storm counts right, and notices violations."""
 
 import itertools
 from fractions import Fraction

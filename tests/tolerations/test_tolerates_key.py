@@ -1,4 +1,4 @@
-"""Tolerations of a key whatever its value, as k8s.io/api/core/v1/toleration.go has it."""
+"""Tolerations of a key with any value, as in k8s.io/api/core/v1/toleration.go."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Objects of a cluster by the kind and name that people write."""
+"""Objects of a cluster by the kind and name that users write."""
 
 import pytest
 

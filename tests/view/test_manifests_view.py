@@ -1,4 +1,4 @@
-"""The view over manifests: what a folder of files tells of a cluster, and what it leaves open."""
+"""The view over manifests: known and unknown kinds of a folder of files."""
 
 import pytest
 from hypothesis import given

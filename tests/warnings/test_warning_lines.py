@@ -1,4 +1,4 @@
-"""Warnings: they arrive whole, or what does not arrive is counted."""
+"""Warnings: whole lines, with a count of those that are dropped."""
 
 import re
 

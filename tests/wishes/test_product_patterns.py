@@ -1,4 +1,4 @@
-"""Patterns of products on the names that nodes and devices have."""
+"""Product patterns on the names of nodes and devices."""
 
 import pytest
 from hypothesis import given

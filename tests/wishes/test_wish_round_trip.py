@@ -1,4 +1,4 @@
-"""Wishes written down and read again, and texts that anybody might write."""
+"""Wishes are the same after writing and reading, for any text."""
 
 import re
 

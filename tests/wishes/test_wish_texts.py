@@ -1,4 +1,4 @@
-"""Texts of wishes: what they mean, and what is said of those that mean nothing."""
+"""Texts of wishes: their meaning, and messages about invalid ones."""
 
 import pytest
 

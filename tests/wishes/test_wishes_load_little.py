@@ -1,4 +1,4 @@
-"""Settings check wishes at the start, which must not take the time to load predicates or the CEL engine."""
+"""Checking wishes in the settings at the start does not import predicates or the CEL engine."""
 
 import subprocess
 import sys

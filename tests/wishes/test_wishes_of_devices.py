@@ -1,4 +1,4 @@
-"""What a wish says of a device in Python is what its CEL says, and Kubernetes accepts the CEL."""
+"""A wish has the same value for a device in Python and in its CEL, which Kubernetes accepts."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,4 +1,4 @@
-"""Where workloads carry their pod templates."""
+"""Pod templates in workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many pods a workload runs at once."""
+"""The number of pods that a workload runs at once."""
 
 from __future__ import annotations
 

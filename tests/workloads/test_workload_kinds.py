@@ -1,4 +1,4 @@
-"""The workload kinds of other projects: where their pods are, how many there are, and which cannot be found."""
+"""Workload kinds of other projects: their pods, their counts, and pods that cannot be found."""
 
 from __future__ import annotations
 

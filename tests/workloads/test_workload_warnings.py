@@ -1,4 +1,4 @@
-"""Early words: what the pods of a workload would meet, told to who applies it."""
+"""Warnings for the author of a workload about its pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duplicate keys, where a document with them is read all the same."""
+"""Duplicate keys in documents that are read anyway."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The expected values are what sigs.k8s.io/yaml v1.6 with go.yaml.in/yaml/v2 v2.4.4 gives for the same text."""
+"""Aliases, with the results of sigs.k8s.io/yaml v1.6 with go.yaml.in/yaml/v2 v2.4.4."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""PyYAML without libyaml: slower, with other words for mistakes, and otherwise the same."""
+"""PyYAML without libyaml gives the same results, with other error messages."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Capacity that devices of the cluster have, and enough of it."""
+"""Capacity that devices of the cluster have or lack."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever JSON stands in the place of any part of a claim, a class or a slice, there is an answer."""
+"""Any JSON in a claim, a class or a slice gets an answer."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""How many devices a claim can hold."""
+"""The number of devices that a claim can hold."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The DeviceClasses that requests name, where the cluster's are known."""
+"""DeviceClasses that requests name must exist, if the cluster's are known."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Devices that a request can have, and how near those come that it cannot."""
+"""Devices that match a request, and the nearest ones that do not."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Labels of nodes and names of resources where attributes of devices belong."""
+"""Node labels and resource names in place of device attributes."""
 
 import pytest
 

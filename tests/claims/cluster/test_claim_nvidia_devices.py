@@ -1,4 +1,4 @@
-"""What is known of NVIDIA's driver, held against the ResourceSlices of the example cluster."""
+"""Built-in knowledge of NVIDIA's driver agrees with the ResourceSlices of the example cluster."""
 
 from pathlib import Path
 

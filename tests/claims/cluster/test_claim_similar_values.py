@@ -1,4 +1,4 @@
-"""Values in selectors that no device of the cluster has, told with a similar one that is there."""
+"""Values in selectors that no device has, with a similar one that exists."""
 
 import pytest
 

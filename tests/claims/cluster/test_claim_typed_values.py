@@ -1,4 +1,4 @@
-"""Versions and amounts that are treated as texts or numbers."""
+"""Versions and quantities that are compared as text or numbers."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Unguarded access: what devices of the cluster, or NVIDIA's devices in general, may lack."""
+"""Unguarded access to attributes that devices of the cluster, or NVIDIA's devices in general, may lack."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Whatever JSON stands in the place of any part of a config, there is an answer."""
+"""Any JSON in a config gets an answer."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Strict decoding: fields that a kind does not have, and values of other types."""
+"""Strict decoding: unknown fields and values of wrong types."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ComputeDomains: their configs in claims, the template that they make, and how many nodes they have."""
+"""ComputeDomains: their configs in claims, their template, and their number of nodes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kinds of configs: what the driver can decode at all."""
+"""Kinds of configs that the driver can decode."""
 
 import pytest
 

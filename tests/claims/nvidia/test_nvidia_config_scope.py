@@ -1,4 +1,4 @@
-"""Reach: configs of prioritized lists, of devices of other types, and behind later configs."""
+"""Configs without effect: for prioritized lists, for devices of other types, or overridden by later configs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the webhook of NVIDIA's own driver is tested with, in every version of the API, in claims and in templates.
+"""The test cases of the webhook of NVIDIA's own driver, in every version of the API, in claims and templates.
 
 Source of the cases: dra-driver-nvidia-gpu cmd/webhook/main_test.go; those about HTTP are tests of our server.
 """

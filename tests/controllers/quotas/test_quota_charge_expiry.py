@@ -1,4 +1,4 @@
-"""Expiry: what was charged and never seen is looked up, and given up where it does not exist."""
+"""Charges that were never seen are looked up, and removed if their object does not exist."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Counting: what there is, is used; what is charged and seen is no longer reserved; what is new is counted at once."""
+"""Rounds of counting: existing objects are used, seen charges are no longer reserved, new objects count at once."""
 
 import pytest
 

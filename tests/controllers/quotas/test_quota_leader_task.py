@@ -1,4 +1,4 @@
-"""The leader's task by the real caches: what a cluster shows is counted, and charges are closed, second by second."""
+"""The leader counts the cluster and closes charges every second, with the real caches."""
 
 import asyncio
 

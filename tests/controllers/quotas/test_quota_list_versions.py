@@ -1,4 +1,4 @@
-"""Lists: nothing is counted by lists that are older than those that the ledger rests on."""
+"""Lists that are older than those of the ledger are not counted."""
 
 import pytest
 

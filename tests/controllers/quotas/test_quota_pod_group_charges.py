@@ -1,4 +1,4 @@
-"""Charges of PodGroups: kept while a pod may wait for the claim of its group, and given up after that."""
+"""Charges of PodGroups are kept while a pod may wait for the claim of its group, and removed afterwards."""
 
 import pytest
 

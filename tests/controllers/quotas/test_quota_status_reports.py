@@ -1,4 +1,4 @@
-"""What is told: conditions, metrics, logs."""
+"""Conditions, metrics and logs of the leader's count."""
 
 import logging
 

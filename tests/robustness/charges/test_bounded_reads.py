@@ -1,4 +1,4 @@
-"""A pod that names thousands of claims: what is read and resolved for it, and what is answered."""
+"""A pod that names thousands of claims: bounded reads, and the answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calls that say of a claim that is stored already that a controller made it for a pod: both still count."""
+"""Calls that claim a controller made a stored claim for a pod: claim and pod both count."""
 
 from datetime import UTC, datetime
 

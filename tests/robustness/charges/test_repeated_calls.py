@@ -1,4 +1,4 @@
-"""Calls with the uid of an admitted pod, by a caller that is no API server: its charge stays as it is."""
+"""Calls with the uid of an admitted pod, by a caller that is not an API server, do not change its charge."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Crowds of connections: silent, slow and too many, while everybody else is served."""
+"""Many connections, silent, slow and too many, while other callers are served."""
 
 import gc
 from asyncio.sslproto import SSLProtocol

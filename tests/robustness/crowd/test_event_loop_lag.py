@@ -1,4 +1,4 @@
-"""How late the event loop is shows in /metrics."""
+"""The lag of the event loop is in /metrics."""
 
 
 async def test_lag_of_the_event_loop_is_measured_while_the_service_runs(serve, until):

@@ -1,4 +1,4 @@
-"""docs/architecture.md says through which functions a pod goes; here one goes through them."""
+"""A pod goes through the functions that docs/architecture.md lists."""
 
 import base64
 import json

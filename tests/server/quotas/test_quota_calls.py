@@ -1,4 +1,4 @@
-"""Calls of the entries that charge quotas, with an API server that keeps the ledger."""
+"""Calls of the entries that charge quotas, with an API server that has the ledger."""
 
 from datetime import UTC, datetime, timedelta
 

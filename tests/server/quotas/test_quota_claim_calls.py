@@ -1,4 +1,4 @@
-"""Calls about what is charged for claims: by their templates with their pods, or for themselves."""
+"""Charges for claims: by their templates with their pods, or by themselves."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Who holds what there is too little of: found out now and then, and never waited for long."""
+"""Holders of a full quota: computed from time to time, and never waited for long."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Calls when nothing can be charged now: held up where quotas are enforced, let in with a warning elsewhere."""
+"""Calls that cannot be charged now: refused if the quota is enforced, admitted with a warning otherwise."""
 
 import logging
 
