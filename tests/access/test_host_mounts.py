@@ -300,7 +300,7 @@ def test_another_path_alone_is_nothing(rules, path):
     assert rules(pod(path)) == []
 
 
-def test_volume_that_nobody_mounts_is_nothing(rules):
+def test_volume_without_a_mount_is_ignored(rules):
     assert rules(pod("/dev/nvidia0", mounted=False)) == []
 
 

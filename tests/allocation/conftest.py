@@ -1,4 +1,4 @@
-"""A small cluster to allocate from: one node, one class that takes every device, slices as a test adds them."""
+"""A small cluster to allocate from: one node, one class for every device, and slices of a test."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_sharing_is_off_where_the_cluster_does_not_know_it(cluster):
     ],
     ids=["no quantity", "no step"],
 )
-def test_capacity_that_is_none_is_reported_with_its_place(cluster, capacity, message):
+def test_invalid_capacity_is_reported_with_its_place(cluster, capacity, message):
     cluster.add(shared(cluster, memory=capacity), name="broken")
 
     with pytest.raises(AllocationError) as failed:

@@ -74,7 +74,7 @@ def test_a_node_with_a_device_in_use_has_another_shape(cluster):
     assert allocator.node_shape(node("node-a")) != allocator.node_shape(node("node-b"))
 
 
-def test_what_a_selector_reads_tells_nodes_apart(cluster):
+def test_nodes_differ_in_attributes_that_a_selector_reads(cluster):
     gpus(cluster, "node-a")
     gpus(cluster, "node-b")
     claim = cluster.claim(cluster.request("gpu", 'device.attributes["gpu.example.com"].uuid == "node-a-0"'))

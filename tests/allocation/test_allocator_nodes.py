@@ -112,7 +112,7 @@ def test_a_node_selector_with_two_terms_cannot_be_reported_in_an_allocation(clus
     ],
     ids=["operator", "no values", "values", "number"],
 )
-def test_a_node_selector_that_is_none_stops_everything(cluster, operator, values, problem):
+def test_invalid_node_selector_stops_the_allocation(cluster, operator, values, problem):
     cluster.add("gpu-0", name="broken", nodeSelector=zone(*values, operator=operator))
 
     with pytest.raises(AllocationError) as failed:

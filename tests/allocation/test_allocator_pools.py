@@ -65,7 +65,7 @@ def test_an_incomplete_pool_gives_nothing_and_says_how_much_is_there(cluster):
     assert cluster.picked(cluster.claim(cluster.request())) is None
 
 
-def test_all_devices_of_an_incomplete_pool_are_nobodys_guess(cluster):
+def test_request_for_all_devices_of_an_incomplete_pool_fails(cluster):
     cluster.add("gpu-0", count=2)
 
     with pytest.raises(AllocationError) as failed:

@@ -79,9 +79,7 @@ def test_sharing_is_shown_to_selectors(cluster):
     ],
     ids=["a model", "a name", "any attribute"],
 )
-def test_a_selector_is_evaluated_once_for_devices_that_it_cannot_tell_apart(
-    cluster, monkeypatch, expression, evaluations
-):
+def test_selector_is_evaluated_once_for_equal_devices(cluster, monkeypatch, expression, evaluations):
     asked = []
     matches = Selector.matches
     monkeypatch.setattr(Selector, "matches", lambda self, device: asked.append(device) or matches(self, device))
@@ -93,7 +91,7 @@ def test_a_selector_is_evaluated_once_for_devices_that_it_cannot_tell_apart(
     assert len(asked) == evaluations
 
 
-def test_an_attribute_that_nobody_reads_still_fails_when_no_selector_could_read_it(cluster):
+def test_unread_attribute_still_fails_if_no_selector_could_read_it(cluster):
     cluster.add(cluster.device("gpu-0", attributes={"links": {"ints": [1, 2]}}))
 
     assert refused(cluster, cluster.claim(cluster.request("gpu", "true"))) == (

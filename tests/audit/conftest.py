@@ -1,4 +1,4 @@
-"""Clusters of a few objects, and the one question that every test asks."""
+"""Small clusters, and the audit of one."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ team-b:
     )
 
 
-def test_json_tells_the_same(files, k8s):
+def test_json_has_the_same_content(files, k8s):
     done = run("--cluster", files(k8s.namespace(), k8s.pod()), "-o", "json")
     assert (done.returncode, done.stderr) == (1, "")
     report = json.loads(done.stdout)

@@ -149,7 +149,7 @@ async def test_summary_is_what_the_status_holds(cluster, k8s):
     }
 
 
-async def test_metrics_tell_the_last_audit(cluster, k8s):
+async def test_metrics_are_those_of_the_last_audit(cluster, k8s):
     registry = CollectorRegistry()
     registry.register(cluster.audit.metrics)
     assert b"gpu_admission_audit_findings{" not in generate_latest(registry)
@@ -167,7 +167,7 @@ async def test_metrics_tell_the_last_audit(cluster, k8s):
     ]
 
 
-async def test_audit_that_is_forgotten_tells_nothing(cluster):
+async def test_forgotten_audit_has_no_metrics(cluster):
     await cluster.audit.round()
     cluster.audit.forget()
     assert (cluster.audit.report, cluster.audit.summary()) == (None, None)

@@ -48,7 +48,7 @@ def questions(k8s, count):
     return view.asked
 
 
-def test_pods_of_one_template_are_asked_about_once(k8s):
+def test_pods_of_one_template_are_reviewed_once(k8s):
     assert questions(k8s, 2) == questions(k8s, 300)
 
 
@@ -98,7 +98,7 @@ REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringEx
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
-def test_what_is_each_pods_own_does_not_tell_them_apart(k8s, path, first, second):
+def test_pods_that_differ_in_names_only_are_reviewed_once(k8s, path, first, second):
     pod = k8s.pod()
     assert form_of(changed(pod, *path, value=first)) == form_of(changed(pod, *path, value=second))
 
@@ -118,7 +118,7 @@ def test_what_is_each_pods_own_does_not_tell_them_apart(k8s, path, first, second
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
-def test_what_decides_tells_pods_apart(k8s, path, value):
+def test_pods_that_differ_in_relevant_fields_are_reviewed_each(k8s, path, value):
     pod = k8s.pod()
     assert form_of(changed(pod, *path, value=value)) != form_of(pod)
 

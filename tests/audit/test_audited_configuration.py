@@ -76,7 +76,7 @@ def test_templates_of_our_own_are_not_reviewed(k8s, audited, converted):
     assert audited(k8s.namespace(), template).findings == ()
 
 
-def test_template_of_somebody_else_is_reviewed(k8s, audited):
+def test_template_that_gpu_admission_did_not_make_is_reviewed(k8s, audited):
     template = k8s.thing("ResourceClaimTemplate", "t", "team-a", "resource.k8s.io/v1", spec={"spec": BROKEN})
     assert {each.kind for each in audited(k8s.namespace(), template).findings} == {"ResourceClaimTemplate"}
 
@@ -87,7 +87,7 @@ def test_what_is_being_deleted_is_not_reviewed(k8s, audited):
     assert audited(k8s.namespace(), going).findings == ()
 
 
-def test_what_no_webhook_is_asked_about_is_not_reviewed(k8s, audited):
+def test_object_for_which_no_webhook_is_called_is_not_reviewed(k8s, audited):
     assert audited(k8s.namespace("kube-system", ""), claim(k8s, namespace="kube-system")).findings == ()
 
 

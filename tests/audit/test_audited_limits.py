@@ -125,7 +125,7 @@ def test_products_are_not_reported_while_the_cluster_has_no_gpu(k8s, audited):
     assert audited(gpu_quota(k8s, limit(products=["H1O0-*"], profiles=["1g.*"])), base=base).findings == ()
 
 
-def test_what_nobody_knows_is_not_reported(k8s, audited):
+def test_unknown_facts_are_not_reported(k8s, audited):
     """No file holds a ResourceSlice or a PriorityClass."""
     quota = gpu_quota(k8s, limit(products=["H1O0-*"], priorityClasses=["bacth"]))
     assert audited(quota, mig_node(k8s), base=(k8s.VERSION,)).findings == ()
@@ -136,7 +136,7 @@ def test_quota_that_cannot_be_read_is_reported_as_that(k8s):
     assert finding.rule.id == "GA501"
 
 
-def test_only_the_namespace_that_is_asked_about_is_looked_into(k8s):
+def test_only_the_named_namespace_is_audited(k8s):
     assert found(k8s, limit(products=["H1O0-*"]), namespace="team-b") == []
     assert len(found(k8s, limit(products=["H1O0-*"]), namespace="team-a")) == 1
 

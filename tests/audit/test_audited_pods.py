@@ -39,7 +39,7 @@ def test_pods_of_one_replica_set_are_one_finding(k8s, audited):
     assert (finding.name, finding.count, finding.owners) == ("train-5d8f-000", 40, ("ReplicaSet train-5d8f",))
 
 
-def test_pods_of_several_owners_are_one_finding_where_the_same_is_said(k8s, audited):
+def test_equal_findings_on_pods_of_several_owners_are_one(k8s, audited):
     pods = [
         k8s.pod(f"p-{name}", owners=k8s.owner("ReplicaSet", name), gpus=gpus) for name, gpus in (("b", 1), ("a", 2))
     ]
@@ -63,7 +63,7 @@ def test_pod_that_would_be_refused_is_reported_with_the_reason(k8s, audited):
     assert str(report.findings[0].path) == "spec.nodeSelector[nvidia.com/gpu.count]"
 
 
-def test_pod_that_conversion_leaves_alone_is_reported_as_the_webhook_tells_it(k8s, audited):
+def test_unconverted_pod_is_reported_with_the_webhooks_reason(k8s, audited):
     report = audited(k8s.namespace(), k8s.pod(labels={"gpu-admission.io/dra": "disabled"}))
     assert findings_of(report) == [("GA317", "warn", "Pod", "train", 1)]
     assert report.findings[0].message == 'is "disabled", so the pod is not converted'

@@ -69,7 +69,7 @@ def test_what_another_workload_made_counts_with_its_owner(k8s, audited):
     assert rows(audited(k8s.namespace(mode=""), *objects)) == [("team-a", 2, 2, 0, 0)]
 
 
-def test_what_a_controller_made_that_nobody_lists_counts(k8s, audited):
+def test_object_of_an_unlisted_controller_counts(k8s, audited):
     made_by = k8s.owner("AppWrapper", "big", "workload.codeflare.dev/v1beta2")
     objects = [
         k8s.workload("Job", "big", owners=made_by),
@@ -157,7 +157,7 @@ def test_rows_are_in_the_order_of_their_namespaces(k8s, audited):
     assert [row.namespace for row in audited(*objects).readiness] == sorted(names)
 
 
-def test_workload_whose_pods_nobody_can_read_would_be_refused(k8s, audited):
+def test_workload_with_unreadable_pods_would_be_refused(k8s, audited):
     broken = k8s.workload(nodeSelector={"disks": 3})
     (row,) = audited(k8s.namespace(mode=""), broken).readiness
     assert (row.refused, [each.rule.id for each in row.obstacles]) == (1, ["GA301"])

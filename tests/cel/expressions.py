@@ -1,4 +1,4 @@
-"""Expressions of every construct and every function, and devices to ask them about, from a source of random numbers.
+"""Random expressions of every construct and function, and devices to evaluate them on.
 
 What is written is well-typed for the most part: it follows the signatures that Kubernetes declares. Now and then a
 value comes in as `dyn`, so that its type shows at run time only, or has another type than is asked for.

@@ -229,7 +229,7 @@ def test_chain_of_thousands_of_conditions_is_shallow(operator):
     assert depth(parse(operator.join(["a"] * 3000))) == 13
 
 
-def test_thousands_of_signs_are_one_or_none(tree_of):
+def test_thousands_of_signs_become_one_or_none(tree_of):
     assert tree_of("!" * 9999 + "a") == "!_(a)"
     assert tree_of("-" * 10_000 + "1") == "1"
 

@@ -1,4 +1,4 @@
-"""Authorities, clients and servers that the tests of certificates share."""
+"""Authorities, clients and servers for the tests of certificates."""
 
 import asyncio
 import base64

@@ -118,7 +118,7 @@ async def test_every_writing_of_a_bundle_is_logged(installation, caplog):
     assert caplog.messages == []
 
 
-async def test_an_overwritten_bundle_is_mended_and_the_wait_begins_anew(installation):
+async def test_overwritten_bundle_is_restored_and_the_wait_restarts(installation):
     replica, _ = await installation.served()
     old = installation.state.bundle
     installation.ask("please")
@@ -133,7 +133,7 @@ async def test_an_overwritten_bundle_is_mended_and_the_wait_begins_anew(installa
 @pytest.mark.parametrize(
     "content", [b"", b"eA==", b"-----BEGIN CERTIFICATE-----\n"], ids=["none", "garbage", "cut off"]
 )
-async def test_garbage_in_a_configuration_is_mended(installation, content):
+async def test_garbage_in_a_configuration_is_replaced(installation, content):
     replica, _ = await installation.served()
     installation.overwrite("Mutating", content)
     await replica.look()
@@ -192,7 +192,7 @@ async def test_failures_are_tried_again_with_growing_pauses(installation):
     assert installation.counted("certificate_failures_total", reason="cluster") == 8
 
 
-async def test_a_failure_is_said_once(installation, caplog):
+async def test_failure_is_logged_once(installation, caplog):
     replica, _ = await installation.served()
     installation.sandbox.faults.add(faults.failing())
     caplog.clear()
@@ -253,7 +253,7 @@ async def test_a_deleted_secret_is_created_again_from_memory(installation):
     assert installation.state == before
 
 
-async def test_a_damaged_secret_that_nobody_remembers_is_made_anew(installation, caplog):
+async def test_damaged_secret_without_a_replica_that_has_it_is_created_again(installation, caplog):
     caplog.set_level(logging.ERROR)
     await installation.served()
     before = installation.state

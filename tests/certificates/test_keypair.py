@@ -113,14 +113,14 @@ def test_expired_issuer_in_the_chain_is_refused():
 
 
 @pytest.mark.parametrize("pem", [b"", b"\x30\x82\x01\xff", PAIR.key_pem])
-def test_certificate_that_is_none_is_refused(pem):
+def test_invalid_certificate_is_refused(pem):
     assert refusal(KeyPair(pem, PAIR.key_pem)) == (
         "There is no PEM certificate: no BEGIN CERTIFICATE line; give the certificate, not its key."
     )
 
 
 @pytest.mark.parametrize("pem", [b"", b"\x30\x82\x01\xff", PAIR.certificate_pem])
-def test_key_that_is_none_is_refused(pem):
+def test_invalid_key_is_refused(pem):
     assert refusal(KeyPair(PAIR.certificate_pem, pem)) == (
         "There is no PEM key: no BEGIN PRIVATE KEY line; give the key, not its certificate."
     )

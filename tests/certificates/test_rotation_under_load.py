@@ -106,7 +106,7 @@ async def test_no_handshake_fails_while_certificates_rotate(installation, replic
     assert all(replica.problem() == "" for replica, _ in looking)
 
 
-async def test_clients_of_this_load_notice_a_leaf_that_nobody_published(installation, replicas):
+async def test_clients_of_this_load_notice_an_unpublished_leaf(installation, replicas):
     """What the proof stands on: had the bundle come too late, its clients would have said so."""
     looking, ports = replicas
     load = Load(installation, ports)

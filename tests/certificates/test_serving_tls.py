@@ -112,7 +112,7 @@ def test_client_certificate_of_the_authority_is_verified(pair, client_authority,
     assert server.getpeercert()["subject"] == ((("commonName", "alice"),),)
 
 
-def test_client_without_a_certificate_is_let_in(pair, client_authority, client, handshake):
+def test_client_without_a_certificate_is_accepted(pair, client_authority, client, handshake):
     server, _ = handshake(server_context(pair, client_authority.certificate_pem), client())
     assert server.getpeercert() is None
 

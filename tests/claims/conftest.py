@@ -1,4 +1,4 @@
-"""Reviews of claims, as the rules' examples write them."""
+"""Reviews of claims in the form of rule examples."""
 
 import re
 

@@ -113,7 +113,7 @@ def test_selectors_beyond_the_bound_are_not_compiled(compiled):
     assert compiled(claim([long(number) for number in range(32)])) <= 1
 
 
-def test_first_requests_are_looked_at_and_later_ones_are_not(compiled):
+def test_only_the_first_requests_are_checked(compiled):
     assert compiled(claim([long(1, 8000)], [long(2, 8000)], [long(3, 8000)], ["true"])) <= 4
 
 

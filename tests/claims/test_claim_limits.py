@@ -77,7 +77,7 @@ def test_list_that_is_too_long_is_reported(findings_of, text, expected):
     assert findings_of("GA208", text) == [expected]
 
 
-def test_documented_limit_that_nobody_enforces_only_warns(examined):
+def test_documented_limit_that_is_not_enforced_only_warns(examined):
     found = examined(exact(f"tolerations: {many('{key: t#, operator: Exists}', 17)}"))
     assert [finding.severity for finding in found] == ["warn"]
 

@@ -1,4 +1,4 @@
-"""The command line: as a process where the process matters, in this one where it adds nothing."""
+"""The command line: in a process of its own where that matters, else in the test process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUQuotas and namespaces in files, and where the examples of quotas are."""
+"""GPUQuotas and namespaces in files, and the folders of the quota examples."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_exit_code_is_the_same_for_all_outputs(invoke, cluster, write, output):
     assert invoke("explain", "--cluster", cluster, "-o", output, write("claim.yaml", claim(9))).exit_code == 1
 
 
-def test_nobody_knows_is_no_success(invoke, write):
+def test_unknown_answer_is_not_a_success(invoke, write):
     done = invoke("explain", "-o", "json", write("claim.yaml", claim()))
     assert (done.exit_code, json.loads(done.stdout)[0]["verdict"]) == (1, "unknown")
 

@@ -23,7 +23,7 @@ def test_example_is_reported(run):
     assert done.stdout == (EXAMPLES / "quota" / "expected.txt").read_text()
 
 
-def test_json_tells_the_same(run):
+def test_json_has_the_same_content(run):
     done = run("quota", "--cluster", EXAMPLES / "cluster", "--cluster", WITH_QUOTA, "-o", "json", **AWAY)
     assert (done.returncode, done.stderr) == (0, "")
     reported = json.loads(done.stdout)
@@ -90,7 +90,7 @@ def test_cluster_without_quotas_is_not_limited(invoke, write):
     assert json.loads(invoke("quota", "--cluster", file, "-o", "json").stdout) == {"quotas": [], "notes": []}
 
 
-def test_what_the_files_do_not_tell_is_noted(invoke, write):
+def test_facts_missing_from_the_files_are_noted(invoke, write):
     done = invoke("quota", "--cluster", write("quota.yaml", quota()), "-o", "json")
     reported = json.loads(done.stdout)
     assert (done.exit_code, reported["quotas"][0]["holders"], reported["quotas"][0]["enforced"]) == (1, None, None)

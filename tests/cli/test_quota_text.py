@@ -173,7 +173,7 @@ def test_many_holders_are_counted():
     assert lines[-2:] == ["team-a/pod-19  all 1", "and 1,005 more; -o json shows all"]
 
 
-def test_ages_that_nothing_tells_take_no_column():
+def test_unknown_ages_have_no_column():
     holders = (Holder("team-a/pod", {"all": Fraction(1)}, timedelta()),)
     assert "AGE" not in shown(report(use(), holders=holders))
 

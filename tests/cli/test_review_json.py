@@ -93,7 +93,7 @@ def test_generated_name_is_empty(reviewed, write, pod):
     assert result["object"]["name"] == ""
 
 
-def test_refusal_exits_with_1_and_prints_json_all_the_same(invoke, cluster, write, pod):
+def test_refusal_exits_with_1_and_prints_json(invoke, cluster, write, pod):
     done = invoke("review", "--cluster", cluster, "-o", "json", write("pod.yaml", pod(gpus="0.5")))
     assert done.exit_code == 1
     assert json.loads(done.stdout)[0]["verdict"] == "refused"

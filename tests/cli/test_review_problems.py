@@ -123,7 +123,7 @@ def test_unknown_output_is_a_usage_error(invoke):
         ("a: [\n", "settings.yaml:1:5: expected a value here"),
     ],
 )
-def test_settings_that_are_none_are_a_problem(invoke, write, pod, content, problem):
+def test_invalid_settings_are_a_problem(invoke, write, pod, content, problem):
     done = invoke("review", "--settings", write("settings.yaml", content), write("pod.yaml", pod()))
     assert done.exit_code == 2
     assert done.stderr.splitlines()[0] == problem

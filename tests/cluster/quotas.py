@@ -1,4 +1,4 @@
-"""GPUQuotas in a cluster: made, and looked at."""
+"""GPUQuotas in a cluster: creating and reading them."""
 
 from testbed import manifests
 from testbed.waiting import until

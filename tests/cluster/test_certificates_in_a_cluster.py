@@ -81,7 +81,7 @@ def published(cluster):
     return state(cluster)
 
 
-def test_rotation_that_was_requested_while_nobody_looked_is_begun_at_start(cluster):
+def test_rotation_that_was_requested_before_the_start_begins(cluster):
     before = state(cluster)
     cluster.service.stop()
     ask_for_rotation(cluster)

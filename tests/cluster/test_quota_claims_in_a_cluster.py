@@ -50,7 +50,7 @@ def test_claim_of_the_scheduler_is_not_charged_again(real):
     counted(real, team, "1")
 
 
-def test_claim_that_somebody_writes_is_charged(cluster):
+def test_claim_of_a_user_is_charged(cluster):
     team = limited(cluster, cluster.namespace(quota="enforced"), 1)
     assert cluster.create(manifests.claim(team, "first", ANY_GPU)).accepted
     assert summary(cluster, team) == "gpus 1/1"

@@ -35,7 +35,7 @@ def test_quota_is_counted_as_soon_as_it_is_written(cluster):
     [({"quota": "enforced"}, ("True", "Enforced")), ({}, ("False", "FailsOpen"))],
     ids=["enforced", "not enforced"],
 )
-def test_status_tells_whether_the_quota_is_enforced(cluster, labels, expected):
+def test_status_says_whether_the_quota_is_enforced(cluster, labels, expected):
     team = limited(cluster, cluster.namespace(**labels), 2)
 
     def condition():
@@ -133,7 +133,7 @@ def test_nothing_gets_gpus_unasked_where_the_quota_is_enforced(cluster):
     assert cluster.create(cpu).accepted
 
 
-def test_what_passed_while_nobody_was_asked_is_counted_afterwards(cluster):
+def test_pods_of_an_outage_are_counted_afterwards(cluster):
     team = limited(cluster, cluster.namespace(), 1)
     cluster.service.stop()
     for name in ("first", "second"):
@@ -162,7 +162,7 @@ def test_pods_that_come_at_once_get_exactly_what_there_is(cluster):
     counted(cluster, team, "8")
 
 
-def test_ledger_that_somebody_deletes_is_counted_anew(cluster):
+def test_deleted_ledger_is_counted_again(cluster):
     team = limited(cluster, cluster.namespace(quota="enforced"), 2)
     assert cluster.create(manifests.pod(team)).accepted
     counted(cluster, team, "1")

@@ -59,7 +59,7 @@ def test_rename_refuses_what_a_name_cannot_say(recent):
     assert answer.message.endswith("[GA330]")
 
 
-def test_strategy_that_there_is_none_of_refuses_the_pod(sandbox):
+def test_unknown_strategy_refuses_the_pod(sandbox):
     """On a real API server the policy for namespace labels refuses the label itself."""
     answer = created(sandbox, "fastest")
     assert answer.code == 403

@@ -31,7 +31,7 @@ def made_again(cluster, template, seconds):
     assert again["metadata"]["uid"] != metadata["uid"]
 
 
-def test_template_that_was_deleted_while_nobody_looked_is_made_again(cluster):
+def test_template_that_was_deleted_before_the_start_is_created_again(cluster):
     template = made_for_a_pod(cluster)
     cluster.service.stop()
     deleted(cluster, template)
@@ -39,7 +39,7 @@ def test_template_that_was_deleted_while_nobody_looked_is_made_again(cluster):
     made_again(cluster, template, 20)
 
 
-def test_template_that_somebody_deletes_is_made_again_by_the_leader(real):
+def test_leader_creates_a_deleted_template_again(real):
     """The leader looks every half a minute, for which the sandbox's share of the suite has no time."""
     template = made_for_a_pod(real)
     deleted(real, template)

@@ -179,7 +179,7 @@ async def test_good_answer_that_is_no_json_is_a_bad_one(api, answering):
     assert str(caught.value) == (f"GET /api/v1/nodes at {api.url}: expected JSON, got text/html: '<p>Log in</p>'")
 
 
-async def test_answer_that_breaks_off_is_said_to(api, client):
+async def test_error_says_that_an_answer_broke_off(api, client):
     async def break_off(server, request, *, is_watch):
         response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
         await response.prepare(request)
@@ -206,7 +206,7 @@ async def test_server_that_does_not_answer_is_left(api, client):
     assert str(caught.value) == f"GET /api/v1/nodes at {api.url}: no answer within 0.05 seconds"
 
 
-async def test_refused_connection_is_said_to_be(connecting, kubeconfig_of, api_serving):
+async def test_error_says_that_a_connection_was_refused(connecting, kubeconfig_of, api_serving):
     async with api_serving() as closed:
         url = closed.url
     async with connecting(kubeconfig_of(url)) as client:

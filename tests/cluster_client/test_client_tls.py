@@ -133,7 +133,7 @@ async def test_plain_http_where_tls_is_spoken_breaks_off(secured, authority, con
             await client.get("/version")
 
 
-async def test_tls_where_plain_http_is_spoken_is_said(api, connecting, kubeconfig_of):
+async def test_error_says_that_the_server_speaks_plain_http(api, connecting, kubeconfig_of):
     async with connecting(kubeconfig_of(api.url.replace("http", "https"))) as client:
         with pytest.raises(Unreachable, match=r"at https://127\.0\.0\.1:\d+: no connection: "):
             await client.get("/version")

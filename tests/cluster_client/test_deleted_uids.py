@@ -31,29 +31,29 @@ def listed(store, version, *documents):
     listing.finish(version)
 
 
-def test_what_is_there_is_not_gone(store):
+def test_existing_object_is_not_gone(store):
     store.apply(event("ADDED", pod("a", "1")))
     assert "1" not in store.gone
 
 
-def test_what_is_deleted_is_gone(store):
+def test_deleted_object_is_gone(store):
     store.apply(event("ADDED", pod("a", "1")))
     store.apply(event("DELETED", pod("a", "1", "2")))
     assert "1" in store.gone
 
 
-def test_what_is_kept_no_more_is_gone(store):
+def test_dropped_object_is_gone(store):
     store.apply(event("ADDED", pod("a", "1")))
     store.apply(event("MODIFIED", {**pod("a", "1", "2"), "ended": True}))
     assert "1" in store.gone
 
 
-def test_what_was_never_kept_is_not_gone(store):
+def test_object_that_was_never_kept_is_not_gone(store):
     store.apply(event("DELETED", pod("a", "1")))
     assert "1" not in store.gone
 
 
-def test_change_makes_nothing_gone(store):
+def test_change_does_not_make_an_object_gone(store):
     store.apply(event("ADDED", pod("a", "1")))
     store.apply(event("MODIFIED", pod("a", "1", "2")))
     assert "1" not in store.gone
@@ -65,7 +65,7 @@ def test_another_object_of_the_name_means_that_the_first_is_gone(store):
     assert ("1" in store.gone, "2" in store.gone) == (True, False)
 
 
-def test_what_a_newer_list_lacks_is_gone(store):
+def test_object_missing_from_a_newer_list_is_gone(store):
     listed(store, "1", pod("a", "1"), pod("b", "2"))
     listed(store, "2", pod("b", "2"))
     assert ("1" in store.gone, "2" in store.gone) == (True, False)

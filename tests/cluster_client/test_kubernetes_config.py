@@ -33,7 +33,7 @@ def test_models_and_apis_are_not_imported(outcome):
     assert outcome(script) == ["True"]
 
 
-def test_nothing_of_it_stands_in_anybodys_way(outcome):
+def test_whole_library_can_be_imported_afterwards(outcome):
     script = LOAD + (
         "kubernetes_config()\n"
         "print([name for name in sys.modules if name.startswith('kubernetes_asyncio')])\n"

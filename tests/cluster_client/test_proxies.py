@@ -53,7 +53,7 @@ def test_no_proxy_exempts(exempt, url, direct):
     assert (proxy_for(url, {**BOTH, "NO_PROXY": exempt}) is None) is direct
 
 
-async def test_proxy_of_the_kubeconfig_is_asked(serving, connecting, kubeconfig_of):
+async def test_proxy_of_the_kubeconfig_is_used(serving, connecting, kubeconfig_of):
     async def proxy(request):
         return web.json_response({"asked": str(request.url)})
 

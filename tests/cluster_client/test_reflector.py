@@ -86,7 +86,7 @@ async def test_list_that_has_no_end_is_given_up(api, reflector, store):
 
 
 @pytest.mark.parametrize("document", [[], {}, {"metadata": {"resourceVersion": ""}}, {"items": 5}], ids=str)
-async def test_answer_that_is_no_list_is_said_to_be_none(api, reflector, store, document):
+async def test_error_says_that_an_answer_is_not_a_list(api, reflector, store, document):
     async def odd(server, request, *, is_watch):
         return web.json_response(document)
 
@@ -201,7 +201,7 @@ async def test_bookmark_of_the_past_means_a_new_list(api, reflector, store, faul
     ],
     ids=str,
 )
-async def test_event_that_is_none_means_a_new_list(api, reflector, store, answers, event):
+async def test_invalid_event_leads_to_a_new_list(api, reflector, store, answers, event):
     async def odd(server, request, *, is_watch):
         return await answers.stream(request, event) if is_watch else None
 

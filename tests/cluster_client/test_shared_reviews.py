@@ -67,7 +67,7 @@ async def test_answer_is_kept_from_the_moment_of_sending(world):
     assert world.sent == ["a", "a"]
 
 
-async def test_failure_is_everybody_s_and_not_kept(world):
+async def test_failure_is_shared_by_waiting_calls_and_not_cached(world):
     world.error = Unreachable("away")
     failures = await asyncio.gather(world.ask("a"), world.ask("a"), return_exceptions=True)
     assert [str(failure) for failure in failures] == ["away", "away"]
@@ -85,7 +85,7 @@ async def test_few_are_sent_at_a_time(world):
     assert len(world.sent) == MOST_SENT + 2
 
 
-async def test_question_that_nobody_waits_for_is_not_sent(world):
+async def test_review_without_a_waiting_call_is_not_sent(world):
     world.go_on.clear()
     busy = [world.ask(f"{number}") for number in range(MOST_SENT)]
     given_up = world.ask("given up")
@@ -99,7 +99,7 @@ async def test_question_that_nobody_waits_for_is_not_sent(world):
     assert await world.ask("given up") == "answer to given up"
 
 
-async def test_question_that_somebody_still_waits_for_is_sent(world):
+async def test_review_with_a_waiting_call_is_sent(world):
     world.go_on.clear()
     busy = [world.ask(f"{number}") for number in range(MOST_SENT)]
     one, other = world.ask("shared"), world.ask("shared")
@@ -123,7 +123,7 @@ async def test_giving_up_does_not_make_room_for_more_at_the_api_server(world):
     assert await patient == "answer to patient"
 
 
-async def test_failure_that_nobody_waits_for_is_nobody_s(world, caplog):
+async def test_failure_without_a_waiting_call_is_dropped(world, caplog):
     world.go_on.clear()
     call = world.ask("a")
     await settle()

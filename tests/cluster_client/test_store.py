@@ -164,7 +164,7 @@ def test_store_of_which_nothing_is_known_does_not_become_stale(store, state):
     assert (store.state, store.reason) == (state, "two")
 
 
-def test_since_tells_when_the_state_began():
+def test_since_is_when_the_state_began():
     moments = iter([1.0, 2.0, 3.0])
     store = Store(RESOURCES["Pod"], clock=lambda: next(moments))
     take_list(store, [], "5")

@@ -1,4 +1,4 @@
-"""Reviews of configuration, as the rules' examples and the catalogue write them."""
+"""Reviews of configuration in the form of rule examples."""
 
 import re
 

@@ -101,7 +101,7 @@ def test_a_config_map_that_nothing_reads_may_be_missing(findings_of, disabled):
 
 
 @pytest.mark.parametrize("name", ["time-slicing.v1", "a" * 64, "Time-Slicing"])
-def test_a_config_map_whose_name_is_none_of_a_volume_is_refused(findings_of, name):
+def test_config_map_name_that_no_volume_can_have_is_refused(findings_of, name):
     expected = (
         f'{NAME}: "{name}" cannot name a volume, and the operator mounts the ConfigMap as a volume of its name; rename the '
         "ConfigMap to at most 63 lower-case letters, digits and dashes"

@@ -212,7 +212,7 @@ def test_waiting_without_end_is_warned_of(examined):
     assert findings_of(examined(policy({"drain": "{enable: false, timeoutSeconds: 0}"})), "GA172") == []
 
 
-def test_pods_that_nobody_manages_are_warned_of(examined):
+def test_pods_without_a_controller_are_warned_about(examined):
     assert findings_of(examined(policy(CHART) + pod()), "GA172") == [
         (
             Severity.WARN,
@@ -287,7 +287,7 @@ def test_operator_that_panics_is_warned_of(examined):
     assert findings_of(examined(policy(CHART, labels="helm.sh/chart: gpu-operator-v26.3.1")), "GA173") == []
 
 
-def test_operator_that_runs_tells_its_version(examined):
+def test_version_of_the_running_operator_is_known(examined):
     operator = (
         "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: gpu-operator, labels: {app: gpu-operator}}\n"
         "spec: {containers: [{name: a, image: 'nvcr.io/nvidia/gpu-operator:v25.10.1'}]}\n"

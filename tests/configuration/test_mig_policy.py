@@ -218,7 +218,7 @@ def test_settings_that_have_effect_are_left_alone(findings_of, spec, cluster):
 
 
 @pytest.mark.parametrize("rule", ["GA146", "GA147", "GA148"])
-def test_nothing_is_said_of_a_deleted_policy(findings_of, rule):
+def test_deleted_policy_gives_no_finding(findings_of, rule):
     spec = "{mig: {strategy: single}, migManager: {enabled: true, config: {name: mig-config}}}"
     assert findings_of(rule, spec, config_map("other"), node("a", "all-balanced"), head="# operation: DELETE\n") == []
 

@@ -208,7 +208,7 @@ def test_openshift_brings_an_image_of_gdrcopy(examined):
     assert findings_of(examined(of(openshift, "gds: {enabled: true}")), "GA168")
 
 
-def test_operator_that_is_known_tells_of_its_images(examined):
+def test_images_of_a_known_operator_are_checked(examined):
     operator = """
     apiVersion: apps/v1
     kind: Deployment

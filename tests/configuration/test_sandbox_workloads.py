@@ -88,7 +88,7 @@ def test_workload_and_mode_without_sandboxes_are_warned_of(examined):
     ]
 
 
-def test_nothing_is_said_of_an_object_that_is_deleted(examined):
+def test_deleted_object_gives_no_finding(examined):
     for sandbox in ("", "enabled: true, defaultWorkload: vm-passthrough"):
         assert (
             findings_of(examined(f"# operation: DELETE\n{policy(sandbox=sandbox, vgpuManager='{enabled: true}')}"))

@@ -272,7 +272,7 @@ def test_invalid_settings_can_be_put_right():
     assert decided(policy({}), policy(INVALID)).findings == ()
 
 
-def test_status_is_none_of_our_business():
+def test_status_is_not_reviewed():
     assert decided(policy(INVALID), policy({}), subresource="status").findings == ()
 
 
@@ -286,6 +286,6 @@ def test_settings_without_bottom_are_refused():
         deep = deep.pop()
 
 
-def test_kind_of_the_same_name_is_somebody_elses():
+def test_kind_of_the_same_name_in_another_group_is_ignored():
     request = Request({"kind": "GPUAdmissionPolicy"}, group="example.com", kind="GPUAdmissionPolicy")
     assert review(request, ManifestsView(), DEFAULTS).findings == ()

@@ -1,4 +1,4 @@
-"""Time that passes only when everybody waits, and the part of an API server that leases and templates need."""
+"""Virtual time, and an API server for leases and templates."""
 
 import asyncio
 import copy

@@ -96,7 +96,7 @@ async def test_pod_without_gpus_creates_nothing(api, ask):
     assert api.requests == []
 
 
-async def test_template_of_somebody_else_refuses_the_pod(api, ask, gpu_pod, convert):
+async def test_template_with_other_content_refuses_the_pod(api, ask, gpu_pod, convert):
     _, template = convert(gpu_pod())
     api.put(f"{COLLECTION}/{template.name}", {**template.manifest(), "spec": {"spec": {}}})
     response = await ask(gpu_pod())
@@ -108,7 +108,7 @@ async def test_template_of_somebody_else_refuses_the_pod(api, ask, gpu_pod, conv
     )
 
 
-async def test_template_of_somebody_else_leaves_the_pod_where_settings_only_warn(api, ask, gpu_pod, convert):
+async def test_template_with_other_content_leaves_the_pod_if_settings_only_warn(api, ask, gpu_pod, convert):
     _, template = convert(gpu_pod())
     api.put(f"{COLLECTION}/{template.name}", {**template.manifest(), "spec": {"spec": {}}})
     document = {

@@ -153,7 +153,7 @@ async def test_caller_that_gives_up_does_not_decide_for_others(api, keeper, cloc
     assert api.sent("POST") == [COLLECTION]
 
 
-async def test_what_nobody_waits_for_any_more_fails_quietly(api, keeper, clock, counts):
+async def test_failure_without_a_waiting_call_is_only_counted(api, keeper, clock, counts):
     api.gate = asyncio.Event()
     api.fail("POST", 500, "InternalError", "etcdserver: no leader")
     with pytest.raises(TimeoutError):

@@ -217,7 +217,7 @@ async def test_workload_that_will_be_converted_keeps_its_template(api, sweep_of,
     assert api.sent("DELETE") == []
 
 
-async def test_workload_kinds_that_nobody_installed_keep_nothing(api, sweep_of, view_of, stored_template):
+async def test_missing_workload_kinds_keep_no_template(api, sweep_of, view_of, stored_template):
     stored = stored_template(OLD)
     api.absent.add("/apis/ray.io/v1/namespaces/team-a/rayclusters")
     await sweep_of(view_of(stored)).round()
@@ -233,7 +233,7 @@ async def test_nothing_is_deleted_where_workloads_cannot_be_read(api, sweep_of, 
     assert api.sent("DELETE") == []
 
 
-async def test_template_that_somebody_needed_meanwhile_is_not_deleted(api, sweep_of, view_of, stored_template):
+async def test_template_that_is_needed_again_is_not_deleted(api, sweep_of, view_of, stored_template):
     seen = copy.deepcopy(stored_template(OLD))
     stored_template()
     await sweep_of(view_of(seen)).round()

@@ -51,7 +51,7 @@ def recorded(wish):
     ],
     ids=repr,
 )
-def test_record_with_a_wish_that_conversion_does_not_write_is_none(wish):
+def test_record_with_a_foreign_wish_is_invalid(wish):
     assert ConversionRecord.parse(recorded(wish)) is None
 
 

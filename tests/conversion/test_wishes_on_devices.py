@@ -132,17 +132,17 @@ def test_sharing_is_reported_in_shares(devices, wish, shares):
     ],
     ids=["whole", "no device", "shared without limit", "other kind"],
 )
-def test_wished_share_that_nobody_offers_is_refused(objects, resource, expected):
+def test_wished_share_without_a_device_is_refused(objects, resource, expected):
     (obstacle,) = converted(objects, {"sharing": "shared"}, pod(resource)).obstacles
     where = WHERE.replace(GPU, resource)
     assert (obstacle.rule.id, obstacle.severity, obstacle.text) == ("GA327", "deny", f"{where}{expected}; {REMEDY}")
 
 
-def test_wished_share_is_requested_while_nobody_knows_what_is_offered():
+def test_wished_share_is_requested_while_devices_are_unknown():
     assert requested(converted([], {"sharing": "shared"}))["capacity"] == {"requests": {"shares": "1"}}
 
 
-def test_share_by_its_name_that_nobody_offers_is_left_to_the_device_plugin():
+def test_share_by_name_without_a_device_is_left_to_the_device_plugin():
     conversion = converted([resource_slice(gpu())], {"sharing": "shared"}, pod("nvidia.com/gpu.shared"))
     assert [(finding.rule.id, finding.severity) for finding in conversion.obstacles] == [("GA306", "warn")]
 

@@ -1,4 +1,4 @@
-"""What deploy/ installs, read once."""
+"""The manifests of deploy/, read once."""
 
 from pathlib import Path
 

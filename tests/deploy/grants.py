@@ -1,4 +1,4 @@
-"""What RBAC grants our account, taken apart into single verbs on single resources."""
+"""The RBAC grants of our account, as single verbs on single resources."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_policy_is_bound_and_denies(one):
     assert binding == {"policyName": NAME, "validationActions": ["Deny"]}
 
 
-def test_right_is_a_role_that_nobody_has(installed, one):
+def test_role_for_the_label_has_no_binding(installed, one):
     """And no role of Kubernetes takes it up."""
     assert set(one("ClusterRole", "gpu-admission-admin-access")["metadata"]["labels"]) == {"app.kubernetes.io/name"}
     bindings = [each["roleRef"]["name"] for each in installed if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]

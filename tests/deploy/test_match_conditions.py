@@ -127,7 +127,7 @@ def test_example_of_a_rule_reaches_it(webhooks, entry, rule):
     assert called(webhooks[kind, entry], Question(document))
 
 
-def test_entries_about_conversion_are_asked_about_the_same_pods(webhooks):
+def test_entries_about_conversion_match_the_same_pods(webhooks):
     first, *others = (
         webhooks[key]["matchConditions"]
         for key in (("mutating", "conversion"), ("mutating", "preview"), ("validating", "conversion-check"))
@@ -166,7 +166,7 @@ UPDATES = {
 
 
 @pytest.mark.parametrize("new", UPDATES.values(), ids=UPDATES)
-def test_reapply_is_asked_about_what_it_answers(webhooks, new):
+def test_reapply_matches_the_updates_that_it_answers(webhooks, new):
     request = Request(new, marked(), operation="UPDATE", namespace="a")
     assert called(webhooks["mutating", "reapply"], Question(new, marked())) is reapplies_pod(request)
 
@@ -196,7 +196,7 @@ WORKLOADS = {
 
 
 @pytest.mark.parametrize(("document", "group", "expected"), WORKLOADS.values(), ids=WORKLOADS)
-def test_workloads_with_gpus_are_asked_about(webhooks, document, group, expected):
+def test_workloads_with_gpus_match(webhooks, document, group, expected):
     assert called(webhooks["validating", "workloads"], Question(document, group=group)) is expected
 
 
@@ -205,7 +205,7 @@ def test_workloads_with_gpus_are_asked_about(webhooks, document, group, expected
     [(deployment(), False), (deployment(labels={"a": "b"}), False), (deployment(pod()), True)],
     ids=["nothing", "labels", "template"],
 )
-def test_workloads_are_asked_about_when_their_pods_change(webhooks, old, expected):
+def test_workloads_match_when_their_pods_change(webhooks, old, expected):
     assert called(webhooks["validating", "workloads"], Question(deployment(), old, group="apps")) is expected
 
 

@@ -53,5 +53,5 @@ NODES = {
 
 
 @pytest.mark.parametrize(("new", "old", "expected"), NODES.values(), ids=NODES)
-def test_nodes_are_asked_about_when_a_watched_label_changes(webhooks, new, old, expected):
+def test_nodes_match_when_a_watched_label_changes(webhooks, new, old, expected):
     assert called(webhooks["validating", "nodes"], Question(new, old)) is expected

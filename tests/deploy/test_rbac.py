@@ -114,7 +114,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize(("verb", "kind", "name", "namespace"), FORBIDDEN.values(), ids=FORBIDDEN)
-def test_call_that_nobody_makes_is_not(granted, verb, kind, name, namespace):
+def test_unused_right_is_not_granted(granted, verb, kind, name, namespace):
     assert not allowed(granted, verb, kind, name, namespace)
 
 
@@ -128,7 +128,7 @@ def test_every_rule_has_its_reason(deploy):
                 assert document.startswith("#") or "\nrules:\n#" in document, document[:80]
 
 
-def test_right_to_request_explanations_is_a_role_that_nobody_has(installed):
+def test_role_for_explanations_has_no_binding(installed):
     (role,) = (each for each in installed if each["metadata"]["name"] == CLUSTER_ROLE)
     assert role["kind"] == "ClusterRole"
     assert role["rules"] == [{"nonResourceURLs": [PATH], "verbs": ["post"]}]
@@ -136,14 +136,14 @@ def test_right_to_request_explanations_is_a_role_that_nobody_has(installed):
     assert CLUSTER_ROLE not in [each["name"] for each in bindings]
 
 
-def test_everybody_who_views_a_namespace_sees_its_quota(one):
+def test_viewers_of_a_namespace_see_its_quota(one):
     role = one("ClusterRole", "gpu-admission-quota-view")
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
     (rule,) = role["rules"]
     assert (rule["resources"], rule["verbs"]) == (["gpuquotas"], ["get", "list", "watch"])
 
 
-def test_right_to_write_quotas_is_a_role_that_nobody_has(installed, one):
+def test_role_for_quotas_has_no_binding(installed, one):
     """And no role of Kubernetes takes it up: owners of namespaces would raise their own."""
     role = one("ClusterRole", "gpu-admission-quota-edit")
     assert set(role["metadata"]["labels"]) == {"app.kubernetes.io/name"}
@@ -203,5 +203,5 @@ def test_caches_do_not_take_the_seats_of_answers(installed, verb):
     assert {flow_of(installed, verb, kind) for kind in ("Pod", "GPUQuota", "ResourceClaim")} == {"workload-high"}
 
 
-def test_seats_of_answers_are_lent_to_nobody(one):
+def test_seats_of_answers_are_not_lent(one):
     assert one("PriorityLevelConfiguration")["spec"]["limited"]["lendablePercent"] == 0

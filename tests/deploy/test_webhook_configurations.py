@@ -98,7 +98,7 @@ def test_webhook_gets_less_time_for_an_answer_than_the_api_server_waits(webhooks
         assert Deadline.start(lambda: 0.0, f"{webhook['timeoutSeconds']}s").seconds < webhook["timeoutSeconds"]
 
 
-def test_entries_that_change_pods_for_gpus_are_asked_again(webhooks):
+def test_entries_that_change_pods_for_gpus_are_reinvoked(webhooks):
     again = {entry for (_, entry), webhook in webhooks.items() if webhook.get("reinvocationPolicy") == "IfNeeded"}
     assert again == {"conversion", "placement"}
 
@@ -133,7 +133,7 @@ def test_namespaces_enforce_their_quota(webhooks):
     assert terms == {"quota-enforced": [("In", [ENFORCED])], "quota": [("NotIn", [ENFORCED])]}
 
 
-def test_quotas_are_asked_about_the_same_objects(webhooks):
+def test_entries_for_quotas_match_the_same_objects(webhooks):
     enforced, other = (webhooks["validating", entry] for entry in ("quota-enforced", "quota"))
     assert kinds_of(enforced) == {("", "pods"), ("resource.k8s.io", "resourceclaims")}
     for field in ("rules", "matchConditions", "matchPolicy", "objectSelector"):
@@ -200,7 +200,7 @@ def test_config_maps_are_those_of_the_operator_or_with_our_label(webhooks):
     assert named == ["ConfigMap", *DEFAULTS.configuration.operator_namespaces, LABEL]
 
 
-def test_reapply_is_asked_about_what_conversion_marked(webhooks):
+def test_reapply_matches_pods_that_conversion_marked(webhooks):
     webhook = webhooks["mutating", "reapply"]
     assert webhook["objectSelector"] == {"matchLabels": {MANAGED: "true"}}
     assert [(rule["operations"], rule["resources"]) for rule in webhook["rules"]] == [(["UPDATE"], ["pods"])]

@@ -34,7 +34,7 @@ def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
     assert len(devices(80, port=lambda n: {"int": n % 4}).groups) == 4
 
 
-def test_selector_on_what_tells_apart_is_asked_about_each():
+def test_selector_on_a_distinguishing_attribute_is_evaluated_on_each_device():
     known = devices(80, serial=lambda n: {"int": n})
     choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert [member.name for group in choice.matched for member in group.devices] == ["gpu-0", "gpu-1", "gpu-2"]

@@ -127,14 +127,14 @@ def test_example_of_claims_shows_the_right_form_as_well(folder):
 
 
 @pytest.mark.parametrize("folder", EXPLAINED, ids=lambda folder: folder.name)
-def test_explained_example_is_asked_about_on_the_cluster_in_use(folder):
+def test_explained_example_uses_the_cluster_in_use(folder):
     (command,) = commands(folder)
     asked = [f"examples/{folder.name}"] if list(folder.glob("*.yaml")) else ["-n", "team-a", "pod/pretrain"]
     assert command == ["gpu-admission", "explain", *IN_USE, *asked]
 
 
 @pytest.mark.parametrize("folder", QUOTAS, ids=lambda folder: folder.name)
-def test_example_of_a_quota_is_asked_about_on_the_cluster_that_has_one(folder):
+def test_example_of_a_quota_uses_the_cluster_with_a_quota(folder):
     assert commands(folder) == [["gpu-admission", "quota", *WITH_QUOTA]]
 
 

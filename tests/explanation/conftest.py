@@ -1,4 +1,4 @@
-"""Clusters made of a few lines, and the two questions that every test asks."""
+"""Small clusters, and explanations for them."""
 
 from __future__ import annotations
 

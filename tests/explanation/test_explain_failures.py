@@ -35,7 +35,7 @@ def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
     assert answer.headline == "it fits no node: a selector fails on a device"
 
 
-def test_node_that_is_out_before_stops_nobody(ask, k8s):
+def test_excluded_node_does_not_stop_the_others(ask, k8s):
     fine = k8s.gpu(0)
     fine["attributes"]["nvlink"] = {"bool": True}
     nodes = [k8s.node("node-1"), k8s.node("node-2", unschedulable=True)]

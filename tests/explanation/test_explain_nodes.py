@@ -46,7 +46,7 @@ def test_taint_of_a_condition_is_reported_as_such(on, k8s):
     )
 
 
-def test_taint_that_only_prefers_keeps_nobody_out(on, k8s):
+def test_taint_with_prefer_no_schedule_excludes_no_pod(on, k8s):
     assert on(k8s.node(taints=[{**TAINT, "effect": "PreferNoSchedule"}]), k8s.pod()).fits
 
 
@@ -113,7 +113,7 @@ def test_what_an_empty_node_has_not_is_reported(on, k8s, limits, allocatable, wo
     assert not group.fits_if_empty
 
 
-def test_nodes_that_tell_nothing_of_cpu_have_enough(on, k8s):
+def test_nodes_with_unknown_cpu_have_enough(on, k8s):
     assert on({**k8s.node(), "status": {}}, k8s.pod({"cpu": "64"})).fits
 
 

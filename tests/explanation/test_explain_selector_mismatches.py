@@ -58,7 +58,7 @@ ATTRIBUTES = 'device.attributes["gpu.nvidia.com"]'
         ),
     ],
 )
-def test_lack_says_what_the_device_has_and_what_is_asked(ask, k8s, selector, words):
+def test_mismatch_says_what_the_device_has_and_what_is_requested(ask, k8s, selector, words):
     answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice([k8s.gpu(0)]))
     assert answer.groups[0].reason.details == (f"gpu-0 {words}",)
 

@@ -1,4 +1,4 @@
-"""Pods, claims and classes of which fleet tests are made."""
+"""Pods, claims and classes for fleet tests."""
 
 from webhook.cluster.manifests import ManifestsView
 

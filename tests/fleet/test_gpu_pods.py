@@ -91,7 +91,7 @@ def test_none_of_a_resource_is_no_gpu(amount):
     assert not gets(pod({"nvidia.com/gpu": amount}, {"nvidia.com/gpu": amount}))
 
 
-def test_amount_that_is_none_is_left_to_the_api_server():
+def test_invalid_amount_is_left_to_the_api_server():
     assert gets(pod({"nvidia.com/gpu": "many"}))
 
 
@@ -135,7 +135,7 @@ def test_claim_for_a_class_of_nvidia_is_a_gpu(gpu_pod, request_of_claim, expecte
 
 
 @pytest.mark.parametrize("gpu_pod", [BY_TEMPLATE, BY_CLAIM], ids=["template", "claim"])
-def test_claim_that_nobody_sees_is_no_gpu(gpu_pod):
+def test_invisible_claim_is_not_a_gpu(gpu_pod):
     assert not gets(gpu_pod)
 
 
@@ -171,7 +171,7 @@ def test_class_of_ones_own_is_known_by_its_selectors(gpu_pod, expressions, expec
 
 
 @pytest.mark.parametrize("objects", [[], [device_class(SHIPPED, name="other.example.com")]], ids=["unknown", "absent"])
-def test_class_that_nobody_sees_is_no_gpu(objects):
+def test_invisible_class_is_not_a_gpu(objects):
     assert not gets(pod({f"{IMPLICIT}h100.example.com": 1, "example.com/h100": 1}), *objects)
     assert not gets(BY_TEMPLATE, template(exactly("h100.example.com")), *objects)
 

@@ -20,7 +20,7 @@ def call_of(namespace):
     return charge.get("call", "")
 
 
-async def test_charge_tells_which_call_made_it(namespace, writer, pod):
+async def test_charge_has_the_call_that_made_it(namespace, writer, pod):
     namespace.make()
     ledger = await writer()
     await ledger.charge("team-a", pod("a", 5), enforced=True)
@@ -139,7 +139,7 @@ async def test_dry_run_of_a_charged_uid_leaves_the_charge_to_its_call(namespace,
     assert namespace.stored["status"] == before
 
 
-async def test_charge_without_a_call_is_taken_back_by_nobody(namespace, sandbox, writer, pod, interrupted):
+async def test_charge_without_a_call_is_never_taken_back(namespace, sandbox, writer, pod, interrupted):
     """Replicas of the previous version write none, and drop those that they read."""
     namespace.make()
     ledger = await writer()
@@ -157,7 +157,7 @@ async def test_charge_without_a_call_is_taken_back_by_nobody(namespace, sandbox,
 @pytest.mark.parametrize(
     "uid", ["u" * 129, "a\nb", "a\x00", "ü", "a b"], ids=["long", "newline", "nul", "umlaut", "blank"]
 )
-async def test_uid_that_no_api_server_gives_spoils_the_write_of_nobody_else(namespace, writer, pod, uid):
+async def test_invalid_uid_does_not_spoil_other_charges(namespace, writer, pod, uid):
     namespace.make()
     ledger = await writer()
     calls = [pod("z", 1), pod(uid, 1, "forged"), pod("y", 1)]
@@ -168,7 +168,7 @@ async def test_uid_that_no_api_server_gives_spoils_the_write_of_nobody_else(name
 
 
 @pytest.mark.parametrize("gpus", [10**200, f"1/{10**100}"], ids=["huge", "tiny"])
-async def test_amount_that_cannot_be_stored_spoils_the_write_of_nobody_else(namespace, writer, pod, gpus):
+async def test_invalid_amount_does_not_spoil_other_charges(namespace, writer, pod, gpus):
     namespace.make(mode="Warn")
     ledger = await writer()
     calls = [pod("z", 1), pod("forged", gpus)]

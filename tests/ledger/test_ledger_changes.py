@@ -57,7 +57,7 @@ async def test_change_of_nothing_rests_on_what_is_stored(namespace, writer, pod)
     assert kept.counted.pods == "7"
 
 
-async def test_change_where_there_is_no_quota_is_none(writer):
+async def test_change_without_a_quota_does_nothing(writer):
     assert await (await writer()).change("team-a", counting("5")) is None
 
 
@@ -102,7 +102,7 @@ async def test_change_makes_room_for_charges_that_wait(namespace, writer, pod):
     assert namespace.writes() == 1
 
 
-async def test_change_that_nobody_waits_for_is_not_made(namespace, writer, pod, interrupted):
+async def test_change_without_a_waiting_call_is_dropped(namespace, writer, pod, interrupted):
     namespace.make()
     ledger, made = await writer(), []
     charging = asyncio.create_task(ledger.charge("team-a", pod("a"), enforced=True))

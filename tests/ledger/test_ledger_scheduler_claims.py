@@ -111,7 +111,7 @@ async def test_cover_that_fails_fails_alone(namespace, writer, pod, claim):
     assert (str(failed), answer.allowed, namespace.uids) == ("no pods", True, ["a"])
 
 
-async def test_cover_that_takes_long_holds_up_nobody(namespace, writer, shown, pod, claim):
+async def test_slow_cover_does_not_delay_other_charges(namespace, writer, shown, pod, claim):
     namespace.make(hard=16)
     namespace.count("5", shown("p", 8))
     begun, go_on = asyncio.Event(), asyncio.Event()
@@ -130,7 +130,7 @@ async def test_cover_that_takes_long_holds_up_nobody(namespace, writer, shown, p
     assert (namespace.uids, namespace.reserved) == (["a", "c"], 1)
 
 
-async def test_claim_that_nobody_waits_for_is_not_charged(namespace, writer, claim):
+async def test_claim_without_a_waiting_call_is_not_charged(namespace, writer, claim):
     namespace.make()
     begun = asyncio.Event()
 

@@ -38,7 +38,7 @@ async def test_warning_quota_allows_and_charges_what_does_not_fit(namespace, wri
 
 
 @pytest.mark.parametrize("enforced", [True, False])
-async def test_quota_that_nobody_has_counted_refuses_where_it_is_enforced(namespace, writer, pod, enforced):
+async def test_uncounted_quota_refuses_if_it_is_enforced(namespace, writer, pod, enforced):
     namespace.make(primed=False)
     answer = await (await writer()).charge("team-a", pod("a"), enforced=enforced)
     assert isinstance(answer.reason, NotPrimed)

@@ -1,4 +1,4 @@
-"""Clusters in stores, as a sync would fill them, and an API server over real sockets for the sync itself."""
+"""Clusters in stores, as a sync fills them, and an API server over real sockets."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def names(parts):
     return [part.name for part in parts]
 
 
-def test_part_is_made_once_of_each_object(cluster):
+def test_part_is_computed_once_for_each_object(cluster):
     cluster.fill("Node", node("a"), node("b"))
     function = Counted()
     cluster.view.derive_each("Node", function)
@@ -58,7 +58,7 @@ def test_part_is_made_once_of_each_object(cluster):
     assert function.made == ["a", "b"]
 
 
-def test_only_the_part_of_what_changed_is_made_anew(cluster):
+def test_only_the_part_of_a_changed_object_is_computed_again(cluster):
     cluster.fill("Node", node("a"), node("b"), node("c"))
     function = Counted()
     cluster.view.derive_each("Node", function)
@@ -67,7 +67,7 @@ def test_only_the_part_of_what_changed_is_made_anew(cluster):
     assert function.made == ["a", "b", "c", "b"]
 
 
-def test_list_that_tells_the_same_makes_nothing_anew(cluster):
+def test_equal_list_recomputes_nothing(cluster):
     cluster.fill("Node", node("a"), node("b"))
     function = Counted()
     cluster.view.derive_each("Node", function)
@@ -76,7 +76,7 @@ def test_list_that_tells_the_same_makes_nothing_anew(cluster):
     assert function.made == ["a", "b", "c"]
 
 
-def test_parts_of_objects_that_are_gone_are_let_go(cluster):
+def test_parts_of_deleted_objects_are_dropped(cluster):
     cluster.fill("Node", node("a"), node("b"))
     function = Counted()
     gone = weakref.ref(cluster.view.derive_each("Node", function)[0])
@@ -86,7 +86,7 @@ def test_parts_of_objects_that_are_gone_are_let_go(cluster):
     assert gone() is None
 
 
-def test_parts_that_were_made_while_the_kind_changed_are_not_taken_for_the_new_ones(cluster):
+def test_parts_computed_during_a_change_are_not_used_afterwards(cluster):
     """As where one thread makes parts of a list, and another has made those of the next one before it is done."""
     cluster.fill("Node", node("a"), node("b"))
 
@@ -103,7 +103,7 @@ def test_parts_that_were_made_while_the_kind_changed_are_not_taken_for_the_new_o
     assert cluster.view.derive_each("Node", function) == [{}, {"new": "label"}]
 
 
-def test_parts_are_let_go_with_a_kind_that_is_no_longer_known(cluster):
+def test_parts_are_dropped_when_their_kind_becomes_unknown(cluster):
     cluster.fill("Node", node("a"))
     function = Counted()
     gone = weakref.ref(cluster.view.derive_each("Node", function)[0])

@@ -89,7 +89,7 @@ async def test_kind_that_cannot_be_listed_is_waited_for_a_minute(api, sync):
 
 
 @pytest.mark.parametrize("missing", ["forbidden", "absent"])
-async def test_what_cannot_be_had_keeps_nobody_from_being_ready(api, sync, missing):
+async def test_unreadable_kinds_do_not_prevent_readiness(api, sync, missing):
     getattr(api, missing).update([*DRA, *OPERATORS, CONFIG_MAPS])
     assert (await started(sync)).reason() == ""
 
@@ -149,7 +149,7 @@ def test_reason_names_what_is_waited_for_and_why(cluster):
     assert reason_not_ready(list(cluster.stores.items())) == "not listed yet: nodes, pods: the connection was refused"
 
 
-def test_note_tells_that_there_is_no_dra(cluster, clock):
+def test_note_says_that_dra_is_missing(cluster, clock):
     everything_but(cluster)
     for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         cluster.store(kind).mark("absent", "404")
@@ -160,7 +160,7 @@ def test_note_tells_that_there_is_no_dra(cluster, clock):
     assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so there are no devices"]
 
 
-def test_note_tells_that_the_operator_is_not_installed(cluster, clock):
+def test_note_says_that_the_operator_is_not_installed(cluster, clock):
     everything_but(cluster)
     for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster"):
         cluster.store(kind).mark("absent", "404")
@@ -191,7 +191,7 @@ def test_note_says_nothing_of_a_namespace_that_does_not_exist(cluster, clock):
     assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == []
 
 
-def test_note_tells_since_when_something_is_out_of_date(cluster, clock):
+def test_note_says_since_when_a_kind_is_out_of_date(cluster, clock):
     everything_but(cluster)
     cluster.store("Node").mark("stale", "the connection broke")
     clock.now += 30

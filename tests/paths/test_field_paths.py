@@ -80,7 +80,7 @@ def test_lookup_finds_the_value_or_none(path, found):
 
 
 @pytest.mark.parametrize("document", [None, "metadata", 1, [], [{}], True])
-def test_lookup_in_what_is_no_mapping_finds_none(document):
+def test_lookup_in_a_value_that_is_not_a_mapping_returns_none(document):
     assert lookup(document, ("metadata", "name")) is None
 
 

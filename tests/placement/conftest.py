@@ -1,4 +1,4 @@
-"""Nodes as GPU Feature Discovery labels them, in `nodes/`, and clusters and pods made of a few words."""
+"""Nodes with labels of GPU Feature Discovery, in `nodes/`, and small clusters and pods."""
 
 from __future__ import annotations
 

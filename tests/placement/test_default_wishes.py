@@ -132,7 +132,7 @@ def test_pod_that_places_again_keeps_its_defaults(settled):
     ],
     ids=["none", "of another namespace"],
 )
-def test_without_defaults_nothing_is_asked_of_the_cluster(pod, monkeypatch, settings):
+def test_without_defaults_the_cluster_is_not_read(pod, monkeypatch, settings):
     monkeypatch.setitem(sys.modules, OVERRULED, None)
     asking = pod(GPU, annotations={"gpu-admission.io/product": "H100*"})
     assert read_wishes(asking, "team-a", None, settings).wish

@@ -93,7 +93,7 @@ def test_pod_that_gets_one_share_at_most_gets_that_warning_alone(pod, cluster):
     assert text.endswith("[GA412]")
 
 
-def test_resource_that_nobody_offers_is_reported_as_such(pod, cluster, nodes):
+def test_unadvertised_resource_is_reported(pod, cluster, nodes):
     (text,) = findings_of(pod({"nvidia.com/mig-1g.5gb": 100}), cluster(*nodes))
     assert text.endswith("[GA413]")
 

@@ -135,7 +135,7 @@ def test_word_says_where_it_is_written(read):
     ],
     ids=["near a word", "underscore", "near nothing", "dra", "dra-strategy", "quota", "managed"],
 )
-def test_annotation_that_nobody_reads_is_reported(read, name, reported):
+def test_unknown_annotation_is_reported(read, name, reported):
     (finding,) = read(annotated() | {f"gpu-admission.io/{name}": "x"}).findings
     assert (finding.rule.id, finding.severity) == ("GA406", Severity.WARN)
     assert finding.text == f"metadata.annotations[gpu-admission.io/{name}]: {reported}"

@@ -46,7 +46,7 @@ def test_value_that_no_node_has_is_reported_with_a_similar_one(pod, cluster, key
     ]
 
 
-def test_product_silently_of_its_name_is_not_taken_for_another_gpu(pod, cluster, node):
+def test_incomplete_product_name_is_completed(pod, cluster, node):
     other = node("f1", "other", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
     (text,) = findings_of(selecting(pod, **{"gpu.product": "A100-80GB"}), cluster("f4", other))
     assert text.endswith('; write "NVIDIA-A100-SXM4-80GB"')

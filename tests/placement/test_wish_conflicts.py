@@ -164,7 +164,7 @@ def test_wish_that_one_term_allows_is_not_refused(refusals):
     assert refusals({"product": "*GB200"}, GPU, affinity=terms) == []
 
 
-def test_product_that_nobody_knows_but_the_pod_is_not_refused(refusals):
+def test_unknown_product_in_a_wish_is_not_refused(refusals):
     selector = {"nvidia.com/gpu.product": "NVIDIA-H100-Not-Yet-Known"}
     assert refusals({"product": "H100*"}, GPU, nodeSelector=selector) == []
 

@@ -199,7 +199,7 @@ def test_shared_gpus_of_known_products_are_waited_for():
     assert alternatives(wish, parse_resource(GPU), {})[0][0].values == ("Tesla-T4-SHARED",)
 
 
-def test_shared_gpus_that_nobody_has_seen_are_admitted_where_sharing_does_not_matter():
+def test_unseen_shared_gpus_are_admitted_if_sharing_does_not_matter():
     any_t4 = {"product": "*T4*", "sharing": "any"}
     assert values(any_t4) == ("Tesla-T4", "Tesla-T4-SHARED")
     assert values(any_t4, seen=["Tesla-T4G"]) == ("Tesla-T4", "Tesla-T4-SHARED", "Tesla-T4G", "Tesla-T4G-SHARED")

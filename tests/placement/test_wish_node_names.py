@@ -127,19 +127,19 @@ def label_and_divide(parts):
         device["attributes"] |= {"type": {"string": "mig"}, "profile": {"string": "1g.5gb"}}
 
 
-def test_node_that_has_labels_is_named_for_devices_that_no_label_tells_of(conditions, gpucluster):
+def test_labelled_node_is_named_for_devices_without_labels(conditions, gpucluster):
     parts = gpucluster(label_and_divide)
     assert conditions({"product": "A100*"}, parts, BY_MIG_CLASS) == [["kubernetes.io/hostname In [a100-dra-1]"]]
     assert conditions({"product": "H100*"}, parts, BY_MIG_CLASS) == []
     assert conditions({"product": "A100*"}, parts) == []
 
 
-def test_devices_that_no_label_tells_of_are_exclusive_whatever_labels_say(conditions, gpucluster):
+def test_devices_without_labels_are_exclusive(conditions, gpucluster):
     assert conditions({"sharing": "exclusive"}, gpucluster(label_and_divide), BY_MIG_CLASS) == [[]]
     assert conditions({"sharing": "shared"}, gpucluster(label_and_divide), BY_MIG_CLASS) == []
 
 
-def test_devices_that_no_label_tells_of_are_named_by_how_they_are_shared(conditions, gpucluster):
+def test_devices_without_labels_are_named_by_their_sharing(conditions, gpucluster):
     def share_h100(parts):
         label_and_divide(parts)
         for device in devices(parts, "h100-dra-1"):
@@ -228,7 +228,7 @@ def test_wish_that_everything_meets_requires_nothing(wanted, words):
     assert texts(wanted(words, {BY_MIG_CLASS: 1}, "gpucluster")) == [[]]
 
 
-def test_resource_of_which_nothing_tells_is_left_open(wanted):
+def test_resource_without_facts_is_left_open(wanted):
     found = wanted({"product": "H100*"}, {BY_MIG_CLASS: 1}, "gpucluster")
     assert texts(found) == [[]]
     assert [gpu.name for gpu in found.untold] == [BY_MIG_CLASS]

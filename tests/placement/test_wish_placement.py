@@ -123,7 +123,7 @@ def test_impossible_wish_changes_nothing(placed):
     assert (spec, [rule for rule, _ in found]) == ({"nodeSelector": selector}, ["GA403"])
 
 
-def test_wish_that_nothing_meets_is_required_all_the_same(placed):
+def test_unmet_wish_is_still_required(placed):
     spec, found = placed({"product": "H200-NVL"}, GPU, "f5")
     assert spec == {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H200-NVL"}}
     assert [rule for rule, _ in found] == ["GA404"]
@@ -154,7 +154,7 @@ def test_nodes_without_labels_are_named(placed):
     ]
 
 
-def test_wish_of_what_nothing_tells_has_no_effect(placed):
+def test_wish_without_facts_has_no_effect(placed):
     assert placed({"product": "H100*"}, BY_MIG_CLASS, "gpucluster") == (
         {},
         [

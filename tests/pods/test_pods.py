@@ -103,5 +103,5 @@ def test_pod_with_a_node_is_past_scheduling():
     assert not pod(nodeName="").past_scheduling
 
 
-def test_fields_that_nobody_reads_may_be_anything():
+def test_unread_fields_may_have_any_value():
     assert pod(volumes=7, ephemeralContainers="x", overhead=[]).containers

@@ -1,4 +1,4 @@
-"""Nodes as GPU Feature Discovery labels them, the cluster of the examples, and pods that request their GPUs."""
+"""Nodes with labels of GPU Feature Discovery, the cluster of the examples, and GPU requests."""
 
 from __future__ import annotations
 

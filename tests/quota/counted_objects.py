@@ -1,4 +1,4 @@
-"""Quotas, nodes, pods and claims that are counted."""
+"""Quotas, nodes, pods and claims to count."""
 
 from policies.quota.charges import OWN
 

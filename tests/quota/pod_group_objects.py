@@ -1,4 +1,4 @@
-"""PodGroups of which pods share claims, and the pods and claims that belong to them."""
+"""PodGroups whose pods share claims, and their pods and claims."""
 
 from __future__ import annotations
 

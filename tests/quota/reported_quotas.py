@@ -1,4 +1,4 @@
-"""GPUQuotas with and without a status, and the cluster that they are reported on with."""
+"""GPUQuotas with and without a status, and the cluster of their report."""
 
 from __future__ import annotations
 

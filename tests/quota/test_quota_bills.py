@@ -120,7 +120,7 @@ def test_most_is_reported_whatever_limits_select():
     )
 
 
-def test_most_has_no_memory_where_nobody_knows_it():
+def test_most_has_no_memory_if_it_is_unknown():
     assert bill([demand(1, BARE)], only(PRODUCT)) == Bill({}, {"gpus": 1, "devices": 1})
 
 

@@ -103,7 +103,7 @@ def test_template_that_several_claims_name_is_looked_for_once(pod, example):
     assert len(charge_request(pod(resourceClaims=claims).document, example()).unseen) == 1
 
 
-def test_claim_of_anybody_is_charged_in_full(claim, example, request_for):
+def test_claim_of_any_user_is_charged_in_full(claim, example, request_for):
     found = charge_request(owned(claim(request_for(count=2)), OF_TEMPLATE), example())
     assert (found.kind, found.uid, found.name, found.of, found.owner) == ("ResourceClaim", "c", "gpus", None, "")
     assert amounts(found, quota()) == {OWN: {"all": 2}}
@@ -124,7 +124,7 @@ def test_claim_without_gpus_is_charged_nothing(claim, example):
     [(CONTROLLER, OF_TEMPLATE, "gpus"), (SCHEDULER, OF_EXTENDED, OWN)],
     ids=["from-a-template", "for-extended-resources"],
 )
-def test_claim_that_somebody_trusted_makes_for_a_pod_is_measured_against_its_piece(
+def test_claim_of_a_trusted_creator_is_compared_with_the_pods_piece(
     claim, example, request_for, pod, user, annotations, piece
 ):
     view = example(pod({"nvidia.com/gpu": 1}, priorityClassName="batch").document)
@@ -189,7 +189,7 @@ def test_claim_whose_pod_requests_other_devices_is_charged_in_full(claim, exampl
     assert amounts(found, quota()) == {OWN: {"all": 1}}
 
 
-def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
+def test_uncountable_request_is_reported_with_the_mode_of_the_quota(pod, cluster):
     found = charge_request(pod({"nvidia.com/gpu": 1}).document, cluster("f1"))
     with pytest.raises(Uncountable, match='"h100" counts by product') as raised:
         charge_under(
@@ -208,13 +208,13 @@ def test_what_nobody_can_count_says_so_with_the_mode_of_the_quota(pod, cluster):
         ("", None, False),
     ],
 )
-def test_entry_that_was_called_tells_whether_the_quota_is_enforced(pod, example, entry, label, enforced):
+def test_called_entry_decides_whether_the_quota_is_enforced(pod, example, entry, label, enforced):
     labels = {} if label is None else {"gpu-admission.io/quota": label}
     namespace = {**NAMESPACE, "metadata": {"name": "team-a", "labels": labels}}
     assert charge_request(pod({"nvidia.com/gpu": 1}).document, example(namespace), entry=entry).enforced is enforced
 
 
-def test_namespace_of_which_nobody_knows_enforces_nothing(pod):
+def test_unknown_namespace_enforces_nothing(pod):
     assert charge_request(pod({"nvidia.com/gpu": 1}).document, ManifestsView()).enforced is False
 
 

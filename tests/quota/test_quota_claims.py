@@ -78,7 +78,7 @@ def test_selectors_narrow_kinds(claim, request_for, example, device_class, text,
     assert (demand.kinds, demand.is_open) == (expected, is_open)
 
 
-def test_profile_narrows_what_nobody_has_seen(claim, request_for, example):
+def test_profile_narrows_unseen_devices(claim, request_for, example):
     demand = only(claim(request_for(MIG, f'{PROFILE} == "3g.40gb"')), example())
     assert demand.unseen == {DeviceKind("", "3g.40gb", Fraction(1, 2), 40 * GIB + GIB // 2)}
 
@@ -122,7 +122,7 @@ def test_all_devices_of_a_node_with_several_kinds_are_counted_together(claim, re
     }
 
 
-def test_all_devices_of_a_kind_that_nobody_has_seen_are_as_many_as_a_claim_can_hold(claim, request_for, example):
+def test_all_devices_of_an_unseen_kind_are_the_most_of_a_claim(claim, request_for, example):
     text = f'{PRODUCT} == "NVIDIA H200"'
     demand = only(claim(request_for("gpu.nvidia.com", text, allocationMode="All")), example())
     assert (demand.count, demand.kinds) == (32, {DeviceKind("NVIDIA-H200", memory=141 * GIB)})

@@ -55,7 +55,7 @@ def test_what_exists_is_counted_whatever_the_quota_says_of_unknown_products(mode
     assert seen.pods["uid-of-train"].amounts == {"a100": 2}
 
 
-def test_memory_that_nobody_knows_is_that_of_the_largest_gpu():
+def test_unknown_memory_is_that_of_the_largest_gpu():
     nodes = [node("a", H100), node("b", ("", "")), node("c", T4)]
     found = amounts([pod("train", 2, nodeName="b")], limits=[{"name": "memory", "memory": "1Ti"}], nodes=nodes)
     assert found == {"train": {"memory": str(2 * 81920 * 2**20)}}

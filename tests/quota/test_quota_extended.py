@@ -45,7 +45,7 @@ def affinity(*terms):
     return {"nodeAffinity": required}
 
 
-def test_whole_gpu_could_be_any_that_nodes_hand_out_and_one_that_nobody_has_seen(cluster, pod):
+def test_whole_gpu_could_be_any_seen_or_unseen_product(cluster, pod):
     demand = only(pod({GPU: 2}), cluster("f1", "f2", "f3", "f4"))
     assert demand == DeviceDemand(2, frozenset({WHOLE, SLICE, SHARE}), is_open=True, unseen=frozenset({DeviceKind("")}))
 

@@ -147,7 +147,7 @@ def test_pod_comes_to_the_most_again_when_its_claim_is_gone():
     assert used([train], [], view=view, counter=counter)["large"] == 1
 
 
-def test_claim_that_the_pod_does_not_name_tells_nothing_of_what_it_got():
+def test_claim_that_the_pod_does_not_name_is_ignored():
     found = used([pod()], [claim("1g.10gb", name="other")], charged=[("uid-of-other", "other")])
     assert found == {"all": Fraction(1, 2), "memory": mib(40448), "small": 1, "large": 1}
 
@@ -165,7 +165,7 @@ def test_pod_that_has_ended_leaves_its_claim():
     assert used([pod(phase="Succeeded")], [claim()]) == {"all": Fraction(1, 7), "memory": mib(9984), "small": 1}
 
 
-def test_status_that_is_no_status_is_as_if_there_were_none():
+def test_invalid_status_counts_as_missing():
     odd = pod()
     odd["status"]["extendedResourceClaimStatus"]["requestMappings"] = [None, {"resourceName": 3}]
     assert used([odd], [claim()])["large"] == 1

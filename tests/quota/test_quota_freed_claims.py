@@ -38,7 +38,7 @@ def counted(pods, wanted, counter=None):
     return (counter or Counter()).count(pods, [wanted], TERMS)[1]["uid-of-claim"].amounts
 
 
-def test_claim_that_anybody_may_use_next_counts_as_all_that_it_can_get():
+def test_reusable_claim_counts_as_the_most_that_it_can_get():
     assert counted([], claim("claim")) == counted([], on_an_a100(claim("claim"))) == {"h100": 1}
 
 

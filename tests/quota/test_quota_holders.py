@@ -43,7 +43,7 @@ def test_who_holds_nothing_is_no_holder():
     assert held(pod("train", 0), pod("done", 3, status={"phase": "Succeeded"})) == ()
 
 
-def test_nobody_holds_anything_where_nothing_is_known():
+def test_holders_are_empty_if_pods_are_unknown():
     assert holders("team-a", parse_quota(document()), ManifestsView(), Quotas(), NOW) == ()
 
 

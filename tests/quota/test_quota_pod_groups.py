@@ -147,7 +147,7 @@ def test_claim_that_the_group_does_not_control_is_not_its_own(pod, view, claim, 
     assert found.shared.pieces.keys() == {"gpus"}
 
 
-def test_claim_that_somebody_makes_for_a_group_is_charged_by_itself(view, claim, request_for):
+def test_users_claim_for_a_group_is_charged_by_itself(view, claim, request_for):
     found = charge_request(group_claim(claim(request_for(count=2))), view(group()), "alice")
     assert found.of is None
 

@@ -90,7 +90,7 @@ def test_claim_of_a_pod_that_is_charged_for_it_says_so():
     assert {each.name: each.of for each in report.reservations} == {"next": "", "next-gpu-x": "next", "gone-gpu-y": ""}
 
 
-def test_quota_that_cannot_be_read_tells_every_mistake():
+def test_unreadable_quota_reports_every_mistake():
     report = reported(quota({"name": "all", "gpus": 0.5}, mode="Allow"), namespace())
     assert (report.state, report.quota, report.limits) == (QuotaState.UNREADABLE, None, ())
     assert [(str(path), said) for path, said in report.problems] == [

@@ -177,7 +177,7 @@ def test_quota_that_cannot_be_read_is_reported(pod, example, labels, severity):
     assert decision.retry_after is None
 
 
-def test_nobody_is_exempt(pod, example):
+def test_no_user_is_exempt(pod, example):
     settings = GPUAdmissionPolicy(exemptions=(Exemption(from_=("GA*", "conversion"), users=("*",)),))
     request = creating(pod({"nvidia.com/gpu": 2}).document, user=UserInfo("root"))
     assert of_quota(review(request, example(limited(1)), settings)) == [("GA502", Severity.DENY)]

@@ -102,7 +102,7 @@ def test_status_is_not_judged():
     assert decided(quota(INVALID), quota(VALID), subresource="status").findings == ()
 
 
-def test_kind_of_the_same_name_is_somebody_elses():
+def test_kind_of_the_same_name_in_another_group_is_ignored():
     request = Request({"kind": "GPUQuota"}, group="example.com", kind="GPUQuota", namespace="team-a")
     assert review(request, ManifestsView(), DEFAULTS).findings == ()
 

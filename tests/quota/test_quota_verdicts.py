@@ -63,7 +63,7 @@ def test_what_fits_is_answered_silently():
     assert (fits.findings, fits.object, fits.retry_after) == ((), DOCUMENT, None)
 
 
-def test_nothing_is_said_where_there_is_no_quota():
+def test_namespace_without_a_quota_gives_no_warning():
     missing = CHARGED_LATER.finding(FieldPath(), "no ResourceClaimTemplate gpus exists in team-a", "create it")
     assert answered(NoQuota(), problems=(missing,)).findings == ()
 

@@ -82,7 +82,7 @@ def test_new_image_of_a_deployment_that_fills_its_quota_is_reported_nothing():
     assert findings_of(new, *(running(f"train-{number}", 2) for number in range(4)), old=deployment(4, 2)) == []
 
 
-def test_labels_of_a_deployment_beyond_its_quota_are_no_reason_to_tell_again():
+def test_label_change_of_a_deployment_beyond_its_quota_gives_no_second_warning():
     assert findings_of(deployment(9, 2, labels={"a": "b"}), old=deployment(9, 2)) == []
 
 

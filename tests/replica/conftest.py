@@ -1,4 +1,4 @@
-"""Replicas beside an API server in memory, with everything of `deploy/` that they need."""
+"""Replicas beside an API server in memory, with the objects of `deploy/`."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Clusters, settings and pods that ask for GPUs, as hypothesis makes them up: what conversion and placement look at."""
+"""Random clusters, settings and pods that request GPUs, for conversion and placement."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ async def test_reviews_aside_take_turns():
     assert most == 1
 
 
-async def test_thread_ends_at_its_next_step_when_nobody_waits():
+async def test_thread_ends_at_its_next_step_without_a_waiting_call():
     steps = []
     begun = threading.Event()
 

@@ -15,7 +15,7 @@ OVER = Exceeded((Over("h100", "gpus", Fraction(4), Fraction(4), Fraction(2), Fra
 HOLDERS = [Holder(f"team-a/train-{number}", {"h100": Fraction(2)}, timedelta(hours=5)) for number in range(3)]
 
 
-def test_note_lists_all_that_anybody_can_do():
+def test_note_lists_what_every_caller_can_do():
     (note,) = Callers().notes()
     assert note == (
         "no client CA is configured, so every client that reaches this port can: create ResourceClaimTemplates in namespaces that "

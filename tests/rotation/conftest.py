@@ -1,4 +1,4 @@
-"""A state to step, and the times of a small policy."""
+"""A rotation state, and the times of a small policy."""
 
 from datetime import UTC, datetime, timedelta
 

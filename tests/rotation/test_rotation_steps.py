@@ -75,7 +75,7 @@ def test_rotation_begins_at_two_thirds_of_the_authority(rotating):
     )
 
 
-def test_whoever_asks_begins_a_rotation(rotating):
+def test_request_begins_a_rotation(rotating):
     rotating.asked = "please"
     assert texts(rotating.step()) == [
         "Rotation begins: it was requested. Made the next authority, to be published first."

@@ -1,4 +1,4 @@
-"""Advice: the values that a remedy proposes, and the object with such a value written into it."""
+"""The values that a remedy proposes, and objects with such a value."""
 
 from __future__ import annotations
 

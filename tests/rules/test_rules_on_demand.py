@@ -31,10 +31,10 @@ def test_rule_that_is_registered_is_found_without_importing_rooms():
     assert printed("get_rule('GA301'); print(json.dumps('policies.configuration' in sys.modules))") is False
 
 
-def test_rule_that_nobody_has_is_none():
+def test_unknown_rule_is_none():
     assert printed("print(json.dumps(get_rule('GA999')))") is None
 
 
-def test_decision_function_imports_no_room_before_it_is_asked():
+def test_decision_function_imports_subjects_late():
     names = printed("print(json.dumps(sorted(sys.modules)))")
     assert not {"policies.configuration", "policies.conversion.convert", "policies.nvidia.predicates"} & set(names)

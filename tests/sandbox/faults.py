@@ -1,4 +1,4 @@
-"""Faults on demand: an aiohttp middleware that makes the sandbox misbehave as API servers and networks do.
+"""Faults on demand: an aiohttp middleware that makes the sandbox fail like API servers and networks.
 
 Write `faults.add(too_many(retry_after=1), verb="POST", path="*/pods", count=3)` for the next three pods,
 `faults.add(half_open(), verb="WATCH")` for watches to come, and `faults.stall_watches("*/pods")` for those that are open.

@@ -68,7 +68,7 @@ async def test_page_of_a_forgotten_list_is_410(api, sandbox, config_map):
     assert answer.message.startswith("The provided continue parameter is too old to display a consistent list result.")
 
 
-async def test_token_of_nobody_is_400(api):
+async def test_token_without_a_user_is_400(api):
     answer = await api.get(CONFIG_MAPS, **{"continue": "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ"})
     assert answer.code == 400
 

@@ -154,7 +154,7 @@ async def test_access_is_answered_as_reported():
         await sandbox.stop()
 
 
-async def test_access_of_oneself_is_asked_with_ones_name(sandbox, api):
+async def test_self_subject_access_review_uses_the_callers_name(sandbox, api):
     seen = []
     sandbox._handlers._allows = lambda spec: bool(seen.append(spec["user"])) or True
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -174,7 +174,7 @@ async def test_token_is_the_user(api):
     }
 
 
-async def test_no_token_is_nobody(api):
+async def test_no_token_is_no_user(api):
     answer = await api.post("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {}})
     assert answer.body["status"] == {"user": {}, "error": "invalid bearer token"}
 

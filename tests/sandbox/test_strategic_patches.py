@@ -130,7 +130,7 @@ def test_strategic_patch_applies(document, patch, expected):
         pytest.param({"$retainKeys": "spec"}, "$retainKeys must be a list of strings", id="retained-keys"),
     ],
 )
-def test_patch_that_is_none_is_reported(patch, message):
+def test_invalid_patch_is_reported(patch, message):
     with pytest.raises(BadPatch) as caught:
         apply_strategic_patch(containers(A), patch)
     assert str(caught.value) == message

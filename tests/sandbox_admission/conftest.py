@@ -1,4 +1,4 @@
-"""Webhook servers over TLS that answer what a test says, and a sandbox's admission that asks them."""
+"""Webhook servers over TLS with answers of a test, and a sandbox that calls them."""
 
 import base64
 import contextlib

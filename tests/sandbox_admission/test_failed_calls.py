@@ -86,7 +86,7 @@ async def test_a_mutating_call_that_fails_is_ignored_where_it_may_be(
         ),
     ],
 )
-async def test_an_answer_that_is_none_is_reported_as_client_go_tells_it(findings_of, server, answer, why):
+async def test_invalid_answer_is_reported_as_by_client_go(findings_of, server, answer, why):
     server.on("/a", lambda _: web.Response(**answer))
     assert await findings_of() == failed(f"failed to call webhook: {why}")
 
@@ -153,9 +153,7 @@ async def test_a_connection_that_is_cut_is_reported(findings_of, server):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_webhook_that_says_when_to_come_again_is_asked_again(
-    validating, validate, attempt, pod, server, status
-):
+async def test_webhook_with_retry_after_is_called_again(validating, validate, attempt, pod, server, status):
     answers = [web.Response(status=status, headers={"Retry-After": "0"}), {}]
     validating("a")
     server.on("/a", lambda _: answers.pop(0))

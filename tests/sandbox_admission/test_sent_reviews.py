@@ -18,7 +18,7 @@ def question(validating, validate, server):
     return ask
 
 
-async def test_a_create_is_asked_about_in_full(question, attempt, pod):
+async def test_review_of_a_create_is_complete(question, attempt, pod):
     document = pod()
     call = await question(attempt(document))
     uid = call.request["uid"]

@@ -116,9 +116,7 @@ async def test_what_a_webhook_changed_is_noted(annotations, mutating, mutate, at
         ),
     ],
 )
-async def test_a_response_that_is_none_is_a_failed_call(
-    mutating, mutate, attempt, pod, server, refusal, response, message
-):
+async def test_invalid_response_is_a_failed_call(mutating, mutate, attempt, pod, server, refusal, response, message):
     mutating("a")
     server.on("/a", response)
     status = await refusal(mutate(attempt(pod())))

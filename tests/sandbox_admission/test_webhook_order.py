@@ -21,7 +21,7 @@ def labelling(server, patching):
     return add
 
 
-async def test_mutating_configurations_are_asked_by_name(mutating, mutate, attempt, pod, server):
+async def test_mutating_configurations_are_called_in_order_of_names(mutating, mutate, attempt, pod, server):
     for name in ("b", "a", "c"):
         mutating(name)
     await mutate(attempt(pod()))
@@ -78,7 +78,7 @@ async def test_a_webhook_that_wants_to_be_asked_again_is_after_a_later_change(
         pytest.param("Never", "IfNeeded", ["/a", "/b"], id="only earlier changes"),
     ],
 )
-async def test_nobody_is_asked_again_without_a_reason(
+async def test_webhook_is_not_called_again_without_a_change(
     mutating, mutate, attempt, pod, server, labelling, first, second, asked
 ):
     mutating("a", reinvocationPolicy=first)
@@ -124,7 +124,7 @@ async def test_a_limit_that_comes_back_by_a_limit_range_is_shown_to_a_webhook_on
     assert mutated["spec"]["containers"][0]["resources"] == {}
 
 
-async def test_validating_webhooks_are_asked_at_once(validating, validate, attempt, pod, server):
+async def test_validating_webhooks_are_called_in_parallel(validating, validate, attempt, pod, server):
     """Each answers only when the other was asked too."""
     both = asyncio.Barrier(2)
 

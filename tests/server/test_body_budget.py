@@ -36,7 +36,7 @@ async def test_bodies_beyond_the_budget_wait_in_order():
     assert entered == [LARGE, LARGE, LARGE - 1]
 
 
-async def test_small_body_waits_for_nobody():
+async def test_small_body_does_not_wait():
     budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
     leave.set()
     async with budget.hold(LARGE, "10.0.0.1", deadline()):

@@ -55,12 +55,12 @@ async def test_client_without_certificate_is_refused(guarded, pod, review_of, en
 
 
 @pytest.mark.parametrize("entry", NO_EFFECTS)
-async def test_entries_without_effects_answer_everybody(guarded, pod, review_of, entry):
+async def test_entries_without_effects_answer_every_caller(guarded, pod, review_of, entry):
     assert "uid" in await guarded.client.ask(entry, review_of(pod()))
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-async def test_everybody_may_call_where_no_client_ca_is_configured(webhook, pod, review_of, entry):
+async def test_every_caller_is_allowed_without_a_client_ca(webhook, pod, review_of, entry):
     assert "uid" in await webhook.client.ask(entry, review_of(pod()))
 
 

@@ -36,7 +36,7 @@ def status(*findings, request=REQUEST):
     return response(Decision(findings=findings), request=request)["status"]
 
 
-def test_nothing_to_say_is_said_shortly():
+def test_empty_answer_is_short():
     assert response(Decision()) == {"uid": "u-1", "allowed": True}
 
 
@@ -47,12 +47,12 @@ def test_patch_and_its_type_come_together():
     assert orjson.loads(base64.b64decode(reported["patch"], validate=True)) == list(patch)
 
 
-def test_validating_entry_tells_no_patch():
+def test_validating_entry_returns_no_patch():
     reported = response(Decision(patch=({"op": "remove", "path": "/spec"},)), VALIDATING)
     assert reported == {"uid": "u-1", "allowed": True}
 
 
-def test_refusal_tells_no_patch():
+def test_refusal_returns_no_patch():
     reported = response(Decision(findings=(finding(),), patch=({"op": "remove", "path": "/spec"},)))
     assert reported.keys() == {"uid", "allowed", "status", "auditAnnotations"}
 

@@ -1,4 +1,4 @@
-"""GPUAdmissionPolicy documents, and what is said of them."""
+"""GPUAdmissionPolicy documents, and their findings."""
 
 from __future__ import annotations
 

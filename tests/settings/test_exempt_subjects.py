@@ -39,7 +39,7 @@ def problems(*exemptions):
     return [(str(path), said) for path, said in refusal.value.problems]
 
 
-def test_settings_without_exemptions_are_the_same_for_everybody():
+def test_settings_without_exemptions_are_the_same_for_every_user():
     assert settings_for(ALICE, "team-a", DEFAULTS) is DEFAULTS
 
 
@@ -73,7 +73,7 @@ def test_who_is_exempt_is_spared(exemption, user):
         (Exemption(("GA307",), users=("*",), groups=("*",)), UserInfo()),
     ],
 )
-def test_everybody_else_is_not(exemption, user):
+def test_other_users_are_not_exempt(exemption, user):
     (finding,) = judged(policy(exemption), Severity.DENY, user=user)
     assert (finding.severity, finding.exempt) == (Severity.DENY, False)
 

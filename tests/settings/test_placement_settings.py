@@ -280,7 +280,7 @@ def test_taint_that_is_not_for_gpu_pods_is_refused(problems_of, key, why):
 
 
 @pytest.mark.parametrize("narrower", [{"value": "team-a"}, {"namespaces": ["team-a"]}])
-def test_taint_that_everybody_tolerates_reserves_nothing(problems_of, narrower):
+def test_taint_that_every_gpu_pod_tolerates_reserves_nothing(problems_of, narrower):
     assert problems_of({"placement": {"tolerations": [{"key": "nvidia.com/gpu", **narrower}]}}) == [
         ("spec.placement.tolerations[0].key", EVERYBODYS)
     ]

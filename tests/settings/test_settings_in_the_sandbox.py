@@ -274,7 +274,7 @@ async def test_lost_race_is_left_to_the_next_round(cluster, behind):
     assert "status" in await cluster.client.get(DEFAULT)
 
 
-async def test_refusal_is_raised_for_whoever_runs_rounds(cluster, behind):
+async def test_refusal_is_raised_to_the_caller_of_rounds(cluster, behind):
     class Forbidden:
         async def get(self, path):
             raise APIError(403, "Forbidden", "no")

@@ -40,5 +40,5 @@ def test_taint_without_value_is_equal_to_no_value():
     assert tolerates_taint([{"key": "sku"}], {"key": "sku", "effect": "NoSchedule"})
 
 
-def test_comparing_toleration_is_not_held_against_anybody():
+def test_toleration_with_a_comparison_is_accepted():
     assert tolerates_taint([{"key": "sku", "operator": "Gt", "value": "5"}], {**TAINT, "value": "9"})

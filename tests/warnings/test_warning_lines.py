@@ -65,7 +65,7 @@ def test_letters_of_all_languages_stay():
     assert warning_lines(["GPU für 研究"]) == ("GPU für 研究",)
 
 
-def test_text_that_is_said_twice_is_said_once():
+def test_duplicate_warning_is_printed_once():
     assert warning_lines(["a", "b", "a"]) == ("a", "b")
 
 

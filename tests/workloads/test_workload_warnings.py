@@ -309,7 +309,7 @@ def test_equal_templates_are_reviewed_once_and_reported_for_each():
     assert len(questions) == 2
 
 
-def test_pods_are_asked_about_as_their_controller_would_create_them():
+def test_pods_are_reviewed_as_their_controller_would_create_them():
     questions = []
 
     def kept(request):
@@ -323,7 +323,7 @@ def test_pods_are_asked_about_as_their_controller_would_create_them():
     assert question.object["spec"]["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": 1}
 
 
-def test_of_very_many_templates_the_first_are_asked_about():
+def test_only_the_first_of_many_templates_are_reviewed():
     many = [template(labels={"number": str(number)}) for number in range(MOST_TEMPLATES)]
     assert words(jobset(*many, template("0.5"))) == (
         f"only the first {MOST_TEMPLATES} of {MOST_TEMPLATES + 1} pod templates were reviewed",

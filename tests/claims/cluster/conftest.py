@@ -1,4 +1,4 @@
-"""Claims beside a cluster of a few devices, as the tests of this folder ask about them."""
+"""Claims in a cluster with a few devices."""
 
 import pytest
 import yaml

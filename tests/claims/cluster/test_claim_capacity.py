@@ -97,5 +97,5 @@ def test_version_that_drops_the_field_gives_whole_devices(said, asking, cluster)
 
 
 @pytest.mark.parametrize("capacity", [[], {"requests": []}, {"requests": {"memory": []}}, {"requests": {"a-b": "1"}}])
-def test_capacity_that_other_rules_tell_is_passed_over(said, asking, cluster, capacity):
+def test_capacity_that_other_rules_report_is_ignored(said, asking, cluster, capacity):
     assert said("GA222", asking(capacity=capacity), *cluster) == []

@@ -45,7 +45,7 @@ def test_too_many_are_refused(examined, asking):
 
 
 @pytest.mark.parametrize("count", [-40, 2**70, True, "33"])
-def test_count_that_is_none_is_left_to_other_rules(said, asking, count):
+def test_invalid_count_is_left_to_other_rules(said, asking, count):
     assert said("GA227", asking(count=count)) == []
 
 

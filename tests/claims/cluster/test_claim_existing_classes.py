@@ -40,7 +40,7 @@ def test_class_that_exists_is_fine(said, asking, device_class):
     assert said("GA224", asking(), device_class()) == []
 
 
-def test_nothing_is_said_where_classes_are_not_known(said, asking):
+def test_unknown_classes_give_no_finding(said, asking):
     assert said("GA224", asking(device_class="gpus.nvidia.com")) == []
 
 

@@ -141,7 +141,7 @@ def test_older_generation_of_a_pool_does_not_count(said, asking, device_class, g
 
 
 @pytest.mark.parametrize("seen", ["class", "slices"])
-def test_nothing_is_said_where_facts_are_missing(said, asking, device_class, gpu, on_node, seen):
+def test_missing_facts_give_no_finding(said, asking, device_class, gpu, on_node, seen):
     facts = [device_class()] if seen == "class" else [on_node("node-1", gpu())]
     assert said("GA222", asking(f'{A}.architecture == "Blackwell"'), *facts) == []
 

@@ -130,6 +130,6 @@ def test_all_needs_one_that_agrees(said, asking, roots):
     assert said("GA226", asking(allocationMode="All", constraints=[match(ROOT)]), *roots("a", "b")) == []
 
 
-def test_nothing_is_said_of_other_drivers_without_slices(said, asking):
+def test_other_drivers_without_slices_give_no_finding(said, asking):
     claim = asking(count=2, device_class="nic", constraints=[match("nic.example.com/port")])
     assert said("GA226", claim) == []

@@ -144,5 +144,5 @@ def test_right_form_matches_a_device(said, asking, device_class, gpu, on_node, t
     assert said("GA222", asking(text), device_class(), on_node("node-1", gpu(memory="81559Mi"))) == verdict
 
 
-def test_class_is_asked_too(said, device_class):
+def test_selectors_of_the_class_are_checked_too(said, device_class):
     assert len(said("GA229", device_class("mine", f'{A}.driverVersion == "580.95.05"'))) == 1

@@ -211,7 +211,7 @@ def test_class_that_does_not_request_its_driver_fails_on_devices_of_others(said,
     ]
 
 
-def test_class_for_a_profile_is_asked_about_whole_gpus_too(said, device_class):
+def test_class_for_a_profile_is_checked_on_whole_gpus_too(said, device_class):
     reviewed = device_class("small", f'device.driver == "gpu.nvidia.com" && {A}.profile == "1g.10gb"')
     assert said("GA221", reviewed, path="spec.") == [
         (
@@ -343,7 +343,7 @@ def test_domain_that_is_requested_first_is_fine(said, asking, text):
     assert said("GA228", asking(text)) == []
 
 
-def test_more_selectors_than_anybody_writes_are_not_looked_at(said, asking):
+def test_selectors_beyond_the_limit_are_not_checked(said, asking):
     others = [
         {**request, "name": f"gpu-{number}"}
         for number in range(5)

@@ -1,4 +1,4 @@
-"""Claims with configs of NVIDIA's drivers, written as their parameters only."""
+"""Claims with configs of NVIDIA's drivers, from their parameters."""
 
 import pytest
 import yaml

@@ -95,7 +95,7 @@ def test_gpu_config_for_the_driver_of_compute_domains_is_reported(config_finding
 
 
 @pytest.mark.parametrize("driver", ["nvidia.com", "GPU.nvidia.com"])
-def test_config_for_a_driver_that_nobody_runs_is_reported(config_findings, driver):
+def test_config_for_an_unknown_driver_is_reported(config_findings, driver):
     assert config_findings("GA240", "kind: GpuConfig", driver=driver) == [
         (
             f'spec.devices.config[0].opaque.driver: "{driver}" is no driver that reads GpuConfig, so the config has no '

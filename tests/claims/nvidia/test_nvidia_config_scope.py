@@ -113,7 +113,7 @@ def test_config_for_a_device_that_can_be_of_its_type_is_not_reported(config_find
         assert config_findings(rule, GPU, device_class=device_class, cluster=BROAD) == []
 
 
-def test_selectors_of_a_request_tell_its_type_too(config_findings):
+def test_selectors_of_a_request_decide_its_type_too(config_findings):
     text = 'device.attributes["gpu.nvidia.com"].type != "gpu"'
     asked = {"deviceClassName": "any.nvidia.com", "selectors": [{"cel": {"expression": text}}, {}, 1]}
     requests = [{"name": "gpu", "exactly": asked}]

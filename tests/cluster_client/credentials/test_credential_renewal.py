@@ -189,7 +189,7 @@ async def test_pods_token_that_cannot_be_read_for_a_moment_is_kept(service_accou
     assert caplog.record_tuples[-1][1] == logging.WARNING
 
 
-async def test_certificate_of_the_kubeconfig_that_is_none_is_refused(connecting, kubeconfig_of, tmp_path):
+async def test_invalid_certificate_in_a_kubeconfig_is_refused(connecting, kubeconfig_of, tmp_path):
     ca = tmp_path / "ca.crt"
     ca.write_text("no certificate")
     with pytest.raises(NoCluster, match=r"^cannot use the certificates for https://here: "):
@@ -197,5 +197,5 @@ async def test_certificate_of_the_kubeconfig_that_is_none_is_refused(connecting,
             pass
 
 
-async def test_unreachable_is_not_said_of_credentials():
+async def test_error_about_credentials_does_not_say_unreachable():
     assert not issubclass(NoCluster, Unreachable)

@@ -128,7 +128,7 @@ def test_renaming_warns_of_quotas_on_the_old_name(findings_of):
     ],
     ids=["nothing", "no-pods", "none", "new-name", "ended", "other-node", "unused-key", "other-key"],
 )
-def test_renaming_hurts_nobody_else(findings_of, facts):
+def test_renaming_does_not_warn_without_pods_of_the_old_name(findings_of, facts):
     document = {**RENAMED, "metadata": {**RENAMED["metadata"], "labels": FOR_ITSELF}}
     assert [found for found in findings_of(document, *facts) if found[0] == "GA142"] == []
 
@@ -178,7 +178,7 @@ def test_a_changed_configuration_in_use_needs_a_restart(findings_of):
 
 
 @pytest.mark.parametrize("facts", [[policy("other")], [policy("other"), labelled("other")]], ids=["unknown", "unused"])
-def test_a_changed_configuration_that_nobody_uses_needs_nothing(findings_of, facts):
+def test_changed_configuration_without_users_needs_no_restart(findings_of, facts):
     assert findings_of(EIGHT, *facts, before=config_map()) == []
 
 

@@ -230,7 +230,7 @@ def test_nodes_that_use_the_configuration_are_warned_about(entry_findings):
 @pytest.mark.parametrize(
     ("config", "selected"), [("another", "mine"), ("mig-config", "all-disabled"), ("mig-config", "other")]
 )
-def test_nodes_that_use_something_else_are_not(entry_findings, config, selected):
+def test_nodes_with_another_configuration_are_not_warned_about(entry_findings, config, selected):
     entry = "{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}"
     assert entry_findings("GA151", entry, policy(name=config), node("a100", selected, A100)) == []
 
@@ -288,12 +288,12 @@ def test_entries_for_the_same_gpu_are_reported(entry_findings, first, second):
         ("devices: all, device-filter: '0x20B010DE:0x2'", "devices: all, device-filter: '0x20B010DE:0x1'"),
     ],
 )
-def test_entries_for_different_gpus_are_not(entry_findings, first, second):
+def test_entries_for_different_gpus_are_not_reported(entry_findings, first, second):
     assert (
         entry_findings("GA152", f"{{{first}, mig-enabled: false}}, {{{second}, mig-enabled: true, mig-devices: {{}}}}")
         == []
     )
 
 
-def test_entries_that_say_the_same_are_not(entry_findings):
+def test_equal_entries_are_not_reported(entry_findings):
     assert entry_findings("GA152", "{devices: all, mig-enabled: false}, {devices: [0], mig-enabled: false}") == []

@@ -13,7 +13,7 @@ def test_other_key_is_reported_at_that_key(examined):
     )
 
 
-def test_file_under_another_key_is_judged_all_the_same(findings_of):
+def test_file_under_another_key_is_reviewed(findings_of):
     assert findings_of("GA150", "version: v2\n" + HEAD.removeprefix("version: v1\n"), key="mig.yaml")
 
 
@@ -29,7 +29,7 @@ def test_file_under_another_key_is_judged_all_the_same(findings_of):
         ("{config.yaml: text}", "is a single value, not a mapping; mig-parted cannot read it"),
     ],
 )
-def test_file_that_is_none_is_refused(examined, data, said):
+def test_invalid_file_is_refused(examined, data, said):
     text = config_map(HEAD).partition("\ndata:")[0] + f"\ndata: {data}"
     assert [(one.severity, one.message) for one in examined(text) if one.rule.id == "GA149"] == [("deny", said)]
 
@@ -44,7 +44,7 @@ def test_duplicate_name_is_refused(findings_of):
     assert "duplicate key" in findings_of("GA149", HEAD + "  all-disabled: []\n")[0][2]
 
 
-def test_nothing_is_said_of_a_deleted_config_map(examined):
+def test_deleted_config_map_gives_no_finding(examined):
     found = examined("# operation: DELETE\n" + config_map("version: v2\n"))
     assert not [one for one in found if one.rule.id in ("GA149", "GA150", "GA153")]
 
@@ -103,7 +103,7 @@ def test_missing_default_is_reported(findings_of, cluster, severity, said):
     assert findings_of("GA153", WITHOUT, *cluster) == [("mig-configs", severity, said, remedy, 2)]
 
 
-def test_missing_default_that_nobody_wants_is_fine(findings_of):
+def test_unused_default_may_be_missing(findings_of):
     assert findings_of("GA153", WITHOUT, policy(name="mig-config", default="")) == []
 
 

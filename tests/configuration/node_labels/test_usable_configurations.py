@@ -160,9 +160,9 @@ def test_change_under_running_pods_is_warned_about(findings_of, labels, effect):
 
 
 @pytest.mark.parametrize("before", [None, {MIG: "all-1g.5gb"}])
-def test_new_node_and_unchanged_label_are_not(findings_of, before):
+def test_new_node_and_unchanged_label_give_no_warning(findings_of, before):
     assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-1"), before=before) == []
 
 
-def test_change_of_an_empty_node_is_not(findings_of):
+def test_change_of_an_empty_node_gives_no_warning(findings_of):
     assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-2"), before={}) == []

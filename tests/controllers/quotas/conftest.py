@@ -1,4 +1,4 @@
-"""The namespace `team-a` of a sandbox, caches that see as much of it as a test lets them, and who counts its quota."""
+"""The namespace `team-a` of a sandbox, caches that a test updates, and the counter of its quota."""
 
 import contextlib
 from fractions import Fraction

@@ -59,7 +59,7 @@ async def test_charge_of_a_pod_that_has_ended_is_given_up(team, waiting, phase):
     assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})
 
 
-async def test_charge_of_a_claim_that_nobody_of_us_wrote_is_given_up_as_well(team, leader):
+async def test_charge_of_a_claim_with_an_odd_piece_is_removed_too(team, leader):
     team.quota()
     await leader.count()
     await leader.charge("odd", {"claim": 8}, "ResourceClaim")

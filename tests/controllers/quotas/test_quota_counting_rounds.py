@@ -28,7 +28,7 @@ async def test_charge_is_closed_when_its_pod_is_seen(team, leader):
     assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
 
 
-async def test_charge_that_nobody_has_seen_stays(team, leader):
+async def test_unseen_charge_stays(team, leader):
     team.quota()
     await leader.count()
     await leader.charge("train", {OWN: 2})

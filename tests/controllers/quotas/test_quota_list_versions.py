@@ -50,7 +50,7 @@ async def test_counts_of_an_older_cache_are_replaced_by_lists_by_quorum(team, le
     assert (team.amounts, team.charged) == ({"all": ("3", "0")}, {})
 
 
-async def test_older_cache_closes_no_charge_and_lowers_nothing_when_nobody_can_be_asked(team, leader, replica):
+async def test_older_cache_closes_no_charge_and_lowers_nothing_during_an_outage(team, leader, replica):
     team.quota()
     lagging = await replica()
     await lagging.count()

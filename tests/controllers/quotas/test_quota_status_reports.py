@@ -143,7 +143,7 @@ async def test_new_quota_stays_unprimed_while_nothing_is_known(team, leader):
     assert team.status["summary"] == "all ?/8"
 
 
-async def test_memory_that_nothing_tells_counts_as_none_and_is_reported(team, leader):
+async def test_unknown_memory_counts_as_zero_and_is_reported(team, leader):
     team.quota({"name": "memory", "memory": "1Ti"})
     team.pod("train", 2)
     await leader.count()

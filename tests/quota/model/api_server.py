@@ -1,4 +1,4 @@
-"""An API server as the quota model knows it: what is stored, what was, and what it comes to."""
+"""The API server of the quota model: stored objects, their history, and their total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that may happen in the world of the quota model, in any order, and what holds all the same."""
+"""Events in the world of the quota model, in any order, and the invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that may happen to PodGroups in the world of the quota model."""
+"""Events of PodGroups in the world of the quota model."""
 
 from __future__ import annotations
 

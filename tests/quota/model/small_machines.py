@@ -1,4 +1,4 @@
-"""The same machine where little happens, but that often: what a bug needs comes together sooner."""
+"""The same machine with few kinds of events, which finds rare combinations sooner."""
 
 from __future__ import annotations
 

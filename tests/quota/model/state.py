@@ -1,4 +1,4 @@
-"""What moves in the world of the quota model: pods and claims, requests to create them, replicas and leaders."""
+"""The state of the quota model: pods and claims, requests to create them, replicas and leaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world of the quota model: what admits, makes claims, schedules, and counts around an API server."""
+"""The world of the quota model: admission, claim controller, scheduler and counting around an API server."""
 
 from __future__ import annotations
 

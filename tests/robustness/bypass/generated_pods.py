@@ -1,4 +1,4 @@
-"""Pods, claims, classes and namespaces that try to get a GPU, as hypothesis makes them up.
+"""Random pods, claims, classes and namespaces that try to get a GPU.
 
 What docs/access.md lists as invisible to a webhook is left out: variables of `envFrom`, PersistentVolumes, and what
 privileged containers do by themselves. PodGroups have a model of their own in test_pod_groups.py.

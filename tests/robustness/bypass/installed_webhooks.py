@@ -1,4 +1,4 @@
-"""The webhooks that deploy/ installs: which of them the API server calls for a create, and what they say together."""
+"""The webhooks of deploy/: which the API server calls for a create, and their common verdict."""
 
 from __future__ import annotations
 

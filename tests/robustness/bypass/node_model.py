@@ -1,4 +1,4 @@
-"""What a pod ends up with on a node, modelled without our own rules: kubelet, device plugin, container toolkit, mounts.
+"""What a pod gets on a node, modelled without our rules: kubelet, device plugin, container toolkit, mounts.
 
 Of our code it uses the allocator only, which agrees with Kubernetes' own.
 """

@@ -100,9 +100,7 @@ async def test_claim_that_is_really_made_is_counted_with_its_pod_at_once(serve, 
     assert used(namespace) == {"all": "4"}
 
 
-async def test_claim_of_which_the_api_server_does_not_tell_whether_it_is_stored_is_refused(
-    serve, namespace, sandbox, ask, stored
-):
+async def test_claim_that_may_or_may_not_be_stored_is_refused(serve, namespace, sandbox, ask, stored):
     namespace.limit(ALL)
     made = stored(OF_EXTENDED)
     webhook = await serve()

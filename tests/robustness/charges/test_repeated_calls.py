@@ -97,7 +97,7 @@ async def test_two_calls_for_one_pod_leave_its_charge_when_one_gives_up(
     [("u" * 1_000_000, "train"), ("a\x00b", "train"), ("a", "n" * 1_000_000), ("a", "train\r\n"), ("é", "train")],
     ids=["long-uid", "uid-with-nul", "long-name", "name-with-newline", "uid-not-ascii"],
 )
-async def test_object_that_no_api_server_stores_is_refused_and_harms_nobody(serve, namespace, ask, train, uid, name):
+async def test_unstorable_object_is_refused_and_harms_no_other_charge(serve, namespace, ask, train, uid, name):
     namespace.limit()
     webhook = await serve()
     calls = (train(1, "b"), renamed(train(1, uid), name), train(1, "c"))

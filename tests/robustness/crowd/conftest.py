@@ -1,4 +1,4 @@
-"""A service as `gpu-admission serve` runs it, and what a crowd does to it: sockets on loopback, opened by the dozen."""
+"""A service as `gpu-admission serve` runs it, and many connections to it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Chance for fuzzers."""
+"""The random seed of fuzzers."""
 
 import os
 import random

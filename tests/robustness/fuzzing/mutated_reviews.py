@@ -1,4 +1,4 @@
-"""AdmissionReviews with mutated objects, and what every answer to one must be."""
+"""AdmissionReviews with mutated objects, and the invariants of their answers."""
 
 from __future__ import annotations
 

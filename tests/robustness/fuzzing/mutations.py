@@ -1,4 +1,4 @@
-"""Mutations of JSON: what a careless or hostile author makes of an object, by chance from a seed."""
+"""Random mutations of JSON, from a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reviews are mutated from: the objects of the examples, of the rules and of our tests."""
+"""Objects to mutate: those of the examples, the rules and our tests."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ async def test_work_ends_when_its_caller_has_gone(cluster):
     assert not list(there)
 
 
-async def test_failure_of_work_that_nobody_waits_for_is_nobody_s(slow, gated, caplog):
+async def test_failure_without_a_waiting_call_is_not_logged(slow, gated, caplog):
     _, client = slow
     assert (await ask(client, NAMED, "?timeout=50ms")).status == 503
     gated.gate.set()

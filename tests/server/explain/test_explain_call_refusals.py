@@ -15,21 +15,21 @@ NO_PLACE = (
 HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}.'
 
 
-async def test_nobody_gets_explanations_where_nobody_can_prove_who_they_are(webhook):
+async def test_no_explanations_without_authentication(webhook):
     assert plain(await ask(webhook.client, {"object": CLAIM}), 403) == (
         "/v1/explain tells who holds which devices and answers only to known clients, and no client CA is configured; "
         "start the server with --client-ca and --client-name, and call with a client certificate."
     )
 
 
-async def test_caller_without_certificate_gets_none(guarded):
+async def test_caller_without_certificate_gets_no_explanation(guarded):
     assert plain(await ask(guarded.client, {"object": CLAIM}), 403) == (
         "/v1/explain tells who holds which devices and answers only to known clients, and this one showed no "
         "certificate with a common name; call with a client certificate, as in curl --cert client.pem --key client.key."
     )
 
 
-async def test_caller_of_another_name_gets_none(guarded, client_of, client_context):
+async def test_caller_with_another_name_gets_no_explanation(guarded, client_of, client_context):
     client = await client_of(guarded.port, client_context("mallory"))
     assert plain(await ask(client, {"object": CLAIM}), 403) == (
         '/v1/explain tells who holds which devices and answers only to known clients, and none of them is called "mallory"; '

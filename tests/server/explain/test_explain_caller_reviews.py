@@ -145,7 +145,7 @@ async def test_denial_goes_before_an_allowance(live, api):
     assert (await ask(live.client, ACCOUNT)).status == 403
 
 
-async def test_authorizer_that_cannot_tell_is_a_line_of_the_log(live, api, lines):
+async def test_error_of_the_authorizer_is_logged(live, api, lines):
     async def answer(request, handler):
         status = {"allowed": False, "evaluationError": "webhook is away\nnow"}
         return web.json_response({**await request.json(), "status": status}, status=201)

@@ -29,7 +29,7 @@ async def test_user_whom_rbac_allows_it_gets_an_explanation(live):
     assert json.loads(answer.text)[0]["verdict"] == "fits"
 
 
-async def test_authorizer_is_asked_about_the_user_with_groups_and_the_path(live, rights):
+async def test_authorizer_gets_the_user_the_groups_and_the_path(live, rights):
     await ask(live.client, f"{ACCOUNT},friends")
     assert rights.asked == [
         {
@@ -92,7 +92,7 @@ async def test_header_without_a_bearer_token_is_refused_at_once(live, asked, hea
     assert asked("tokenreviews") == 0
 
 
-async def test_two_tokens_are_none(live, wire, client_context, asked):
+async def test_two_tokens_are_refused(live, wire, client_context, asked):
     connection = await wire(live.port)
     await connection.send(
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
@@ -102,7 +102,7 @@ async def test_two_tokens_are_none(live, wire, client_context, asked):
     assert asked("tokenreviews") == 0
 
 
-async def test_token_of_sixteen_kibibytes_is_asked_about(live, asked):
+async def test_token_of_sixteen_kibibytes_is_reviewed(live, asked):
     assert (await ask(live.client, "t" * LARGEST_TOKEN)).status == 403
     assert asked("tokenreviews") == 1
 
@@ -199,7 +199,7 @@ async def test_client_certificate_goes_before_a_token(live, client_of, context_o
     assert refused(await ask(client, ACCOUNT))[1].startswith('The user "alice" may not ')
 
 
-async def test_right_to_explain_is_none_to_call_entries_with_effects(live, pod, review_of):
+async def test_right_to_explain_does_not_allow_entries_with_effects(live, pod, review_of):
     body = json.dumps(review_of(pod())).encode()
     answer = await live.client.post("/conversion", body, headers={"Authorization": f"Bearer {ACCOUNT}"})
     assert answer.status == 403

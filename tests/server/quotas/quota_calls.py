@@ -1,4 +1,4 @@
-"""What calls about quotas are made of, and what is answered to them."""
+"""Objects for calls about quotas, and checks of their answers."""
 
 from pathlib import Path
 

@@ -67,7 +67,7 @@ async def test_holders_are_named_to_whom_the_settings_say(
     assert ("1 pod or claim holds 4;" in message) is not named
 
 
-async def test_pod_that_is_asked_about_again_is_charged_once(serve, namespace, ask, train):
+async def test_pod_that_is_reviewed_again_is_charged_once(serve, namespace, ask, train):
     namespace.limit()
     webhook = await serve()
     for _ in range(2):
@@ -132,7 +132,7 @@ async def test_pod_without_gpus_is_no_question_to_the_api_server(serve, namespac
     assert webhook.counted == []
 
 
-async def test_product_that_nobody_knows_is_refused_where_the_quota_says_so(serve, namespace, ask, train):
+async def test_unknown_product_is_refused_if_the_quota_says_so(serve, namespace, ask, train):
     by_product = {"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 8}
     namespace.limit(by_product, unknownProducts="Deny")
     webhook = await serve()
@@ -142,7 +142,7 @@ async def test_product_that_nobody_knows_is_refused_where_the_quota_says_so(serv
     assert (await ask(webhook, named))["allowed"]
 
 
-async def test_nobody_is_exempt_and_no_setting_makes_less_of_it(serve, namespace, ask, train):
+async def test_no_user_and_no_setting_lowers_the_rule(serve, namespace, ask, train):
     namespace.limit(used=8)
     everybody = Exemption(from_=("GA5*", "conversion", "access"), users=("*",))
     settings = GPUAdmissionPolicy(rules=(RuleOverride("GA502", "off"),), exemptions=(everybody,))

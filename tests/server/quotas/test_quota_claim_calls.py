@@ -63,7 +63,7 @@ async def test_claim_that_only_says_it_is_made_for_a_pod_is_charged_in_full(serv
     assert namespace.taken == 6
 
 
-async def test_claim_of_a_pod_that_nobody_charged_is_charged_in_full(serve, namespace, ask):
+async def test_claim_of_an_uncharged_pod_is_charged_in_full(serve, namespace, ask):
     namespace.limit()
     assert (await ask(await serve(), claim(3, annotations=OF_TEMPLATE), user=CONTROLLER))["allowed"]
     assert namespace.taken == 3

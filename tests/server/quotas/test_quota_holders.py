@@ -73,7 +73,7 @@ async def test_namespaces_are_looked_at_by_themselves(seen):
     assert await seen.look("team-b", Quotas(), 5) == ()
 
 
-async def test_nobody_waits_when_time_is_up_and_who_comes_later_gets_what_was_found(seen, view, clock):
+async def test_call_does_not_wait_beyond_its_time_and_a_later_one_gets_the_holders(seen, view, clock):
     view.go_on.clear()
     assert await seen.look("team-a", Quotas(), 0) == ()
     clock.now += 60
@@ -88,7 +88,7 @@ async def test_quota_that_is_not_shown_has_no_holders(documents):
     assert await HoldersSeen(ManifestsView(documents)).look("team-a", Quotas(), 5) == ()
 
 
-async def test_look_for_which_there_is_no_thread_finds_nobody(seen, monkeypatch):
+async def test_holders_are_empty_without_a_free_thread(seen, monkeypatch):
     def no_thread(_thread):
         raise RuntimeError("can't start new thread")
 
@@ -96,7 +96,7 @@ async def test_look_for_which_there_is_no_thread_finds_nobody(seen, monkeypatch)
     assert await seen.look("team-a", Quotas(), 5) == ()
 
 
-async def test_look_that_takes_too_long_finds_nobody(seen, view, monkeypatch):
+async def test_holders_are_empty_after_too_long_a_search(seen, view, monkeypatch):
     monkeypatch.setattr("webhook.server.holders._LONGEST_LOOK", 0)
     view.go_on.clear()
     assert await seen.look("team-a", Quotas(), 5) == ()

@@ -1,4 +1,4 @@
-"""What goes wrong during a storm, all of it at once, until it is told to end."""
+"""Faults during a storm, all at once, until it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients: each creates pods and claims, deletes its older ones, and keeps some."""
+"""Clients that create pods and claims, delete old ones, and keep some."""
 
 from __future__ import annotations
 

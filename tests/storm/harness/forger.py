@@ -1,4 +1,4 @@
-"""A forger: reaches the replicas without being an API server, and repeats, alters and cancels calls for pods that exist."""
+"""A forger that calls the replicas directly: repeats, alters and cancels calls for existing pods."""
 
 from __future__ import annotations
 

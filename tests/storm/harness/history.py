@@ -1,4 +1,4 @@
-"""The API server's own history: every change of pods, claims and quotas, as watches tell it."""
+"""The history of the API server: every change of pods, claims and quotas, from watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle: what pods and claims hold, counted as a person would, and not as the service does it."""
+"""The oracle: the devices of pods and claims, counted independently of the service."""
 
 from __future__ import annotations
 

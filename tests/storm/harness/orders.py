@@ -1,4 +1,4 @@
-"""What clients ask for: pods and claims of every kind that can come to a GPU, and some that cannot be stored."""
+"""Objects that clients create: pods and claims with GPUs of every kind, and invalid ones."""
 
 from __future__ import annotations
 

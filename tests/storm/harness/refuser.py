@@ -1,4 +1,4 @@
-"""Another webhook, which refuses pods that everybody else has admitted."""
+"""Another webhook, which refuses pods that all others admitted."""
 
 from __future__ import annotations
 

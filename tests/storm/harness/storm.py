@@ -1,4 +1,4 @@
-"""One storm: clients, everything that goes wrong, who watches, and what has to hold afterwards."""
+"""One storm: clients, faults, observers, and the final checks."""
 
 from __future__ import annotations
 
