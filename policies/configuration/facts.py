@@ -69,7 +69,7 @@ class Facts:
         return found if found is not None else UNKNOWN if UNKNOWN in answers else None
 
     def is_reviewed(self, document: Object) -> bool:
-        """True if an object is itself under review, together with what is reviewed here."""
+        """True if an object is under review together with the current one."""
         return any(each is document for each in self.view.objects_under_review(str(document.get("kind"))))
 
     def after(self, document: Object) -> Facts:

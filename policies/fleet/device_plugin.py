@@ -33,7 +33,7 @@ _PAUSED = "paused-"
 def active_cluster_policy(view: ClusterView) -> Object | Unknown | None:
     """The ClusterPolicy that the operator follows: the oldest, then the first by name.
 
-    If none are known, the one under review; of several under review, nothing tells which one will be applied.
+    If none are known, the one under review; unknown if several are, since any of them may be applied first.
     """
     policies = view.list("ClusterPolicy")
     if policies is UNKNOWN:

@@ -1,4 +1,4 @@
-"""GPU requests: what a pod requests that gives it a GPU, or could."""
+"""GPU requests: the requests of a pod that give it a GPU, or may give it one."""
 
 from __future__ import annotations
 

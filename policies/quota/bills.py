@@ -104,7 +104,7 @@ def bill(demands: Iterable[DeviceDemand], quota: Quota) -> Bill | UnknownProduct
     for limit in quota.limits:
         total = Fraction(0)
         for demand in demands:
-            if quota.unknown_products == "Deny" and _depends_on_the_unknown(demand, limit):
+            if quota.unknown_products == "Deny" and _has_unknown_amount(demand, limit):
                 return UnknownProduct(limit, demand)
             most = _most(demand, limit.unit, limit.selector)
             if most is None:
@@ -112,10 +112,10 @@ def bill(demands: Iterable[DeviceDemand], quota: Quota) -> Bill | UnknownProduct
             total += most
         if total:
             amounts[limit.name] = total
-    return Bill(amounts, _whatever_is_selected(demands))
+    return Bill(amounts, _amounts_by_unit(demands))
 
 
-def _whatever_is_selected(demands: Iterable[DeviceDemand]) -> dict[Unit, Fraction]:
+def _amounts_by_unit(demands: Iterable[DeviceDemand]) -> dict[Unit, Fraction]:
     found = {unit: [_most(demand, unit, EVERYTHING) for demand in demands] for unit in UNITS}
     known = {unit: [amount for amount in amounts if amount is not None] for unit, amounts in found.items()}
     return {unit: sum(known[unit], Fraction(0)) for unit in UNITS if len(known[unit]) == len(found[unit])}
@@ -157,7 +157,7 @@ def _largest_memory(kind: DeviceKind, demand: DeviceDemand) -> Fraction | None:
     return None if largest is None else Fraction(largest)
 
 
-def _depends_on_the_unknown(demand: DeviceDemand, limit: Limit) -> bool:
+def _has_unknown_amount(demand: DeviceDemand, limit: Limit) -> bool:
     """True if a demand could get a device whose amount under the limit is unknown."""
     return any(
         (limit.selector.products and not kind.product) or (limit.unit == "memory" and kind.memory is None)

@@ -1,4 +1,4 @@
-"""Charges: what is requested, in the terms in which quotas count it."""
+"""Charges: the devices that pods and claims request, and their amounts under a quota."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class DeviceKind:
     profile: str = ""
     """The MIG profile as NVML spells it; empty for whole GPUs."""
     gpus: Fraction = Fraction(1)
-    """How much of a GPU it is: a MIG device the larger of its shares of compute and memory slices, one of n replicas
-    1/n of what is replicated."""
+    """The part of a GPU that it is: of a MIG device, the larger of its shares of compute and memory slices; of n replicas,
+    each is 1/n of the device."""
     memory: int | None = None
     """In bytes, of a replica its share; None if unknown."""
 
@@ -146,7 +146,7 @@ class ChargeRequest:
     owner: str = ""
     """The name of the pod or PodGroup that a claim was made for."""
     shared: ChargeRequest | None = None
-    """For a pod: what it shares with its PodGroup, which is charged to the group."""
+    """For a pod: the charge of the claims that it shares with its PodGroup."""
     excess: TooManyClaims | None = None
     """Why its claims were not read; nothing is charged for them now."""
     unseen: tuple[Key, ...] = ()

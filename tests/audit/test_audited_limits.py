@@ -77,7 +77,7 @@ def test_limit_that_something_counts_by_is_not_reported(k8s, selector):
         (
             {"priorityClasses": ["bacth"]},
             "spec.limits[0].selector.priorityClasses[0]",
-            '"bacth" matches no PriorityClass that there is, so limit some counts nothing that runs',
+            '"bacth" matches no existing PriorityClass, so limit some counts nothing that runs',
             'write "batch", or leave it if that comes later',
         ),
         (
@@ -144,5 +144,5 @@ def test_only_the_named_namespace_is_audited(k8s):
 def test_product_near_to_none_is_reported_with_those_that_there_are(k8s):
     (finding,) = found(k8s, limit(products=["Voodoo*"]))
     assert finding.remedy == (
-        "write one that there is (NVIDIA-A100-SXM4-40GB and NVIDIA-H100-80GB-HBM3), or leave it if that comes later"
+        "write an existing one (NVIDIA-A100-SXM4-40GB and NVIDIA-H100-80GB-HBM3), or leave it if that comes later"
     )

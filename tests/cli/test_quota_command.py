@@ -52,7 +52,7 @@ def test_manifest_of_a_quota_is_tried_on_what_runs(invoke, write, cluster):
     assert done.exit_code == 1
     first, *lines = done.stdout.splitlines()
     assert first == "GPUQuota team-legacy/gpu  over"
-    assert "Warning: its status does not say what is used of all, so that is counted here." in lines
+    assert "Warning: its status does not say how much is used of all, so that is counted here." in lines
     assert "all    [####################>     8         0     0  4 GPUs" in lines
 
 

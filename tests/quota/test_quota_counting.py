@@ -4,7 +4,7 @@ import pytest
 
 from policies.quota.charges import OWN
 from policies.quota.counting.counter import _NEW, Counter, Terms
-from policies.quota.counting.counting import counted_ledger, snapshot
+from policies.quota.counting.counting import counted_ledger
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
 from policies.work import counted_by
@@ -29,10 +29,11 @@ def node(name, product, **labels):
 def amounts(pods=(), claims=(), limits=(), nodes=(), settings=None):
     """What each comes to, by name and limit."""
     quota = parse_quota(document(*limits))
-    seen = snapshot(pods, claims, "1", "1", quota, ManifestsView(nodes), settings or Quotas())
+    counts = Counter().count(pods, claims, Terms(quota, ManifestsView(nodes), settings or Quotas()))
     return {
         each.name: {name: str(amount) for name, amount in each.amounts.items()}
-        for each in (*seen.pods.values(), *seen.claims.values())
+        for kind in counts
+        for each in kind.values()
     }
 
 
@@ -51,8 +52,8 @@ def test_pod_that_waits_counts_in_every_limit_that_it_could_touch():
 def test_what_exists_is_counted_whatever_the_quota_says_of_unknown_products(mode):
     limit = {"name": "a100", "selector": {"products": ["A100*"]}, "gpus": 8}
     quota = parse_quota(document(limit, unknownProducts=mode))
-    seen = snapshot([pod("train", 2)], [], "1", "1", quota, ManifestsView([node("b", T4)]), Quotas())
-    assert seen.pods["uid-of-train"].amounts == {"a100": 2}
+    pods, _ = Counter().count([pod("train", 2)], [], Terms(quota, ManifestsView([node("b", T4)]), Quotas()))
+    assert pods["uid-of-train"].amounts == {"a100": 2}
 
 
 def test_unknown_memory_is_that_of_the_largest_gpu():
@@ -67,10 +68,9 @@ def test_memory_counts_as_none_where_nothing_is_known():
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_pod_that_has_ended_counts_as_nothing_and_is_said_to_have_ended(phase):
-    seen = snapshot(
-        [pod("train", status={"phase": phase})], [], "1", "1", parse_quota(document()), ManifestsView(), Quotas()
-    )
-    found = seen.pods["uid-of-train"]
+    terms = Terms(parse_quota(document()), ManifestsView(), Quotas())
+    pods, _ = Counter().count([pod("train", status={"phase": phase})], [], terms)
+    found = pods["uid-of-train"]
     assert (found.ended, found.amounts) == (True, {})
 
 
@@ -99,8 +99,8 @@ def test_pod_that_no_api_server_would_store_counts_as_nothing():
 def test_claim_has_the_owner_that_can_be_believed(status, piece, owner):
     quota = parse_quota(document())
     made = claim("made", 1, of="train", piece=piece)
-    seen = snapshot([pod("train", status=status)], [made], "1", "1", quota, ManifestsView(), Quotas())
-    found = seen.claims["uid-of-made"]
+    _, claims = Counter().count([pod("train", status=status)], [made], Terms(quota, ManifestsView(), Quotas()))
+    found = claims["uid-of-made"]
     assert (found.owner, found.piece) == owner
 
 

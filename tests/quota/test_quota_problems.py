@@ -49,7 +49,7 @@ def test_count_that_is_less_than_what_is_there_is_old():
     report = reported(counted(quota(), charge(), all="1"), namespace(), node(), pod("a", 3))
     (remark,) = report.remarks
     assert remark == (
-        "what is there now comes to 3 GPUs in all, and the status says 1 GPU used and 1 GPU reserved; if that is still "
+        "existing pods and claims use 3 GPUs of all, but the status says 1 GPU used and 1 GPU reserved; if that is still "
         f"so in a minute, the quota is not counted: {LEADER}"
     )
 
@@ -58,7 +58,7 @@ def test_count_that_is_more_than_what_is_there_is_old():
     report = reported(counted(quota(), all="4"), namespace(), node(), pod("a", 3))
     (remark,) = report.remarks
     assert remark == (
-        "what is there now comes to 3 GPUs in all, and the status says 4 GPUs used; if that is still so in a minute, "
+        "existing pods and claims use 3 GPUs of all, but the status says 4 GPUs used; if that is still so in a minute, "
         f"the quota is not counted: {LEADER}"
     )
 
@@ -85,8 +85,8 @@ def test_reservation_that_waits_for_long_is_reported(pieces, made):
     report = reported(counted(quota(), *charges, all="0"), namespace())
     (remark,) = report.remarks
     assert remark == (
-        "Pod next has been waiting for 12 minutes, and 1 more for more than 5 minutes; what was never stored is given "
-        f"up after two: {LEADER}{made}"
+        "Pod next has been waiting for 12 minutes, and 1 more for more than 5 minutes; an object that was never "
+        f"stored is given up after two: {LEADER}{made}"
     )
 
 

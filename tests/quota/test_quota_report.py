@@ -21,7 +21,7 @@ def test_used_is_what_the_status_says():
 def test_manifest_is_counted_from_what_the_cluster_shows():
     report = reported(quota(uid=None), namespace(), node(), pod("a", 2), pod("b", 3))
     assert (report.limits[0].used, report.state) == (5, QuotaState.WITHIN)
-    assert report.remarks == ("its status does not say what is used of all, so that is counted here",)
+    assert report.remarks == ("its status does not say how much is used of all, so that is counted here",)
 
 
 def test_manifest_without_pods_cannot_be_counted():
@@ -29,7 +29,7 @@ def test_manifest_without_pods_cannot_be_counted():
     assert (report.limits[0].used, report.limits[0].left, report.holders) == (None, None, None)
     assert report.state is QuotaState.UNCOUNTED
     assert report.remarks == (
-        "its status does not say what is used of all, and without pods it cannot be counted here",
+        "its status does not say how much is used of all, and without pods it cannot be counted here",
     )
 
 

@@ -113,7 +113,7 @@ LOST = 'less memory than any GPU has; write a unit, such as "80Gi"'
         ("gpus", None, f"is null; {GPUS}"),
         ("gpus", [8], f"is a list; {GPUS}"),
         ("gpus", MANY + 1, "is 1000001; the most is 1000000 GPUs"),
-        ("gpus", 10**60, "is a number beyond all measure; the most is 1000000 GPUs"),
+        ("gpus", 10**60, "is a number of more than 128 bits; the most is 1000000 GPUs"),
         ("memory", "80GB", f'is "80GB"; {QUANTITY}'),
         ("memory", "1e12", f'is "1e12"; {QUANTITY}'),
         ("memory", "lots", f'is "lots"; {QUANTITY}'),
@@ -194,9 +194,9 @@ def test_spec_has_limits_and_choices(spec, said):
 
 
 NAME = "with * for any text and ? for one character"
-BRAND = 'which is the brand and no product; write a product such as "H100*"'
-SHARED = "and sharing is no part of a product's name; write it without -SHARED"
-SLICED = 'and MIG is no part of a product\'s name; write the profile under profiles, such as "1g.10gb"'
+BRAND = 'which is the brand without a product; write a product such as "H100*"'
+SHARED = "but a product's name does not contain its sharing; write it without -SHARED"
+SLICED = 'but a product\'s name does not contain MIG; write the profile under profiles, such as "1g.10gb"'
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ SLICED = 'and MIG is no part of a product\'s name; write the profile under profi
         ("products", "Tesla-T4-SHARED", f'is "Tesla-T4-SHARED", {SHARED}'),
         ("products", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", f'is "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", {SLICED}'),
         ("profiles", "1g 10gb", f'is "1g 10gb"; write a name such as "1g.*", {NAME}'),
-        ("profiles", "1g", 'is "1g", which is no MIG profile; write one such as "1g.10gb" or "1g.*"'),
+        ("profiles", "1g", 'is "1g", which is not a MIG profile; write one such as "1g.10gb" or "1g.*"'),
         (
             "profiles",
             "nvidia.com/mig-1g.10gb",

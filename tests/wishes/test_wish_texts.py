@@ -75,7 +75,7 @@ BAD_PRODUCTS = [
     ),
     ("H100*,", "has a comma with no name beside it", "write a name there, or remove the comma"),
     ("H100*,!", 'has a "!" with no name behind it', 'write a name behind it, as in "!*MIG*", or remove it'),
-    ("!NVIDIA-", 'has the name "!NVIDIA-", which is the brand and no product', 'write a product such as "H100*"'),
+    ("!NVIDIA-", 'has the name "!NVIDIA-", which is the brand without a product', 'write a product such as "H100*"'),
     (
         ",".join(f"A{number}" for number in range(21)),
         "has 21 names; the most is 20",

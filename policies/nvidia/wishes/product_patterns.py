@@ -122,7 +122,7 @@ def _pattern(name: str, entry: str) -> str:
     pattern = _STARS.sub("*", dashed[brand.end() :] if brand else dashed)
     if not pattern:
         raise WishError(
-            f"has the name {shown(entry)}, which is the brand and no product",
+            f"has the name {shown(entry)}, which is the brand without a product",
             'write a product such as "H100*"',
         )
     if len(pattern) > _LONGEST_PATTERN:

@@ -22,8 +22,8 @@ __all__ = ["ObjectOrigin", "narrow_demands", "origin_of"]
 
 _OF_TEMPLATE = "resource.kubernetes.io/pod-claim-name"
 _OF_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-"""Annotations of claims from a template, whose name in `spec.resourceClaims` it tells, and of those that the scheduler
-makes for extended resources. Source: k8s.io/api/resource/v1/types.go."""
+"""Annotations of claims: the name in `spec.resourceClaims` of a claim from a template, and `true` for a claim that the
+scheduler makes for extended resources. Source: k8s.io/api/resource/v1/types.go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _NAMES = {
     TooManyClaims: "too_many_claims",
 }
 OUTCOMES = ("charged", "unnamed", "uncountable", *_NAMES.values())
-"""Their names, for metrics: unnamed is what has to name its product, uncountable what is of unknown memory."""
+"""Their names, for metrics. With `unnamed` the request must name a product, with `uncountable` the memory is unknown."""
 
 
 def outcome_name(outcome: ChargeOutcome) -> str:
@@ -78,7 +78,7 @@ COUNTABLE = rule(
     """,
     remedy="name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
     "nvidia.com/gpu.product, in a claim by a selector for productName; where memory is unknown, one that the cluster has, "
-    "or see to it that GPU Feature Discovery labels GPU nodes with nvidia.com/gpu.memory",
+    "or make GPU Feature Discovery label GPU nodes with nvidia.com/gpu.memory",
     source="docs/quota.md",
     fixed=True,
     shared_cause=True,

@@ -124,7 +124,7 @@ def _is_too_large(pods: PodsAtOnce, left: Mapping[str, Fraction], charged: Reser
 
 
 def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Reservations) -> _Short:
-    """The pods that count in a limit, and what is left of it.
+    """The pods that count in a limit, and how much of it is left.
 
     Args:
         limit: The limit to compare with.

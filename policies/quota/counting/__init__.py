@@ -1,1 +1,1 @@
-"""Counting: what there is, by the limits of a quota."""
+"""Counting: the amounts of existing pods and claims under the limits of a quota."""

@@ -23,7 +23,7 @@ def ready_condition(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began
     """The condition Ready after counting: True if every limit was counted.
 
     Args:
-        ledger: With what was counted.
+        ledger: With the counted amounts.
         quota: Of the namespace.
         guesses_memory: True if memory counted as 0 because the memory of every GPU is unknown.
         began_anew: True if the lists that were counted before are from another history of the API server.
@@ -38,13 +38,13 @@ def ready_condition(ledger: Ledger, quota: Quota, *, guesses_memory: bool, began
     sentences = ["All pods and claims of the namespace were counted."]
     if guesses_memory:
         sentences.append(
-            "No node and no ResourceSlice tells how much memory a GPU has, so memory counts as 0 where the product does "
-            "not tell it; see to it that GPU Feature Discovery labels GPU nodes with nvidia.com/gpu.memory."
+            "No node and no ResourceSlice says how much memory a GPU has, so memory counts as 0 unless the product says "
+            "it; make GPU Feature Discovery label GPU nodes with nvidia.com/gpu.memory."
         )
     if began_anew:
         sentences.append(
-            "What was counted before rested on newer lists than the API server has, as after etcd was restored from a "
-            "backup, so counting began anew."
+            "The last count was made from newer lists than the API server has, as after etcd was restored from a backup, "
+            "so counting began anew."
         )
     return _condition(_READY, "True", "Counted", " ".join(sentences))
 

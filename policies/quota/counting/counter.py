@@ -80,13 +80,13 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _SeenPod(_Seen):
-    got: tuple[DeviceDemand, ...]
+    held: tuple[DeviceDemand, ...]
     """The devices that it holds by extended resources."""
     priority_class: str
     is_bound: bool
     made: Mapping[str, str]
     """The claims that its status says were made for it, by name, and for which piece. Users cannot write there."""
-    beside: Amounts | None = None
+    unclaimed: Amounts | None = None
     """The amounts of extended resources that no claim holds for it; None if no claim holds any."""
 
 
@@ -165,10 +165,10 @@ class Counter:
         counted = {uid: seen.counted for uid, seen in self._pods.items()}
         for claim in self._claims.values():
             pod = self._pods.get(claim.origin.pod) if claim.origin is not None else None
-            if pod is None or pod.beside is None or pod.made.get(claim.counted.name) != OWN:
+            if pod is None or pod.unclaimed is None or pod.made.get(claim.counted.name) != OWN:
                 continue
             if Claim(claim.document).allocation is not None:
-                amounts = add_amounts(pod.beside, claim.counted.amounts)
+                amounts = add_amounts(pod.unclaimed, claim.counted.amounts)
                 counted[pod.counted.uid] = replace(pod.counted, amounts=amounts)
         return counted
 
@@ -195,7 +195,7 @@ class Counter:
         if known is not None and known.document is document and known.origin == origin:
             return known
         pod = self._pods.get(origin.pod) if origin is not None and origin.piece == OWN else None
-        return work.claim(document, origin, None if pod is None else pod.got)
+        return work.claim(document, origin, None if pod is None else pod.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +227,8 @@ class _Work:
         seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.past_scheduling, made)
         if is_over or not pod.past_scheduling or not claimed:
             return seen
-        beside = holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed)
-        return replace(seen, beside=self.measure.amounts(beside))
+        unclaimed = holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed)
+        return replace(seen, unclaimed=self.measure.amounts(unclaimed))
 
     def claim(self, document: Object, origin: _Origin | None, own: tuple[DeviceDemand, ...] | None) -> _SeenClaim:
         """The amounts of a claim.

@@ -1,4 +1,4 @@
-"""Counting: the amounts of the pods and claims of a namespace under its quota, and who holds them."""
+"""Counting: the amounts of the pods and claims of a namespace under its quota, and its holders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["counted_ledger", "cover", "holders", "snapshot"]
+__all__ = ["counted_ledger", "cover", "holders"]
 
 _UNITS = 4
 """Units of work to find the origin of a claim."""
@@ -37,36 +37,11 @@ _NEW = "1"
 """A resourceVersion for lists that have none."""
 
 
-def snapshot(
-    pods: Iterable[Object],
-    claims: Iterable[Object],
-    pods_version: str,
-    claims_version: str,
-    quota: Quota,
-    view: ClusterView,
-    settings: Quotas,
-) -> Snapshot:
-    """The amounts of listed pods and claims under a quota.
-
-    Existing objects count even if the quota refuses unknown products. Unknown memory counts as that of the largest GPU in
-    the cluster.
-
-    Args:
-        pods: Those of one namespace that have not ended; those without GPUs may be left out.
-        claims: All of the namespace.
-        pods_version: The resourceVersion of the list of pods.
-        claims_version: That of the list of claims.
-        quota: Of the namespace.
-        view: The cluster, with nodes, classes and slices.
-        settings: How quotas count.
-    """
-    return Snapshot(*Counter().count(pods, claims, Terms(quota, view, settings)), pods_version, claims_version)
-
-
 def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
     """The stored ledger of a GPUQuota, or, if some limit was never counted, one counted from the view.
 
-    Kinds that the view does not know count as empty.
+    Existing objects count even if the quota refuses unknown products, and unknown memory counts as that of the largest GPU in
+    the cluster. Kinds that the view does not know count as empty.
 
     Args:
         document: The GPUQuota.
@@ -80,8 +55,8 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
     if all(ledger.used_amount(limit) is not None for limit in quota.limits):
         return ledger
     namespace = namespace_of(document) or "default"
-    seen = snapshot(*_objects(namespace, view), _NEW, _NEW, quota, view, settings)
-    return recount(replace(ledger, counted=None), quota, seen) or ledger
+    seen = Counter().count(*_objects(namespace, view), Terms(quota, view, settings))
+    return recount(replace(ledger, counted=None), quota, Snapshot(*seen, _NEW, _NEW)) or ledger
 
 
 def cover(

@@ -77,7 +77,7 @@ class Classes:
         Args:
             name: of the class.
             texts: the other selectors.
-            effort: what may be spent on them.
+            effort: the work allowed for them.
         """
         if self._devices is UNKNOWN:
             return ()

@@ -112,7 +112,7 @@ def mig_share(product: str, profile: MIGProfile, memory: int | None = None) -> F
     Args:
         product: of the GPU, in any spelling; where it is not known, all GPUs count that have such a profile.
         profile: of the device.
-        memory: of the whole GPU in bytes, where it is known: what a GPU of an unknown name is cut like.
+        memory: of the whole GPU in bytes; None if unknown. It decides how a GPU of an unknown product is divided.
     """
     known = product_named(product)
     if known is not None:
@@ -176,8 +176,8 @@ def product_memory(product: str) -> int | None:
     if divisible is not None:
         return max(divisible.memory) * GIB
     name = fold_name(product).removeprefix(BRAND)
-    told = _IN_NAME.search(name)
-    gib = int(told[1]) if told else _BY_NAME.get(name)
+    match = _IN_NAME.search(name)
+    gib = int(match[1]) if match else _BY_NAME.get(name)
     return None if gib is None else gib * GIB
 
 

@@ -1,1 +1,1 @@
-"""The ledger: what is used and reserved of a quota, and whether more fits."""
+"""The ledger: the used and reserved amounts of a quota, and whether more fits."""

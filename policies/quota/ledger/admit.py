@@ -55,22 +55,17 @@ def admit(
     Args:
         ledger: The one that is stored.
         quota: The spec of the same object.
-        charge: For what is being created.
+        charge: For the object that is being created.
         enforced: True if the namespace's quota fails closed, so that unknown amounts are refused.
         time: Now, in RFC 3339, for people.
         counted: As `Ledger.charge` takes it.
         call: As `Ledger.charge` takes it.
     """
     found = ledger.charge(charge, quota, time=time, counted=counted, call=call)
-    match found:
-        case Ledger():
-            return ChargeVerdict(True, None, found)
-        case Exceeded() if quota.mode == "Warn":
-            return ChargeVerdict(True, found, found.anyway)
-        case NotPrimed() if quota.mode == "Warn" or not enforced:
-            return ChargeVerdict(True, found, found.anyway)
-        case Full() | ChargedOtherwise() | Unstorable() if quota.mode == "Warn" or not enforced:
-            return ChargeVerdict(True, found, ledger)
+    if isinstance(found, Ledger):
+        return ChargeVerdict(True, None, found)
+    if quota.mode == "Warn" or not (enforced or isinstance(found, Exceeded)):
+        return ChargeVerdict(True, found, found.anyway if isinstance(found, Exceeded | NotPrimed) else ledger)
     return ChargeVerdict(False, found, ledger)
 
 

@@ -107,7 +107,7 @@ def quoted_value(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a list" if isinstance(value, list) else "a mapping"
     if isinstance(value, int) and value.bit_length() > 128:
-        return "a number beyond all measure"
+        return "a number of more than 128 bits"
     text = json.dumps(value, default=str)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

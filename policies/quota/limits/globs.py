@@ -35,8 +35,8 @@ class Globs:
     """The characters of a glob, and how many there can be; deploy/base/api/gpuquotas.yaml has the same."""
     read: Callable[[str], str]
     """A glob in the form in which selectors match it."""
-    misses: Callable[[str], str]
-    """Why a glob matches nothing although its characters are allowed, and what to write; empty where it may match."""
+    mismatch: Callable[[str], str]
+    """Why a glob with allowed characters matches nothing, and what to write; empty if it may match."""
 
     def problem(self, value: Any) -> str:
         """What is wrong with a glob, and what to write; empty where nothing is."""
@@ -45,7 +45,7 @@ class Globs:
         if not self.allowed.fullmatch(value):
             said = f"write a name such as {shown(self.example)}, with * for any text and ? for one character"
             return f"is {shown(value)}; {said}"
-        said = self.misses(value)
+        said = self.mismatch(value)
         return f"is {shown(value)}, {said}" if said else ""
 
 
@@ -53,13 +53,13 @@ def _product(text: str) -> str:
     return _STARS.sub("*", _BRANDS.sub("", fold_name(text)))
 
 
-def _no_product(text: str) -> str:
+def _product_mismatch(text: str) -> str:
     if not _product(text):
-        return 'which is the brand and no product; write a product such as "H100*"'
+        return 'which is the brand without a product; write a product such as "H100*"'
     if "shared" in fold_name(text):
-        return "and sharing is no part of a product's name; write it without -SHARED"
+        return "but a product's name does not contain its sharing; write it without -SHARED"
     if _MIG in fold_name(text):
-        return 'and MIG is no part of a product\'s name; write the profile under profiles, such as "1g.10gb"'
+        return 'but a product\'s name does not contain MIG; write the profile under profiles, such as "1g.10gb"'
     return ""
 
 
@@ -67,27 +67,27 @@ def _profile(text: str) -> str:
     return _STARS.sub("*", fold_name(text))
 
 
-def _no_profile(text: str) -> str:
+def _profile_mismatch(text: str) -> str:
     name = _profile(text)
     if name.startswith((VENDOR_PREFIX, _MIG)):
         bare = name.removeprefix(VENDOR_PREFIX).removeprefix(_MIG)
         return f"which is the name of a resource; write the profile, {shown(bare)}"
     if not {"*", "?"} & set(name) and MIGProfile.parse(name) is None and MIGProfile.from_label(name) is None:
-        return 'which is no MIG profile; write one such as "1g.10gb" or "1g.*"'
+        return 'which is not a MIG profile; write one such as "1g.10gb" or "1g.*"'
     return ""
 
 
-def _as_it_is(text: str) -> str:
+def _without_repeated_stars(text: str) -> str:
     return _STARS.sub("*", text)
 
 
-def _always_may(text: str) -> str:
+def _no_mismatch(text: str) -> str:
     return ""
 
 
 GLOBS: Mapping[str, Globs] = {
-    "products": Globs("NVIDIA-H100-*", re.compile(r"[A-Za-z0-9_.*? -]{1,63}"), _product, _no_product),
-    "profiles": Globs("1g.*", re.compile(r"[A-Za-z0-9_.,+*?/-]{1,63}"), _profile, _no_profile),
-    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), _as_it_is, _always_may),
+    "products": Globs("NVIDIA-H100-*", re.compile(r"[A-Za-z0-9_.*? -]{1,63}"), _product, _product_mismatch),
+    "profiles": Globs("1g.*", re.compile(r"[A-Za-z0-9_.,+*?/-]{1,63}"), _profile, _profile_mismatch),
+    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), _without_repeated_stars, _no_mismatch),
 }
 """By the fields of a selector."""

@@ -40,7 +40,7 @@ _SHOWN = "that nodes or ResourceSlices show"
 _MISSED = {
     "products": f"is the product of no GPU {_SHOWN}",
     "profiles": f"is the profile of no MIG device {_SHOWN}",
-    "priorityClasses": "matches no PriorityClass that there is",
+    "priorityClasses": "matches no existing PriorityClass",
 }
 _LATER = "leave it if that comes later"
 _MOST_NAMED = 3
@@ -67,7 +67,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     "GA501",
     "A GPUQuota must be readable and consistent",
     default=Severity.DENY,
-    remedy="put right what is named; docs/quota.md describes every field",
+    remedy="correct the named fields; docs/quota.md describes every field",
     source="docs/quota.md",
     fixed=True,
     as_invalid=True,
@@ -82,7 +82,7 @@ def readable_quota(change: _Change) -> Iterator[Problem]:
     try:
         parse_quota(request.object)
     except QuotaError as error:
-        # What is stored may be invalid only since a newer version runs: who labels it has not written it.
+        # A stored quota may be invalid only for this newer version, and a user who labels it did not write it.
         specs = [lookup(document, ("spec",)) for document in (request.old_object, request.object)]
         kept = request.old_object is not None and specs[0] == specs[1]
         for path, sentence in error.problems:
@@ -113,7 +113,7 @@ def effective_quota(change: _Change) -> Iterator[Problem]:
     "GA508",
     "A limit must count GPUs or PriorityClasses that the cluster has",
     default=Severity.WARN,
-    remedy="write a name that there is, or leave it if that comes later",
+    remedy="write an existing name, or leave it if the name comes later",
     source="docs/quota.md; labels of nodes and ResourceSlices",
     fixed=True,
 )
@@ -216,5 +216,5 @@ def _remedy(field: str, glob: str, names: tuple[str, ...]) -> str:
         return f"take it away, or {_LATER}"
     meant = ProductNames.of(known).suggestion(glob) if field == "products" else closest(glob, known)
     is_right = meant is not None and _matches(field, meant, names)
-    said = shown(meant) if is_right else f"one that there is ({format_list(known, _MOST_NAMED)})"
+    said = shown(meant) if is_right else f"an existing one ({format_list(known, _MOST_NAMED)})"
     return f"write {said}, or {_LATER}"

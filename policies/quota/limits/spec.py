@@ -44,7 +44,7 @@ def spec_problems(spec: Any) -> Iterator[_Problem]:
 
 
 def unknown_field(key: Any, known: Iterable[str], where: str) -> str:
-    """What to say of a field that there is not."""
+    """The message for an unknown field."""
     known = tuple(known)
     meant = closest(key, known)
     listed = f"{', '.join(known[:-1])} and {known[-1]}"

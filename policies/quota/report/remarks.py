@@ -1,4 +1,4 @@
-"""Remarks: what is wrong with a quota that can be read."""
+"""Remarks: the problems of a quota whose GPUQuota is valid."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _not_counted(report: QuotaReport, names: list[str]) -> str:
 
 def _manifest(report: QuotaReport, names: list[str]) -> str:
     if any(each.used is None for each in report.limits):
-        return f"its status does not say what is used of {format_list(names, len(names))}, and without pods it cannot be counted here"
-    return f"its status does not say what is used of {format_list(names, len(names))}, so that is counted here"
+        return f"its status does not say how much is used of {format_list(names, len(names))}, and without pods it cannot be counted here"
+    return f"its status does not say how much is used of {format_list(names, len(names))}, so that is counted here"
 
 
 def _over(each: LimitUse, report: QuotaReport) -> str:
@@ -90,8 +90,8 @@ def _old(each: LimitUse, here: Ledger) -> str:
     found = amount_with_unit(unit, here.used_amount(each.limit) or ZERO)
     reserved = f" and {amount_with_unit(unit, each.reserved)} reserved" if each.reserved else ""
     return (
-        f"what is there now comes to {found} in {each.limit.name}, and the status says {amount_with_unit(unit, each.used or ZERO)} "
-        f"used{reserved}; if that is still so in a minute, the quota is not counted: {_LEADER}"
+        f"existing pods and claims use {found} of {each.limit.name}, but the status says "
+        f"{amount_with_unit(unit, each.used or ZERO)} used{reserved}; if that is still so in a minute, the quota is not counted: {_LEADER}"
     )
 
 
@@ -100,8 +100,8 @@ def _waiting_text(old: list[Reservation]) -> str:
     more = f", and {len(old) - 1} more for more than {_minutes(_LONG)}" if len(old) > 1 else ""
     made = "; whether its controller makes claims" if first.claims_awaited else ""
     return (
-        f"{first.kind} {first.name} has been waiting for {_minutes(first.age or _LONG)}{more}; what was never stored is "
-        f"given up after two: {_LEADER}{made}"
+        f"{first.kind} {first.name} has been waiting for {_minutes(first.age or _LONG)}{more}; an object that was never stored "
+        f"is given up after two: {_LEADER}{made}"
     )
 
 

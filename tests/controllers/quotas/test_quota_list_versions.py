@@ -8,8 +8,8 @@ from webhook.controllers.run import IncompleteRound
 
 OWN = ""
 ANEW = (
-    "All pods and claims of the namespace were counted. What was counted before rested on newer lists than the API "
-    "server has, as after etcd was restored from a backup, so counting began anew."
+    "All pods and claims of the namespace were counted. The last count was made from newer lists than the API server has, "
+    "as after etcd was restored from a backup, so counting began anew."
 )
 
 

@@ -152,9 +152,9 @@ async def test_unknown_memory_counts_as_zero_and_is_reported(team, leader):
         "True",
         "Counted",
         (
-            "All pods and claims of the namespace were counted. No node and no ResourceSlice tells how much memory a GPU has, "
-            "so memory counts as 0 where the product does not tell it; see to it that GPU Feature Discovery labels GPU nodes "
-            "with nvidia.com/gpu.memory."
+            "All pods and claims of the namespace were counted. No node and no ResourceSlice says how much memory a GPU has, "
+            "so memory counts as 0 unless the product says it; make GPU Feature Discovery label GPU nodes with "
+            "nvidia.com/gpu.memory."
         ),
     )
 
