@@ -1,13 +1,8 @@
 """The work of an access review grows linearly with the pod; steps are counted, not timed."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-import policies
-
-POLICIES = str(Path(policies.__file__).parent)
+from tests.counted_steps import steps
 
 
 def mounts(count, name="v"):
@@ -35,26 +30,6 @@ MADE = {
     },
     "mounts of a GPU": lambda count: pod("/dev/nvidia0", count),
 }
-
-
-def steps(function):
-    """How many lines of `policies` run."""
-    count = 0
-
-    def trace(frame, event, argument):
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(POLICIES):
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)

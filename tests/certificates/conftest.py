@@ -11,7 +11,7 @@ from aiohttp import web
 from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
 
-from certs import make_authority
+from certs import issue_serving, make_authority
 from certs.rotation import RotationPolicy
 from certs.secret import parse_secret
 from tests.sandbox.faults import FaultySandbox
@@ -266,3 +266,15 @@ async def installation(tmp_path):
     yield installation
     await api.close()
     await sandbox.stop()
+
+
+@pytest.fixture
+def first(authority, now):
+    """A key pair for this machine."""
+    return issue_serving(authority, ["localhost", "127.0.0.1"], now=now)
+
+
+@pytest.fixture
+def second(authority, now):
+    """Another key pair for this machine."""
+    return issue_serving(authority, ["localhost", "127.0.0.1"], now=now)

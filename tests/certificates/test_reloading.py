@@ -18,16 +18,6 @@ HOSTS = pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["SNI", 
 
 
 @pytest.fixture
-def first(authority, now):
-    return issue_serving(authority, ["localhost", "127.0.0.1"], now=now)
-
-
-@pytest.fixture
-def second(authority, now):
-    return issue_serving(authority, ["localhost", "127.0.0.1"], now=now)
-
-
-@pytest.fixture
 def bad(authority, first, now):
     """Pairs that must never serve, by what is wrong with them."""
     other = issue_serving(authority, ["localhost"], now=now)

@@ -44,16 +44,6 @@ class Watched:
 
 
 @pytest.fixture
-def first(authority, now):
-    return issue_serving(authority, ["localhost", "127.0.0.1"], now=now)
-
-
-@pytest.fixture
-def second(authority, now):
-    return issue_serving(authority, ["localhost", "127.0.0.1"], now=now)
-
-
-@pytest.fixture
 def mismatched(first, second):
     return KeyPair(first.certificate_pem, second.key_pem)
 

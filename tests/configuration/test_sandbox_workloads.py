@@ -3,43 +3,9 @@
 import pytest
 
 from policies.decision import Severity
+from tests.configuration.sandbox_policies import CHART, findings_of, node, policy
 
-CHART = {
-    "vgpuDeviceManager": "{enabled: true, config: {name: '', default: default}}",
-    "vfioManager": "{enabled: true}",
-    "sandboxDevicePlugin": "{enabled: true}",
-    "kataSandboxDevicePlugin": "{enabled: true}",
-    "ccManager": "{enabled: true, defaultMode: 'on'}",
-}
 MANAGER = "{enabled: true, repository: registry.example.com/nvidia, image: vgpu-manager, version: 580.65.05}"
-SANDBOX_RULES = ("GA186", "GA187", "GA188", "GA189", "GA190", "GA191")
-
-
-def policy(*cluster, sandbox="enabled: true", **components):
-    written = "".join(f"  {component}: {value}\n" for component, value in components.items())
-    return "\n---\n".join(
-        [
-            (
-                "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\n"
-                f"spec:\n  sandboxWorkloads: {{{sandbox}}}\n{written}"
-            ),
-            *cluster,
-        ]
-    )
-
-
-def node(name="gpu-1", **labels):
-    spelled = {
-        "workload": "nvidia.com/gpu.workload.config",
-        "mig": "nvidia.com/mig.config",
-        "family": "nvidia.com/gpu.family",
-    }
-    text = "".join(f", {spelled[label]}: {value}" for label, value in labels.items())
-    return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{nvidia.com/gpu.present: 'true'{text}}}}}"
-
-
-def findings_of(found, *rules):
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
 
 
 @pytest.mark.parametrize("sandbox", ["enabled: false, defaultWorkload: container, mode: kubevirt", ""])

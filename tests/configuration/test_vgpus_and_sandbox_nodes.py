@@ -3,42 +3,7 @@
 import pytest
 
 from policies.decision import Severity
-
-CHART = {
-    "vgpuDeviceManager": "{enabled: true, config: {name: '', default: default}}",
-    "vfioManager": "{enabled: true}",
-    "sandboxDevicePlugin": "{enabled: true}",
-    "kataSandboxDevicePlugin": "{enabled: true}",
-    "ccManager": "{enabled: true, defaultMode: 'on'}",
-}
-SANDBOX_RULES = ("GA186", "GA187", "GA188", "GA189", "GA190", "GA191")
-
-
-def policy(*cluster, sandbox="enabled: true", **components):
-    written = "".join(f"  {component}: {value}\n" for component, value in components.items())
-    return "\n---\n".join(
-        [
-            (
-                "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\n"
-                f"spec:\n  sandboxWorkloads: {{{sandbox}}}\n{written}"
-            ),
-            *cluster,
-        ]
-    )
-
-
-def node(name="gpu-1", **labels):
-    spelled = {
-        "workload": "nvidia.com/gpu.workload.config",
-        "mig": "nvidia.com/mig.config",
-        "family": "nvidia.com/gpu.family",
-    }
-    text = "".join(f", {spelled[label]}: {value}" for label, value in labels.items())
-    return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{nvidia.com/gpu.present: 'true'{text}}}}}"
-
-
-def findings_of(found, *rules):
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
+from tests.configuration.sandbox_policies import CHART, findings_of, node, policy
 
 
 @pytest.mark.parametrize("manager", ["{enabled: true}", "{enabled: true, image: vgpu-manager}"])

@@ -6,13 +6,11 @@ interpreter's own, the items that are copied and the names that are compared.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-import policies
 from policies.conversion.device_layout import (
     ContainerRequest,
     TooManyDevicesError,
@@ -28,9 +26,9 @@ from policies.patch import Editor
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from tests.counted_steps import steps
 from webhook.cluster.manifests import ManifestsView
 
-POLICIES = str(Path(policies.__file__).parent)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
 OBJECTS = [
     document
@@ -144,26 +142,6 @@ LARGE = {
 def asked(document, entry, view=CLUSTER):
     namespace = "team-preview" if entry == "preview" else "team-a"
     return review(Request(object=document, namespace=namespace, entry=entry), view, DEFAULTS)
-
-
-def steps(function):
-    """How many lines of `policies` run."""
-    count = 0
-
-    def trace(frame, event, argument):
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(POLICIES):
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 class Counted:

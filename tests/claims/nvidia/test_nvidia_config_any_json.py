@@ -1,7 +1,5 @@
 """Any JSON in a config gets an answer."""
 
-import copy
-
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from policies.request import Request
 from policies.review import review
 from policies.settings import GPUAdmissionPolicy
+from tests.claims.parts import places, with_part
 from webhook.cluster.manifests import ManifestsView
 
 DEVICES = """
@@ -93,26 +92,6 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words | st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-
-
-def places(document, path=()):
-    """All paths of a document but its root, its version and its kind."""
-    items = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    )
-    for step, value in items:
-        if (*path, step) not in (("apiVersion",), ("kind",)):
-            yield (*path, step)
-        yield from places(value, (*path, step))
-
-
-def with_part(document, path, value):
-    changed = copy.deepcopy(document)
-    parent = changed
-    for step in path[:-1]:
-        parent = parent[step]
-    parent[path[-1]] = value
-    return changed
 
 
 def answered(document, cluster):
