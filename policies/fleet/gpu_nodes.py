@@ -126,14 +126,12 @@ class GPUNodes:
         return {id(node.traits): node.traits for node in self.all}
 
     @cached_property
-    def all_traits(self) -> Mapping[NodeTraits, int]:
-        """The number of nodes that have the same traits."""
-        return self._count_traits(self.all)
-
-    @cached_property
     def traits(self) -> Mapping[NodeTraits, int]:
         """The number of nodes with GPUs that have the same traits."""
-        return self._count_traits(self.nodes)
+        counts: Counter[NodeTraits] = Counter()
+        for key, number in Counter([id(node.traits) for node in self.nodes]).items():
+            counts[self.traits_by_identity[key]] += number
+        return counts
 
     def nodes_with(self, condition: Callable[[NodeTraits], bool]) -> tuple[GPUNode, ...]:
         """The nodes whose traits fulfil a condition, also nodes without GPUs."""
@@ -180,7 +178,7 @@ class GPUNodes:
     @cached_property
     def extended_resources(self) -> frozenset[str]:
         """The extended resources of any vendor that a node has, also with an amount of 0."""
-        return frozenset[str]().union(*(traits.extended_resources for traits in self.all_traits))
+        return frozenset[str]().union(*(traits.extended_resources for traits in self.traits_by_identity.values()))
 
     @cached_property
     def handing_out_gpus(self) -> Mapping[str, int]:
@@ -214,12 +212,6 @@ class GPUNodes:
     @cached_property
     def _index(self) -> NodeIndex:
         return NodeIndex.of((node.name, node.labels) for node in self.nodes)
-
-    def _count_traits(self, nodes: Iterable[GPUNode]) -> Mapping[NodeTraits, int]:
-        counts: Counter[NodeTraits] = Counter()
-        for key, number in Counter([id(node.traits) for node in nodes]).items():
-            counts[self.traits_by_identity[key]] += number
-        return counts
 
     def _count(self, values: Callable[[NodeTraits], Iterable[H]]) -> Mapping[H, int]:
         """How many nodes with GPUs have each value."""
