@@ -190,23 +190,23 @@ def size_problems(pod: Pod) -> Iterator[Finding]:
     containers = len(pod.all_containers)
     if containers > MOST_CONTAINERS:
         more = "initContainers" if len(pod.init_containers) > len(pod.containers) else "containers"
-        text = f"the pod has {containers} containers, and {MOST_CONTAINERS} can be judged in time"
+        text = f"the pod has {containers} containers, and at most {MOST_CONTAINERS} can be compared in time"
         yield TOO_LARGE.finding(SPEC / more, text, "spread the work over several pods")
     yield from _selector_problems(pod)
     named = ((container, resource) for container in pod.all_containers for resource in gpu_resources(container))
     for container, resource in islice(named, MOST_RESOURCES, MOST_RESOURCES + 1):
-        text = f"the containers of the pod name more than {MOST_RESOURCES} GPU resources, and no more can be judged in time"
+        text = f"the containers of the pod name more than {MOST_RESOURCES} GPU resources, the most that can be compared in time"
         yield TOO_LARGE.finding(limit_path(container, resource), text, "name in each container only what it needs")
 
 
 def _selector_problems(pod: Pod) -> Iterator[Finding]:
     size = SelectionSize.of(pod.spec)
     if size.labels > MOST_EXPRESSIONS:
-        text = f"has {size.labels} labels, and {MOST_EXPRESSIONS} can be judged in time"
+        text = f"has {size.labels} labels, and at most {MOST_EXPRESSIONS} can be compared in time"
         yield TOO_LARGE.finding(_NODE_SELECTOR, text, _OWN_LABEL)
     if size.expressions > MOST_EXPRESSIONS:
-        text = f"has {size.expressions} expressions, and {MOST_EXPRESSIONS} can be judged in time"
+        text = f"has {size.expressions} expressions, and at most {MOST_EXPRESSIONS} can be compared in time"
         yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)
     if size.values > MOST_VALUES:
-        text = f"has {size.values} values in its expressions, and {MOST_VALUES} can be judged in time"
+        text = f"has {size.values} values in its expressions, and at most {MOST_VALUES} can be compared in time"
         yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)

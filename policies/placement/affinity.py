@@ -1,7 +1,7 @@
-"""Node affinity: what is required of a pod's node, AND-ed into what the pod says itself.
+"""Node affinity: requirements on a pod's node, AND-ed with the pod's own conditions.
 
-Terms of node affinity are OR-ed: a term that is added widens what it should narrow. So a requirement goes into every
-term that there is, and alternatives multiply the terms.
+Terms of node affinity are OR-ed, so an added term would allow more nodes. A requirement is therefore added to every
+term, and alternatives multiply the terms.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require", "without_requirements"]
 
 MOST_TERMS = 200
-"""Terms that alternatives multiply a pod's terms to."""
+"""Maximum terms of a pod after alternatives multiply them."""
 
 _SELECTOR = SPEC / "nodeSelector"
 _TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
 _HOSTNAME = "kubernetes.io/hostname"
 _NEVER: Alternatives = ((NodeRequirement(_HOSTNAME, "Exists"), NodeRequirement(_HOSTNAME, "DoesNotExist")),)
-"""A branch that no node meets. A term without expressions says the same, but would have to replace the pod's own."""
+"""A branch that no node meets, to be added to the pod's own terms."""
 
 _Branch = tuple[NodeRequirement, ...]
 _Condition = tuple[FieldPath, str, NodeRequirement]
-"""Where it is, its text there, what it requires."""
+"""Path, text, and requirement of a condition."""
 
 
 class TooManyTermsError(ValueError):
@@ -50,7 +50,7 @@ class TooManyTermsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A condition of the pod's own, and a requirement that no node can meet as well."""
+    """A condition of the pod, and a requirement that no node can meet together with it."""
 
     path: FieldPath
     condition: str
@@ -61,15 +61,15 @@ class Contradiction:
 def require(alternatives: Alternatives, edits: Editor) -> None:
     """Restrict the edited pod to nodes that it selects already and that meet one of the alternatives.
 
-    What the pod's own conditions imply is not written again, so that a second time changes nothing. One alternative
-    that gives each of its labels one value becomes entries of the node selector, all else required node affinity.
+    Requirements that the pod's own conditions imply are not written, so that a second call changes nothing. A single
+    alternative with one value for each label becomes entries of the node selector; others become node affinity.
 
     Args:
-        alternatives: what is required of the node.
-        edits: gets the changes; the pod's conditions are read as they have become there.
+        alternatives: The requirements on the node.
+        edits: The edited pod; its document has the pod's conditions, and gets the changes.
 
     Raises:
-        TooManyTermsError: there would be more than MOST_TERMS terms, or there is more than can be compared in time.
+        TooManyTermsError: The pod has, or would get, too many terms.
     """
     if () in alternatives:
         return
@@ -91,8 +91,8 @@ def require(alternatives: Alternatives, edits: Editor) -> None:
 def without_requirements(spec: Object, alternatives: Alternatives) -> Object:
     """A pod's spec without the conditions that `require` writes for these alternatives.
 
-    They are entries of the node selector, and the last expressions of each term. Terms at the end that are then equal to
-    one before them are the copies for further alternatives. The pod's own conditions keep their places.
+    They are entries of the node selector, and the last expressions of each term. Last terms that are then equal to an
+    earlier one are its copies for further alternatives. The pod's own conditions keep their places.
     """
     written = {item for branch in both(alternatives, ALWAYS) or _NEVER for item in branch}
     changed = dict(spec)
@@ -106,7 +106,7 @@ def without_requirements(spec: Object, alternatives: Alternatives) -> Object:
     own = [_without_last(term, written) for term in terms]
     affinity, required = lookup(spec, REQUIRED[:-1]), lookup(spec, REQUIRED)
     if any(term and not left for term, left in zip(terms, own, strict=True)):
-        # This term, and with it all of them together, requires nothing else.
+        # This term requires nothing else, so all terms together require nothing else.
         affinity = {key: value for key, value in affinity.items() if key != REQUIRED[-1]}
     else:
         affinity = {**affinity, REQUIRED[-1]: {**required, "nodeSelectorTerms": _without_copies(own)}}
@@ -117,10 +117,10 @@ def without_requirements(spec: Object, alternatives: Alternatives) -> Object:
 def contradiction(pod: Pod, alternatives: Alternatives) -> Contradiction | None:
     """The pod's own condition that excludes every alternative; None if a node can meet both.
 
-    None where some node could, and where the pod's conditions or the alternatives are impossible by themselves.
+    None also if the pod's conditions or the alternatives alone exclude every node.
 
     Raises:
-        TooManyTermsError: there is more than can be compared in time.
+        TooManyTermsError: The pod has too many terms to compare them in time.
     """
     own = _Own.read(pod.spec)
     wanted = both(alternatives, ALWAYS)
@@ -140,9 +140,9 @@ class _Own:
 
     selector: Mapping[str, NodeRequirement]
     terms: Sequence[Mapping[str, Any]] | None
-    """None where the pod has no required node affinity; one without terms matches nothing."""
+    """None if the pod has no required node affinity; an empty list matches no node."""
     live: Mapping[int, _Branch]
-    """The label requirements of terms that some node could meet, by place."""
+    """The label requirements of terms that some node could meet, by index."""
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> _Own:
@@ -158,7 +158,7 @@ class _Own:
     def given(self, term: _Branch, alternatives: Alternatives) -> Conjunction:
         """The requirements of the selector and a term on labels that the term or the alternatives name.
 
-        The rest of the selector can always hold, and has nothing to do with them.
+        Other entries of the selector can always hold and do not matter here.
         """
         keys = {item.key for branch in (term, *alternatives) for item in branch}
         return Conjunction((*term, *(self.selector[key] for key in keys if key in self.selector)))
@@ -173,7 +173,7 @@ class _Own:
 
 
 def _read(term: Mapping[str, Any]) -> _Branch | None:
-    """The label requirements of a term; None where it matches nothing, being empty or malformed.
+    """The label requirements of a term; None if it is empty or malformed, and so matches no node.
 
     Source: policies.kubernetes.nodes.
     """
@@ -197,7 +197,7 @@ def _without_last(term: Mapping[str, Any], written: Container[NodeRequirement]) 
 
 
 def _without_copies(terms: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Terms without the last ones that are equal to one before them."""
+    """Terms without last ones that are equal to an earlier one."""
     texts = [json.dumps(term, sort_keys=True) for term in terms]
     counts = Counter(texts)
     while counts[texts[-1]] > 1:
@@ -206,16 +206,16 @@ def _without_copies(terms: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _unmet(alternatives: Alternatives, given: Conjunction) -> Alternatives:
-    """What is still to be required where `given` holds anyway; a branch is empty where nothing is.
+    """The alternatives without requirements that `given` implies; a branch may be empty then.
 
-    Where no alternative can hold, the first one is left: with it, `given` never holds, as it should be.
+    If no alternative can hold together with `given`, only the first one is returned, which no node meets.
     """
     possible = [branch for branch in alternatives if given.can_hold(branch)] or alternatives[:1]
     return tuple(dict.fromkeys(tuple(item for item in branch if not given.implies(item)) for branch in possible))
 
 
 def _any_of(unmet: Mapping[int, Alternatives]) -> _Branch:
-    """Every requirement that some term leaves to be met."""
+    """Every requirement that some term does not imply."""
     return tuple(dict.fromkeys(item for branches in unmet.values() for branch in branches for item in branch))
 
 
@@ -227,8 +227,7 @@ def _select(branch: _Branch, edits: Editor) -> None:
 def _multiply(terms: Sequence[Mapping[str, Any]], unmet: Mapping[int, Alternatives], edits: Editor) -> None:
     """Combine terms with alternatives: the first in the term itself, the others in copies at the end.
 
-    A term that is dead for all alternatives has been given the first one, rather than be taken away: what the user
-    wrote stays readable in the pod, and no term is added for it.
+    A term that no alternative can meet gets the first one and is not removed: the pod keeps what its author wrote.
     """
     copies = [
         {**terms[place], "matchExpressions": [*(terms[place].get("matchExpressions") or []), *_expressions(branch)]}
@@ -243,7 +242,7 @@ def _multiply(terms: Sequence[Mapping[str, Any]], unmet: Mapping[int, Alternativ
 
 
 def _conflict(conditions: Sequence[_Condition], branch: _Branch) -> Contradiction:
-    """The first condition that excludes a requirement, else the first that does so together with others."""
+    """The first condition that excludes a requirement, else the first that does with other conditions."""
     pairs = [(condition, item) for condition in conditions for item in branch if condition[2].key == item.key]
     both_can_hold = {item.key: can_hold(_on(item.key, conditions, branch)) for item in branch}
     guilty = [(condition, item) for condition, item in pairs if not both_can_hold[item.key]]
@@ -267,11 +266,11 @@ def _expressions(branch: _Branch) -> list[dict[str, Any]]:
 
 def _check_terms(count: int) -> None:
     if count > MOST_TERMS:
-        raise TooManyTermsError(_TERMS, f"would have {count} terms, and {MOST_TERMS} are the most that a pod is given")
+        raise TooManyTermsError(_TERMS, f"would have {count} terms, and at most {MOST_TERMS} are written into a pod")
 
 
 def _check_size(spec: Mapping[str, Any]) -> None:
-    """Refuse what takes longer than others can wait."""
+    """Raise an error if a comparison would take too long."""
     size = SelectionSize.of(spec)
     _check(_SELECTOR, size.labels, "labels", MOST_EXPRESSIONS)
     _check(_TERMS, size.terms, "terms", MOST_EXPRESSIONS)
@@ -281,4 +280,4 @@ def _check_size(spec: Mapping[str, Any]) -> None:
 
 def _check(path: FieldPath, count: int, what: str, most: int) -> None:
     if count > most:
-        raise TooManyTermsError(path, f"has {count} {what}, and {most} can be judged in time")
+        raise TooManyTermsError(path, f"has {count} {what}, and at most {most} can be compared in time")

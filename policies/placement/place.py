@@ -24,7 +24,7 @@ __all__ = ["own_conditions", "place"]
 
 
 def place(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
+    pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
     """Add the conditions on nodes that a pod's wish means, and return findings about the wish.
 
@@ -36,7 +36,7 @@ def place(
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.
         from policies.placement.wishes.node_conditions import apply_wish  # noqa: PLC0415
 
-        yield from apply_wish(pod, namespace, view, settings, wishes, edits)
+        yield from apply_wish(pod, view, settings, wishes, edits)
 
 
 def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:

@@ -1,4 +1,4 @@
-"""PriorityClasses: a value and a preemption policy that the API server takes."""
+"""PriorityClasses: a value and a preemption policy that the API server accepts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLASSES: Checks[Request] = Checks(cluster_scoped=True)
 
 
 def validate_priority_class(request: Request) -> Iterator[Finding]:
-    """What is wrong with a PriorityClass that is created or updated."""
+    """Findings on a PriorityClass that is created or updated."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
         yield from _CLASSES.run(request)
 

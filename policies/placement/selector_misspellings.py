@@ -35,7 +35,7 @@ _WORDS = (".family", ".sharing-strategy", ".mode", ".present", ".capable", ".sha
 """Endings of labels whose values are words: those of others are numbers, versions and names that may be right."""
 _LIKE_KEY = 0.85
 _NEAR = 0.05
-"""How far an amount of memory may be from that of a GPU, as a part of it."""
+"""Maximum difference of an amount of memory from that of a GPU, as a fraction."""
 _MEBI_PER_GIBI = 1024
 _MOST_NAMED = 3
 
@@ -67,9 +67,9 @@ def selector_misspellings(pod: Pod, view: ClusterView, *, keys_only: bool = Fals
     Nothing is reported while nodes are unknown.
 
     Args:
-        pod: As its author wrote it.
+        pod: The pod as its author wrote it.
         view: The cluster.
-        keys_only: Whether values are left out: conversion compares them with devices.
+        keys_only: True to skip values, because conversion compares them with devices.
     """
     conditions = [
         each
@@ -106,7 +106,7 @@ def _describes_gpus(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SeenLabels:
-    """What GPU nodes have under `nvidia.com/`."""
+    """The labels of GPU nodes under `nvidia.com/`."""
 
     keys: frozenset[str]
     values: Mapping[str, frozenset[str]]
@@ -137,7 +137,7 @@ class _SeenLabels:
 
 
 def _product(value: str, there: list[str]) -> str | None:
-    """The products that a value was meant for; None for a product that exists elsewhere."""
+    """A remedy with the products that are similar to a value; None for a product that exists elsewhere."""
     if Product.parse(value).name in KNOWN_PRODUCTS:
         return None
     pattern = ProductNames.of(there).suggestion(value)
@@ -154,7 +154,7 @@ def _product(value: str, there: list[str]) -> str | None:
 
 
 def _memory(value: str, there: list[str]) -> str | None:
-    """The memory of a GPU in MiB that is near to an amount in MiB or GiB."""
+    """A remedy with the memory of a GPU that is close to an amount in MiB or GiB; None if there is none."""
     if not value.isdecimal():
         return None
     sizes = [int(size) for size in there if size.isdecimal()]

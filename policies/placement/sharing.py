@@ -1,4 +1,4 @@
-"""Sharing: which nodes hand out their GPUs in shares, and how other pods are kept off these nodes."""
+"""Sharing: nodes that hand out their GPUs in shares, and conditions that keep other pods off them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ONLY_SHARES = rule(
     why="""
     With spec.placement.avoidSharedGPUs, pods that request nvidia.com/gpu and do not choose about sharing are kept off
     nodes that hand out their GPUs in shares. Where every node that offers the GPU does so, that would keep the pod
-    Pending for ever. So it is let run there and gets a share: the memory and the time of the GPU are other pods' too.""",
+    Pending for ever. So it may run there and gets a share: other pods use the memory and the time of the GPU too.""",
     remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
     source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
 )
@@ -56,11 +56,11 @@ def unshared_nodes(
     it, there is a finding instead of a condition. The wish for sharing is not rendered here.
 
     Args:
-        pod: that is placed, with its own conditions on nodes only.
-        wish: of the pod.
-        view: of the cluster.
-        settings: `placement.avoidSharedGPUs` requires it.
-        wanted: what the rest of the wish requires of nodes.
+        pod: The pod, with its own conditions on nodes only.
+        wish: The wish of the pod.
+        view: The cluster.
+        settings: With `placement.avoidSharedGPUs`.
+        wanted: The conditions on nodes of the rest of the wish.
     """
     requirements, findings = [], []
     conditions = {
@@ -130,7 +130,7 @@ def ways_of_sharing(nodes: Iterable[GPUNode], resource: str) -> str:
 
 
 def _speaks_of_sharing(spec: Mapping[str, Any], resource: str) -> bool:
-    """Whether the pod's own node selector or affinity chooses between shared and whole GPUs of a resource."""
+    """True if the pod's own node selector or affinity chooses between shared and whole GPUs of a resource."""
     for key, values in _conditions(spec):
         if key in (f"{resource}.sharing-strategy", f"{resource}.replicas"):
             return True

@@ -20,16 +20,16 @@ __all__ = ["keep_tolerations", "tolerate_gpu_nodes"]
 
 _GPU_NODES = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 _OPERATORS = (None, "", "Exists", "Equal")
-"""Those whose answer is known here: whether `Gt` and `Lt` tolerate a taint is the API server's to say."""
+"""Supported operators; `Gt` and `Lt` depend on a feature gate of the API server."""
 
 
 def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Let a GPU pod tolerate `nvidia.com/gpu` with any value, and the taints that the settings name.
+    """Let a GPU pod tolerate the taint `nvidia.com/gpu` with any value, and the taints of the settings.
 
     The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, never for
     claims, and with the resource's name for the key, so that a pod that requests `nvidia.com/mig-1g.5gb` still does not
-    tolerate `nvidia.com/gpu`. Whether a node carries a taint now does not matter: the next one may. What the pod
-    tolerates already is not written again, and nothing that is there is changed.
+    tolerate `nvidia.com/gpu`. Taints of present nodes do not matter, because a later node may have one. Tolerations that
+    the pod has already are neither repeated nor changed.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
@@ -38,7 +38,7 @@ def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdm
 
 
 def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Keep the tolerations that a stored pod was given in an update without them, which replaces the list.
+    """Restore our tolerations of a stored pod in an update that lacks them.
 
     The pod's own tolerations are left to the API server, which refuses to remove one.
     """
@@ -61,7 +61,7 @@ def _own_tolerations(namespace: str, settings: GPUAdmissionPolicy) -> list[dict[
 
 
 def _canonical(toleration: dict[str, Any]) -> str:
-    """A toleration as text: many of them are looked up."""
+    """A toleration as text, for lookups."""
     return json.dumps(toleration, sort_keys=True)
 
 

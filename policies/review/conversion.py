@@ -55,7 +55,7 @@ def _converted_pod(
         return Decision(findings=findings, object=request.object)
     notices = conversion.notices
     if conversion.record is not None and not conversion.repeated:
-        problems = tuple(wish_problems(pod, request.namespace, view, wishes))
+        problems = tuple(wish_problems(pod, view, wishes))
         if any(problem.rule in IMPOSSIBLE for problem in problems):
             # No device can ever meet the wish, so a missing device is no news.
             notices = tuple(notice for notice in notices if notice.rule is not UNSATISFIABLE)

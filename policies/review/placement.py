@@ -49,7 +49,7 @@ def _place(
     """Findings on what a pod requests of its node; a converted pod has its conditions in the claim."""
     if RECORD not in pod.annotations or load_function("conversion record")(pod, request.namespace) is None:
         wishes = read_wishes(pod, request.namespace, view, settings)
-        yield from place(pod, request.namespace, view, settings, wishes, edits)
+        yield from place(pod, view, settings, wishes, edits)
         yield from load_function("node findings")(
             replace(pod, document=edits.document), request.namespace, view, settings
         )

@@ -289,31 +289,31 @@ REQUIRED_PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDurin
     [
         (
             pod(*many(1000)),
-            "spec.containers: the pod has 1001 containers, and 1000 can be judged in time; spread the work over several pods [GA326]",
+            "spec.containers: the pod has 1001 containers, and at most 1000 can be compared in time; spread the work over several pods [GA326]",
         ),
         (
             pod(*many(300), inits=many(700, "i")),
-            "spec.initContainers: the pod has 1001 containers, and 1000 can be judged in time; spread the work over several pods [GA326]",
+            "spec.initContainers: the pod has 1001 containers, and at most 1000 can be compared in time; spread the work over several pods [GA326]",
         ),
         (
             pod(*many(200, resources=wants(gpu=0))),
-            "spec.containers[200].resources.limits[nvidia.com/gpu]: the containers of the pod name more than 200 GPU resources, and no more can be judged in time; name in each container only what it needs [GA326]",
+            "spec.containers[200].resources.limits[nvidia.com/gpu]: the containers of the pod name more than 200 GPU resources, the most that can be compared in time; name in each container only what it needs [GA326]",
         ),
         (
             pod(nodeSelector=dict.fromkeys(zones(1001), "a")),
-            "spec.nodeSelector: has 1001 labels, and 1000 can be judged in time; select the nodes by one label of your own [GA326]",
+            "spec.nodeSelector: has 1001 labels, and at most 1000 can be compared in time; select the nodes by one label of your own [GA326]",
         ),
         (
             pod(affinity=affinity(term(*[expression("a")] * 500), term(*[expression("a")] * 501))),
-            f"{REQUIRED_PATH}: has 1001 expressions, and 1000 can be judged in time; select the nodes by one label of your own [GA326]",
+            f"{REQUIRED_PATH}: has 1001 expressions, and at most 1000 can be compared in time; select the nodes by one label of your own [GA326]",
         ),
         (
             pod(affinity=affinity({"matchFields": [expression("a", key="metadata.name")] * 1001})),
-            f"{REQUIRED_PATH}: has 1001 expressions, and 1000 can be judged in time; select the nodes by one label of your own [GA326]",
+            f"{REQUIRED_PATH}: has 1001 expressions, and at most 1000 can be compared in time; select the nodes by one label of your own [GA326]",
         ),
         (
             pod(affinity=affinity(term(expression(*zones(5000))), term(expression(*zones(5001))))),
-            f"{REQUIRED_PATH}: has 10001 values in its expressions, and 10000 can be judged in time; select the nodes by one label of your own [GA326]",
+            f"{REQUIRED_PATH}: has 10001 values in its expressions, and at most 10000 can be compared in time; select the nodes by one label of your own [GA326]",
         ),
     ],
     ids=["containers", "init containers", "resources", "labels", "expressions", "fields", "values"],

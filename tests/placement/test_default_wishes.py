@@ -40,7 +40,7 @@ def settled(pod, cluster):
         )
         view = cluster(*parts)
         wishes = read_wishes(asking, "team-a", view, settings)
-        found = place(asking, "team-a", view, settings, wishes, Editor(asking.document))
+        found = place(asking, view, settings, wishes, Editor(asking.document))
         return dict(wishes.texts), [finding.text for finding in found if finding.severity is Severity.DENY]
 
     return settled

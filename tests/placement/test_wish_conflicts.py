@@ -19,7 +19,7 @@ def problems(pod, cluster):
     def problems(words, limits, *parts, settings=DEFAULTS, **spec):
         asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
         view = cluster(*parts)
-        return list(wish_problems(asking, "team-a", view, read_wishes(asking, "team-a", view, settings)))
+        return list(wish_problems(asking, view, read_wishes(asking, "team-a", view, settings)))
 
     return problems
 

@@ -32,7 +32,7 @@ def placed(pod, cluster, severities):
         asking = pod(limits, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()}, **spec)
         edits = Editor(asking.document)
         view = cluster(*parts)
-        found = list(place(asking, "team-a", view, settings, read_wishes(asking, "team-a", view, settings), edits))
+        found = list(place(asking, view, settings, read_wishes(asking, "team-a", view, settings), edits))
         severities[:] = [finding.severity for finding in found]
         given = {key: value for key, value in edits.document["spec"].items() if key != "containers"}
         return given, [(finding.rule.id, finding.text) for finding in found]
@@ -201,8 +201,8 @@ def test_wish_that_a_selector_cannot_say_is_to_be_removed(placed):
         (
             "GA407",
             (
-                f"{WISH}sharing]: has no effect: the pod brings its own claims; remove the annotation, and say it in the "
-                "claim"
+                f"{WISH}sharing]: has no effect: the pod brings its own claims; remove the annotation, and write the "
+                "condition into the claim"
             ),
         )
     ]
@@ -236,7 +236,7 @@ def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
     asking, edits = Pod.read(document), Editor(document)
     settings = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
     view = cluster("f1")
-    found = place(asking, "team-a", view, settings, read_wishes(asking, "team-a", view, settings), edits)
+    found = place(asking, view, settings, read_wishes(asking, "team-a", view, settings), edits)
     assert [(finding.rule.id, finding.text) for finding in found] == [
         (
             "GA407",
@@ -255,7 +255,7 @@ def test_malformed_wish_without_effect_refuses_nothing(pod, cluster, claims):
     asking = pod({"cpu": 1}, annotations={"gpu-admission.io/min-memory": "80GB"}, **claims)
     view = cluster("f1")
     wishes = read_wishes(asking, "team-a", view, DEFAULTS)
-    found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
+    found = place(asking, view, DEFAULTS, wishes, Editor(asking.document))
     assert [(finding.rule.id, finding.severity) for finding in found] == [("GA401", Severity.WARN)]
 
 
@@ -278,7 +278,7 @@ def test_wish_that_would_make_the_affinity_too_large_is_refused(placed, severiti
             "GA407",
             (
                 "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: would have "
-                "300 terms, and 200 are the most that a pod is given, so "
+                "300 terms, and at most 200 are written into a pod, so "
                 f"gpu-admission.io/min-compute-capability: 8.6{said} cannot be kept; simplify the pod's own node selector "
                 "and affinity"
             ),
@@ -291,7 +291,7 @@ def test_all_words_that_cannot_be_kept_are_reported(placed):
     selector = {f"zone-{number}": "a" for number in range(1001)}
     ((_, text),) = placed({"family": "hopper", "product": "H100*"}, GPU, nodeSelector=selector)[1]
     assert text == (
-        "spec.nodeSelector: has 1001 labels, and 1000 can be judged in time, so gpu-admission.io/product: H100* and "
+        "spec.nodeSelector: has 1001 labels, and at most 1000 can be compared in time, so gpu-admission.io/product: H100* and "
         "gpu-admission.io/family: hopper cannot be kept; simplify the pod's own node selector and affinity"
     )
 
@@ -305,8 +305,8 @@ def test_pod_that_cannot_be_kept_off_shared_gpus_is_warned(placed, severities):
             (
                 "GA407",
                 (
-                    "spec.nodeSelector: has 1001 labels, and 1000 can be judged in time, so the pod is not kept off shared "
-                    "GPUs, as spec.placement.avoidSharedGPUs would have it; simplify the pod's own node selector and "
+                    "spec.nodeSelector: has 1001 labels, and at most 1000 can be compared in time, so the pod is not kept off shared "
+                    "GPUs, although spec.placement.avoidSharedGPUs is true; simplify the pod's own node selector and "
                     "affinity"
                 ),
             )
@@ -325,7 +325,7 @@ def test_findings_warn_but_where_a_wish_cannot_be(pod, cluster):
     asking = pod(GPU, annotations={f"gpu-admission.io/{word}": text for word, text in words.items()})
     view = cluster("f1")
     wishes = read_wishes(asking, "team-a", view, DEFAULTS)
-    found = place(asking, "team-a", view, DEFAULTS, wishes, Editor(asking.document))
+    found = place(asking, view, DEFAULTS, wishes, Editor(asking.document))
     assert [(finding.rule.id, finding.severity) for finding in found] == [
         ("GA401", Severity.DENY),
         ("GA406", Severity.WARN),

@@ -177,7 +177,7 @@ def test_ways_of_sharing_that_differ_between_nodes_are_reported(said, node):
 def test_label_that_is_missing_is_reported(said, node):
     assert said({"max-memory": "80Gi"}, GPU, node("f1", labels={"nvidia.com/gpu.memory": None})) == (
         "max-memory",
-        "NVIDIA-A100-SXM4-40GB on 1 node has no label that tells; at most 80Gi is wished",
+        "NVIDIA-A100-SXM4-40GB on 1 node has no label for it; at most 80Gi is wished",
     )
 
 

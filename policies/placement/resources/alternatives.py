@@ -23,11 +23,11 @@ __all__ = ["alternative_to"]
 _SHARED_GPU = "nvidia.com/gpu.shared"
 
 Alternative = tuple[str, str | None]
-"""What exists, and a remedy; None if the rule's own remedy is the best one."""
+"""A clause on existing resources, and a remedy; None if the rule's own remedy is the best one."""
 
 
 def alternative_to(resource: str, nodes: GPUNodes) -> Alternative:
-    """What nodes offer instead of a resource that none of them offers, and a remedy."""
+    """The resources that nodes offer instead of one that none offers, and a remedy."""
     correct = correct_name(resource)
     if not nodes.offers:
         exists, remedy = _without_offers(nodes)
@@ -60,7 +60,7 @@ def _without_offers(nodes: GPUNodes) -> Alternative:
 
 
 def _shares_under_own_name(base: str, nodes: GPUNodes) -> Alternative | None:
-    """What nodes offer under the name without `.shared`; None if no node offers that.
+    """The offers under the name without `.shared`; None if no node offers it.
 
     Shares keep the resource's own name unless the device plugin is configured to rename them.
     """

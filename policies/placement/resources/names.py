@@ -18,7 +18,7 @@ __all__ = ["PASSED_THROUGH", "correct_name", "is_device_plugin_name", "nearest_n
 
 _DOMAIN = VENDOR_PREFIX.removesuffix("/")
 _LIKE_DOMAIN = 0.75
-"""How like `nvidia.com` a mistyped domain is: `nvidia` is, `media.com` and those of other vendors are not."""
+"""The minimum likeness of a mistyped domain to `nvidia.com`; `media.com` and other vendors are below it."""
 _FORMER = {"alpha.kubernetes.io/nvidia-gpu": "gpu"}
 """Names of GPUs before Kubernetes 1.10; old guides still use them."""
 _SLIPS = {

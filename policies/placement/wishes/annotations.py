@@ -77,8 +77,8 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     texts = {word: texts[word] for word in WORDS if word in texts}
     if pod.controller_kind == DAEMON_SET:
         read = PodWishes(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
-        told = (read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE),) if read.own else ()
-        return PodWishes(findings=(*read.without_effect().findings, *told))
+        without_effect = (read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE),) if read.own else ()
+        return PodWishes(findings=(*read.without_effect().findings, *without_effect))
     if defaults:
         # Only here, because most namespaces have none.
         from policies.placement.wishes.conflicts import without_conflicting_defaults  # noqa: PLC0415
@@ -92,7 +92,7 @@ def has_annotations(pod: Pod) -> bool:
     return any(key.startswith(PREFIX) for key in pod.annotations)
 
 
-def wish_problems(pod: Pod, namespace: str, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
+def wish_problems(pod: Pod, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
     """Findings about a wish however GPUs are handed out: contradictions, and unknown products."""
     if wishes.wish:
         # Only here, because most pods wish nothing.

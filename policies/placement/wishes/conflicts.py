@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["conflicts", "node_conflict", "resource_conflicts", "without_conflicting_defaults"]
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
-"""What stands in the names of MIG devices only."""
+"""Text that only names of MIG devices contain."""
 
 _WORDS = {
     **dict.fromkeys(COMPUTE_LABELS, ("min-compute-capability",)),
@@ -120,8 +120,8 @@ CONFLICTING = rule(
     "A wish must not contradict the node selector and affinity of the pod",
     default=Severity.DENY,
     why="""
-    A wish is added to what the pod says of its nodes itself, never put in its place. Where no node could have both, the
-    pod would be Pending for ever, and only its author knows which of the two is meant.""",
+    A wish is added to the pod's own conditions on nodes and never replaces them. If no node can meet both, the pod would be
+    Pending for ever, and only its author knows which of the two is meant.""",
     remedy="change the wish, or the pod's own condition on nodes",
     source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
 )
@@ -158,9 +158,9 @@ def _profile_conflicts(
 
 
 def _names_another(pattern: str, profile: MIGProfile) -> bool:
-    """Whether a pattern is for MIG devices, and for none of a profile, whatever GPU they are of.
+    """True if a pattern matches MIG devices, but none of a profile, on any GPU.
 
-    It is for one where what begins in it with the profile, `mig-1g.5gb` or `1g.5gb`, can be that profile.
+    It matches the profile if a part of it from `mig-1g.5gb` or `1g.5gb` on does.
     """
     label = fold_name(profile.label)
     named = _MIG.search(pattern)
@@ -178,15 +178,15 @@ def _word_of(label: str, wishes: PodWishes) -> str:
 def without_conflicting_defaults(
     pod: Pod, view: ClusterView, texts: Mapping[str, str], defaults: Collection[str]
 ) -> dict[str, str]:
-    """The words of a wish without the defaults that contradict what the pod says itself.
+    """The words of a wish without the defaults that contradict the pod's own wishes and conditions.
 
     Defaults that contradict each other stay, because only their author knows which one is meant.
 
     Args:
-        pod: that is created.
-        view: of the cluster.
-        texts: all words that can be read, the most important first.
-        defaults: the words that are defaults.
+        pod: The new pod.
+        view: The cluster.
+        texts: All readable words, the most important first.
+        defaults: The words that are defaults.
     """
     wish, requested = Wish.of(texts), requested_gpus(pod, view)
     overruled = {
@@ -203,7 +203,7 @@ def without_conflicting_defaults(
 def _without_selected_otherwise(
     pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, texts: dict[str, str], defaults: Collection[str]
 ) -> dict[str, str]:
-    """The words, without each default after which the pod's own conditions leave no node."""
+    """The words without the defaults that no node meets together with the pod's own conditions."""
     if node_conflict(pod, requested, view, Wish.of(texts)) is None:
         return texts
     kept = {word: text for word, text in texts.items() if word not in defaults}

@@ -61,11 +61,11 @@ class ExistingGPU:
     """GPUs of one kind."""
 
     product: str
-    """As labels spell it, without `-SHARED`; empty where nothing tells."""
+    """As labels spell it, without `-SHARED`; empty if unknown."""
     nodes: int
-    """How many nodes have such a GPU."""
+    """The number of nodes with such a GPU."""
     memory: str
-    """`81559Mi`; empty where nothing tells, here as in all that follows."""
+    """`81559Mi`; empty if unknown, as all other fields."""
     family: str
     compute_capability: str
     driver: str
@@ -79,7 +79,7 @@ class ExistingGPU:
 
 
 def existing_gpus(requested: RequestedGPU, view: ClusterView) -> list[ExistingGPU]:
-    """What a pod could get for a resource now, whatever it wishes; nothing while nodes are unknown."""
+    """The GPUs that a pod could get for a resource now, with any wish; none while nodes are unknown."""
     kinds = view.derive(gpu_kinds)
     if kinds is UNKNOWN:
         return []

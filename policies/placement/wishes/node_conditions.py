@@ -1,4 +1,4 @@
-"""Applies a wish: renders it to conditions on the pod's node, and reports why it cannot be met."""
+"""Applies a wish: renders it to conditions on nodes, and reports why no node meets it."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _SIMPLIFY = "simplify the pod's own node selector and affinity"
 
 
 def apply_wish(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
+    pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
-    """Restrict a pod to nodes with GPUs as it wishes, and without shared GPUs if the settings require it.
+    """Restrict a pod to nodes that meet its wish, and to unshared GPUs if the settings require it.
 
     A pod with an impossible wish is not changed, and neither is a pod of a DaemonSet, which was made for one node.
     """
@@ -51,7 +51,7 @@ def apply_wish(
         yield from _without_gpu(pod, wishes)
         return
     yield from wishes.findings
-    problems = tuple(wish_problems(pod, namespace, view, wishes))
+    problems = tuple(wish_problems(pod, view, wishes))
     yield from problems
     if pod.controller_kind != DAEMON_SET and not any(found.rule in IMPOSSIBLE for found in problems):
         yield from _add_conditions(pod, requested, view, settings, wishes, edits)
@@ -96,7 +96,7 @@ def _add_conditions(
 def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: PodWishes) -> Finding:
     """A denial for a pod with a wish, which would run on any node; a warning for a pod without one."""
     if wanted.alternatives == ALWAYS:
-        text = f"{error}, so the pod is not kept off shared GPUs, as spec.placement.avoidSharedGPUs would have it"
+        text = f"{error}, so the pod is not kept off shared GPUs, although spec.placement.avoidSharedGPUs is true"
         return NO_EFFECT.finding(error.path, text, _SIMPLIFY)
     wish = format_list([wishes.said(word) for word in wishes.texts])
     return NO_EFFECT.finding(error.path, f"{error}, so {wish} cannot be kept", _SIMPLIFY, severity=Severity.DENY)
@@ -113,7 +113,7 @@ def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
     remedy = (
         f"write into the claim's request selectors: [{{cel: {{expression: '{predicate.cel()}'}}}}]"
         if predicate != TRUE
-        else "remove the annotation, and say it in the claim"
+        else "remove the annotation, and write the condition into the claim"
     )
     yield wishes.no_effect("the pod brings its own claims", remedy)
 
@@ -139,7 +139,7 @@ BY_NAME = rule(
 def _by_name(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
     names = wanted.names
     if names:
-        limit = f", the most that a pod is given of {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
+        limit = f", of at most {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
         word = next(iter(wishes.texts))
         yield wishes.finding(
             BY_NAME,

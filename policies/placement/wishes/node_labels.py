@@ -40,7 +40,7 @@ __all__ = ["DRIVER", "RUNTIME", "SLICES", "admits", "alternatives", "excludes_mi
 DRIVER = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
 RUNTIME = tuple(f"nvidia.com/cuda.runtime-version.{part}" for part in ("major", "minor"))
 SLICES = "nvidia.com/gpu.slices.gi"
-"""The label that nodes have just where they hand out MIG devices as `nvidia.com/gpu`."""
+"""The label of exactly those nodes that hand out MIG devices as `nvidia.com/gpu`."""
 
 _STRATEGIES = {"exclusive": ("none",), "shared": ("mps", "time-slicing")}
 _SUFFIXES = {"exclusive": ("",), "shared": (SHARED,), "any": ("", SHARED)}
@@ -50,12 +50,12 @@ _NO_PROFILE = MIGProfile(99, 9999)
 
 
 def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alternatives:
-    """What the labels of a node say where what it hands out as a resource is as wished.
+    """The conditions on labels of nodes whose GPUs meet a wish.
 
     Args:
-        wish: of the pod.
-        resource: that the pod requests.
-        seen: the products that nodes have, or that may be meant for another reason.
+        wish: The wish of the pod.
+        resource: A resource that the pod requests.
+        seen: The products of nodes, and others that the pod may mean.
     """
     prefix = label_prefix(resource)
     parts = [
@@ -71,12 +71,12 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
 
 
 def admits(patterns: ProductPatterns, product: Product, resource: GPUResource) -> bool:
-    """Whether a product is wanted for a resource; nodes whose MIG devices are misconfigured have none."""
+    """True if patterns match a product as a resource; never for misconfigured MIG devices."""
     return not product.invalid and patterns.admits(product.name, product.profile, by_profile=resource.mig)
 
 
 def excludes_mig(patterns: ProductPatterns, *, by_profile: MIGProfile | None = None) -> bool:
-    """Whether patterns exclude MIG devices, or those of one profile, whatever GPU they are of."""
+    """True if patterns exclude MIG devices, or those of one profile, on every GPU."""
     wanted = ProductPatterns(excludes=patterns.excludes)
     return not wanted.admits(_NAMELESS, by_profile or _NO_PROFILE, by_profile=by_profile is not None)
 
@@ -129,9 +129,9 @@ def _labels(wish: Wish, resource: GPUResource, seen: frozenset[str]) -> set[str]
 
 
 def _with_suffixes(products: Iterable[str], wish: Wish, resource: GPUResource) -> Iterator[str]:
-    """Products as labels of GPUs spell them that are shared, or not, as it is wished.
+    """Products as labels spell them for shared GPUs, whole GPUs, or both, by the wish.
 
-    Those whose resource is renamed, to `nvidia.com/gpu.shared`, keep their product's name.
+    A renamed resource, such as `nvidia.com/gpu.shared`, does not change the name of the product.
     """
     suffixes = ("",) if resource.shared else _SUFFIXES.get(wish.sharing or "", ("",))
     labels = (product + suffix for product in products for suffix in suffixes)

@@ -1,4 +1,4 @@
-"""What a pod wishes of its GPU, and how it says so."""
+"""The wishes of a pod for its GPU, and where they are written."""
 
 from __future__ import annotations
 
@@ -39,42 +39,42 @@ NO_EFFECT = rule(
 
 @dataclass(frozen=True, slots=True)
 class PodWishes:
-    """What a pod wishes, and how it says so."""
+    """The wishes of a pod, and their texts."""
 
     wish: Wish = field(default_factory=Wish)
     texts: Mapping[str, str] = field(default_factory=dict)
     """The words that count, as they are written, in the order of WORDS."""
     defaults: frozenset[str] = frozenset()
-    """Those of them that are defaults of the settings."""
+    """The words that are defaults of the settings."""
     findings: tuple[Finding, ...] = ()
-    """What of it could not be read."""
+    """Findings about words that cannot be read."""
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The words that the pod says itself; that a default has no effect is nothing its author could change."""
+        """The words of the pod itself. Its author cannot change the defaults."""
         return tuple(word for word in self.texts if word not in self.defaults)
 
     def path(self, word: str) -> FieldPath:
-        """Where a word is written, or would be if it were no default."""
+        """The path of a word, also of a default."""
         return ANNOTATIONS / (PREFIX + word)
 
     def said(self, word: str) -> str:
-        """A word as it is written, and where if that is in the settings: `gpu-admission.io/product: H100*`."""
+        """A word as it is written, `gpu-admission.io/product: H100*`, with a note if it is a default."""
         return f"{PREFIX}{word}: {printable(self.texts[word])}{_DEFAULT if word in self.defaults else ''}"
 
     def finding(
         self, rule: Rule, word: str, message: str, remedy: str | None = None, *, severity: Severity | None = None
     ) -> Finding:
-        """A finding about a word; it says so where that is a default."""
-        told = message + _DEFAULT if word in self.defaults else message
-        return rule.finding(self.path(word), told, remedy, severity=severity)
+        """A finding about a word, with a note if it is a default."""
+        text = message + _DEFAULT if word in self.defaults else message
+        return rule.finding(self.path(word), text, remedy, severity=severity)
 
     def without_effect(self) -> PodWishes:
-        """The wishes of a pod for which they have no effect: words that cannot be read only warn."""
+        """The wishes of a pod for which they have no effect: unreadable words only warn."""
         return replace(self, findings=tuple(replace(found, severity=Severity.WARN) for found in self.findings))
 
     def no_effect(self, reason: str, remedy: str | None = None) -> Finding:
-        """A finding about all words of a wish that nothing is done about."""
+        """A finding that no word of the wish has an effect."""
         words = self.own or tuple(self.texts)
         if len(words) == 1:
             return self.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)

@@ -32,7 +32,7 @@ __all__ = [
 
 PRODUCT_SUFFIX = ".product"
 SHARED = "-SHARED"
-"""What GFD writes behind the product of shared GPUs, unless their resource has been renamed."""
+"""The suffix that GFD writes after the product of shared GPUs, unless their resource is renamed."""
 
 SeenProducts = Mapping[str, frozenset[str]]
 """The values that labels of products have, by label."""

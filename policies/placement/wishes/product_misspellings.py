@@ -61,8 +61,8 @@ def product_misspellings(view: ClusterView, wishes: PodWishes) -> Iterator[Findi
         yield wishes.finding(MISSPELT, "product", f'"{pattern}" names no GPU {where}', remedy)
     more = len(found) - _MOST
     if more > 0:
-        told = f"{more} more patterns name" if more > 1 else "one more pattern names"
-        yield wishes.finding(MISSPELT, "product", f"{told} no GPU {where}")
+        text = f"{more} more patterns name" if more > 1 else "one more pattern names"
+        yield wishes.finding(MISSPELT, "product", f"{text} no GPU {where}")
 
 
 def default_misspellings(settings: GPUAdmissionPolicy, view: ClusterView) -> Iterator[Finding]:
@@ -78,7 +78,7 @@ def default_misspellings(settings: GPUAdmissionPolicy, view: ClusterView) -> Ite
 
 
 def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:
-    """The patterns to tell, each with what was probably meant."""
+    """The patterns to report, each with the probable name."""
     for pattern in (*patterns.includes, *patterns.excludes):
         if matching_texts(fold_name(pattern), products.spellings):
             continue
@@ -92,7 +92,7 @@ class _Products:
     """The products of the cluster and the known ones, cached because each pattern is compared with all."""
 
     spellings: frozenset[str]
-    """What patterns are matched with."""
+    """The names that patterns are matched with."""
     names: ProductNames
     seen: ProductNames
     """Those of the cluster."""

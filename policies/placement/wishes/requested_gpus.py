@@ -1,4 +1,4 @@
-"""What a pod's GPU resources stand for: which labels describe them, and which devices of a DRA driver."""
+"""The GPU resources that a pod requests, with the labels and the DRA devices that describe them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class RequestedGPU:
 
     name: str
     labels: GPUResource | None
-    """The resource whose labels describe what it gets; None where no label does."""
+    """The resource whose labels describe its GPUs; None if no label does."""
     devices: Subject | None
-    """The devices that it stands for where a DeviceClass hands it out; None where none does."""
+    """The devices of its DeviceClass; None if no DeviceClass hands it out."""
 
     def can_get(self, group: DeviceGroup) -> bool:
-        """Whether devices of a DRA driver are what it stands for."""
+        """True if it stands for devices of this group."""
         if self.devices is None or group.type != self.devices.kind:
             return False
         profile = self.devices.profile

@@ -1,6 +1,6 @@
-"""Unmet wishes: whether some node has a GPU as a pod wishes it, and what there is where none has.
+"""Unmet wishes: pods that wish a GPU that no node has, and the GPUs that exist.
 
-A finding is about the wish alone: the pod's other conditions on nodes do not count here.
+The pod's other conditions on nodes are not considered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNNOTICED = (
     "compare with what exists; the pod will not notice a node that comes later: apply it again then, or label the "
     "namespace gpu-admission.io/dra: enabled"
 )
-"""Where no label tells of GPUs, the pod is tied to nodes by name, or to labels that no node gets."""
+"""The remedy if no label describes the GPUs: the pod is tied to names of nodes, or to labels that no node gets."""
 
 
 UNSATISFIED = rule(
@@ -50,8 +50,8 @@ UNSATISFIED = rule(
     default=Severity.WARN,
     setting="placement.unsatisfiable",
     why="""
-    No node has such a GPU now, so the pod will be Pending. That may pass: an autoscaled cluster has no GPU node until
-    the first pod asks. It may also be a wish for what this cluster was never meant to have.""",
+    No node has such a GPU now, so the pod will be Pending. That may change: an autoscaled cluster has no GPU node
+    until the first pod requests one. The wish may also be for a GPU that this cluster will never have.""",
     remedy="compare with what exists, or wait for such a node",
     source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
     unmatched=True,
@@ -63,20 +63,20 @@ def unmet_wishes(
 ) -> Iterator[Finding]:
     """Findings about the first word of a wish that no node meets together with the words before it.
 
-    Silent where nodes are unknown, and where none offers the resource at all, which another rule tells.
+    None if nodes are unknown, or if no node offers the resource at all, which another rule reports.
     """
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not wishes.wish:
         return
     severity = Severity(settings.placement.unsatisfiable)
-    told: set[str] = set()
+    reported: set[str] = set()
     for gpu in requested:
         if not nodes.nodes and _have_no_devices(gpu, view):
             missed: _Missed | None = _Missed(next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
         else:
             missed = _unmet_word(gpu, view, wishes)
-        if missed and missed.message not in told:
-            told.add(missed.message)
+        if missed and missed.message not in reported:
+            reported.add(missed.message)
             yield wishes.finding(UNSATISFIED, missed.word, missed.message, missed.remedy, severity=severity)
 
 
@@ -90,7 +90,7 @@ class _Missed:
 
 
 def _have_no_devices(gpu: RequestedGPU, view: ClusterView) -> bool:
-    """True if nodes without labels have no GPU either, or, without slices, no driver could have one."""
+    """True if no ResourceSlice has a GPU; if slices are unknown, if no DRA driver could have one."""
     groups = gpu_groups(view)
     return gpu.devices is None if groups is UNKNOWN else not groups
 
@@ -131,19 +131,19 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """How one word of a wish is spoken of."""
+class _Phrases:
+    """The phrases of messages about one word of a wish."""
 
     fact: str
     """The attribute of `ExistingGPU` that it is about."""
     is_like: str
-    """What a GPU is like, with `{}` for the fact."""
+    """The attribute of a GPU, with `{}` for its value."""
     next_is: str
     """The same of further GPUs in the same sentence."""
     wanted: str
-    """What is wished instead, with `{}` for its text."""
+    """The wish, with `{}` for its text."""
     values: tuple[tuple[str, str], ...] = ()
-    """How facts are called that are no numbers."""
+    """The names of values that are not numbers."""
 
 
 _SHARING = (
@@ -153,15 +153,15 @@ _SHARING = (
     ("claims", "shared by claims"),
 )
 _WORDS = {
-    "min-memory": _Said("memory", "has {} of memory", "has {}", "at least {} is wished"),
-    "max-memory": _Said("memory", "has {} of memory", "has {}", "at most {} is wished"),
-    "min-compute-capability": _Said(
+    "min-memory": _Phrases("memory", "has {} of memory", "has {}", "at least {} is wished"),
+    "max-memory": _Phrases("memory", "has {} of memory", "has {}", "at most {} is wished"),
+    "min-compute-capability": _Phrases(
         "compute_capability", "has compute capability {}", "has {}", "at least {} is wished"
     ),
-    "family": _Said("family", "is of the family {}", "is {}", "{} is wished"),
-    "min-driver": _Said("driver", "has driver {}", "has {}", "at least {} is wished"),
-    "min-cuda": _Said("cuda", "supports CUDA {}", "supports {}", "at least {} is wished"),
-    "sharing": _Said("sharing", "is {}", "is {}", "{} GPUs are wished", _SHARING),
+    "family": _Phrases("family", "is of the family {}", "is {}", "{} is wished"),
+    "min-driver": _Phrases("driver", "has driver {}", "has {}", "at least {} is wished"),
+    "min-cuda": _Phrases("cuda", "supports CUDA {}", "supports {}", "at least {} is wished"),
+    "sharing": _Phrases("sharing", "is {}", "is {}", "{} GPUs are wished", _SHARING),
 }
 
 
@@ -169,24 +169,24 @@ def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingG
     """Why no GPU meets one word of a wish: `12 nodes have NVIDIA-L4, 4 have Tesla-T4; none has H100*`.
 
     Args:
-        word: that none meets.
-        wish: of this word alone.
-        written: the wish as its author wrote it.
-        existing: what there is, one kind of GPU or more.
+        word: The word.
+        wish: The wish with this word only.
+        written: The value of the word as its author wrote it.
+        existing: The GPUs of the cluster, at least one kind.
     """
     if wish.products is not None:
         return f"{_products(existing)}; none has {_pattern_text(wish.products)}"
-    said = _WORDS[word]
+    phrases = _WORDS[word]
     text = " or ".join(part.strip() for part in written.split(","))
-    return f"{_facts(existing, said)}; {said.wanted.format(printable(text))}"
+    return f"{_facts(existing, phrases)}; {phrases.wanted.format(printable(text))}"
 
 
 def _products(existing: Sequence[ExistingGPU]) -> str:
-    told = [
+    parts = [
         f"{format_count(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
         for place, (product, count) in enumerate(_by_number(existing))
     ]
-    return _first(told)
+    return _first(parts)
 
 
 def _pattern_text(patterns: ProductPatterns) -> str:
@@ -196,23 +196,23 @@ def _pattern_text(patterns: ProductPatterns) -> str:
     return " or ".join(patterns.includes) + (f" without {excluded}" if excluded else "")
 
 
-def _facts(existing: Sequence[ExistingGPU], said: _Said) -> str:
+def _facts(existing: Sequence[ExistingGPU], phrases: _Phrases) -> str:
     facts: defaultdict[str, set[str]] = defaultdict(set)
     for each in existing:
-        facts[_name(each)].add(getattr(each, said.fact))
-    told = [
-        f"{product} on {format_count(count, 'node')} {_fact(facts[product], said, said.next_is if place else said.is_like)}"
+        facts[_name(each)].add(getattr(each, phrases.fact))
+    parts = [
+        f"{product} on {format_count(count, 'node')} {_fact(facts[product], phrases, phrases.next_is if place else phrases.is_like)}"
         for place, (product, count) in enumerate(_by_number(existing))
     ]
-    return _first(told)
+    return _first(parts)
 
 
-def _fact(values: set[str], said: _Said, phrase: str) -> str:
+def _fact(values: set[str], phrases: _Phrases, phrase: str) -> str:
     known = sorted(filter(None, values), key=_numbers)
     if not known:
-        return "has no label that tells"
-    if said.values:
-        return phrase.format(" or ".join(name for value, name in said.values if value in known))
+        return "has no label for it"
+    if phrases.values:
+        return phrase.format(" or ".join(name for value, name in phrases.values if value in known))
     return phrase.format(printable(known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"))
 
 
@@ -221,7 +221,7 @@ def _numbers(text: str) -> tuple[list[int], str]:
 
 
 def _by_number(existing: Iterable[ExistingGPU]) -> list[tuple[str, int]]:
-    """The products, those first that most nodes have."""
+    """The products, those of most nodes first."""
     nodes: Counter[str] = Counter()
     for each in existing:
         nodes[_name(each)] += each.nodes
@@ -232,7 +232,7 @@ def _name(existing: ExistingGPU) -> str:
     return printable(existing.product) or _UNNAMED
 
 
-def _first(told: list[str]) -> str:
-    """The first of many, and how many more there are."""
-    more = len(told) - _MOST
-    return ", ".join(told[:_MOST]) + (f" and {more} more product{'s' * (more > 1)}" if more > 0 else "")
+def _first(products: list[str]) -> str:
+    """The first products, and the number of the others."""
+    more = len(products) - _MOST
+    return ", ".join(products[:_MOST]) + (f" and {more} more product{'s' * (more > 1)}" if more > 0 else "")

@@ -1,8 +1,8 @@
-"""Where a pod may run by its wish: conditions on the labels of nodes, or names of nodes.
+"""The nodes on which a pod may run by its wish: conditions on labels of nodes, or names of nodes.
 
-On a GPUCluster no GPU Feature Discovery runs, so a wish can be rendered to labels on some nodes or on none. And MIG
-devices of any profile, as `deviceclass.resource.kubernetes.io/mig.nvidia.com` hands them out, have labels nowhere. There
-the nodes are named whose devices, by their ResourceSlices, are as wished.
+A GPUCluster runs no GPU Feature Discovery, so some or all nodes have no labels for wishes. MIG devices of any profile,
+as `deviceclass.resource.kubernetes.io/mig.nvidia.com` hands them out, have no labels on any node. In these cases, nodes
+are named whose devices, by their ResourceSlices, meet the wish.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOTHING = (Wish(), Wish(sharing="any"))
 
 @dataclass(frozen=True, slots=True)
 class WantedNodes:
-    """What a wish requires of a pod's node."""
+    """The requirements of a wish on a pod's node."""
 
     alternatives: Alternatives = ALWAYS
     untold: tuple[RequestedGPU, ...] = ()
@@ -59,7 +59,7 @@ class WantedNodes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The nodes that are named, where that is an alternative."""
+        """The nodes that are named, if an alternative names nodes."""
         named = (item for branch in self.alternatives for item in branch if item.key == HOSTNAME)
         return tuple(sorted({name for item in named for name in item.values}))
 
@@ -100,12 +100,12 @@ def _selected_labels(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]
 
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NAMES = 500
-"""How many nodes a pod is tied to at most; each is stored with every pod."""
+"""Maximum nodes that a pod is tied to; each is stored with every pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledGPUs:
-    """Devices that are alike, on nodes whose labels do not tell of them."""
+    """Equal devices on nodes without labels for them."""
 
     group: DeviceGroup
     hostnames: frozenset[str]
@@ -113,10 +113,10 @@ class UnlabelledGPUs:
 
 
 def named_nodes(wish: Wish, requested: RequestedGPU, view: ClusterView) -> Alternatives:
-    """The nodes without labels of such GPUs whose devices are all as wished; never, where there are none.
+    """The nodes without labels whose devices all meet the wish; `()`, which no node meets, if none do.
 
-    A resource gets any device that its DeviceClass selects, so one that is not as wished rules its node out. How devices
-    are shared is as wished on later nodes too, where it is on all that there are.
+    A resource gets any device that its DeviceClass selects, so one other device excludes its node. If all existing devices
+    meet a wish about sharing, later nodes are expected to meet it too.
     """
     gpus = unlabelled_gpus(requested, view)
     right = frozenset().union(*(each.hostnames for each in gpus if is_as_wished(each.group, wish, requested)))
@@ -139,7 +139,7 @@ def unlabelled_gpus(requested: RequestedGPU, view: ClusterView) -> tuple[Unlabel
 
 
 def is_as_wished(group: DeviceGroup, wish: Wish, requested: RequestedGPU) -> bool:
-    """Whether devices are as wished; those that several claims can hold are shared."""
+    """True if devices meet a wish; devices that several claims can hold are shared."""
     if wish.sharing in ("exclusive", "shared") and group.is_shareable != (wish.sharing == "shared"):
         return False
     return requested.devices is not None and device_predicate(wish, requested.devices).matches(group.first)
