@@ -418,3 +418,10 @@ def test_resource_is_unlisted_while_classes_cannot_be_listed():
 def test_resource_of_a_missing_class_is_not_unlisted():
     (found,) = gpu_requests(pod(container(limits={IMPLICIT + "gone": 1})), "team-a", cluster())
     assert found.is_unlisted is False
+
+
+def test_requests_of_one_name_give_what_the_better_of_them_gives():
+    one = template(exactly("gpu.nvidia.com"), exactly("other.example.com"), name="t")
+    asking = pod(container(claims=[{"name": "gpu", "request": "gpu"}]), claims=[BY_TEMPLATE])
+    (found,) = access(asking, *NVIDIAS, device_class("other.example.com", OTHER), one).values()
+    assert found is CERTAIN

@@ -153,3 +153,8 @@ def test_claims_from_templates_beyond_the_most_are_counted_only():
     pod = named(*[{"name": f"claim-{index}", "resourceClaimTemplateName": "t"} for index in range(20_000)])
     assert len(template_claims(pod, "team-a", ManifestsView())) == MOST_CLAIMS
     assert number_of_template_claims(pod) == 20_000
+
+
+@pytest.mark.parametrize("name", ["", None, 7])
+def test_entry_without_the_name_of_a_template_is_no_claim_from_a_template(name):
+    assert number_of_template_claims(named({"name": "gpu", "resourceClaimTemplateName": name})) == 0

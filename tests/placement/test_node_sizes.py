@@ -3,6 +3,7 @@
 import pytest
 
 from policies.explanation import explain, questions
+from policies.fleet.node_sizes import largest_of_class
 from policies.kubernetes.pods import Pod
 from policies.placement.resources.findings import node_findings
 from policies.settings import DEFAULTS
@@ -172,3 +173,20 @@ def test_explanation_does_not_repeat_it(pod, cluster, nodes):
     view = cluster(*nodes)
     (question,) = questions(asked, "team-a", view, DEFAULTS)
     assert explain(question, view, DEFAULTS).warnings == ()
+
+
+GPUS = "gpu.nvidia.com"
+
+
+@pytest.mark.parametrize(
+    ("objects", "largest"),
+    [
+        pytest.param([device_class(), resource_slice(4), resource_slice(8, "bigger")], ("bigger", 8), id="largest"),
+        pytest.param([device_class()], None, id="slices unknown"),
+        pytest.param([device_class(name="other"), resource_slice(8)], None, id="class unknown"),
+        pytest.param([device_class(kind="mig"), resource_slice(8)], None, id="no such device"),
+        pytest.param([device_class(), resource_slice(8, allowMultipleAllocations=True)], None, id="shared"),
+    ],
+)
+def test_largest_node_of_a_class_is_found(cluster, objects, largest):
+    assert largest_of_class(GPUS, cluster(*objects)) == largest
