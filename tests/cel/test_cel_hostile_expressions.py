@@ -1,6 +1,6 @@
-"""More expressions that try to take all time or memory: each is answered, for a price that is known.
+"""Expressions that try to exhaust time or memory: each gets an answer at a known cost.
 
-Work is asserted by what was charged and counted, never by a clock; what ran away would meet pytest's time limit.
+Tests assert counted work, never time; an endless evaluation meets the time limit of pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expressions that try to exhaust time, memory or the stack."""
+"""Expressions that grow without bound or are nested deeply."""
 
 import sys
 import threading
