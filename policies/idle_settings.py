@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.entries import Concern
     from policies.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
 
-__all__ = ["IdleSetting", "idle_settings", "settings_remarks"]
+__all__ = ["idle_settings", "settings_remarks"]
 
 _CONCERNS: dict[str, Concern | None] = {
     "claims": None,

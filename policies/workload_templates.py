@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["UnreadPods", "templates_of", "unread_pods"]
+__all__ = ["templates_of", "unread_pods"]
 
 
 class UnreadPods(NamedTuple):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
     from policies.checks import Problem
 
-__all__ = ["SourcedVariable", "sourced_variable"]
+__all__ = ["sourced_variable"]
 
 _KINDS = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import Wish
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["convert"]
 
 
 def convert(

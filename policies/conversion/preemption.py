@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["Holding", "gpu_holding", "lost_preemption"]
+__all__ = ["gpu_holding", "lost_preemption"]
 
 _MOST_RECORDS = 1024 * 1024
 """Characters of records whose resources are remembered."""

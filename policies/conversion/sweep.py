@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 __all__ = [
-    "UNUSED_SINCE",
     "Key",
     "Step",
     "is_marked",

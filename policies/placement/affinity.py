@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.patch import Editor
 
-__all__ = ["MOST_TERMS", "Contradiction", "TooManyTermsError", "contradiction", "require", "without_requirements"]
+__all__ = ["Contradiction", "TooManyTermsError", "contradiction", "require", "without_requirements"]
 
 MOST_TERMS = 200
 """Maximum terms of a pod after alternatives multiply them."""

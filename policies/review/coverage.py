@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["OFFLINE_KINDS", "UNREVIEWED", "Uncovered", "find_gap", "reviewed_kinds"]
+__all__ = ["OFFLINE_KINDS", "UNREVIEWED", "find_gap", "reviewed_kinds"]
 
 UNREVIEWED = rule(
     "GA705",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
 
-__all__ = ["DUPLICATE_KEY", "duplicate_keys"]
+__all__ = ["duplicate_keys"]
 
 DUPLICATE_KEY = rule(
     "GA710",

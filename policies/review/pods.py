@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MALFORMED",
-    "creates_pod",
     "is_being_converted",
     "reapplies_pod",
     "refused_amounts",

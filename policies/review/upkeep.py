@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["missing_templates", "needed_by_workloads", "templates_made_for"]
+__all__ = ["missing_templates", "needed_by_workloads"]
 
 _POD_UNITS, _CONVERSION_UNITS = 4, 500
 """Units of work to look at a pod, and to convert one."""

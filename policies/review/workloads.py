@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["LONGEST_TEMPLATE", "MOST_TEMPLATES", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
+__all__ = ["MOST_TEMPLATES", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
 
 MOST_TEMPLATES = 16
 """Maximum pods of one workload that are reviewed. The costliest take tens of milliseconds each, while other calls wait;

@@ -117,13 +117,13 @@ def part_of(shown, title):
 
 
 def test_demo_places_a_wish_on_both_paths(shown):
-    part = part_of(shown, "A wish")
+    part = part_of(shown, "A wish, by node labels and by claim")
     assert "+          - key: nvidia.com/gpu.product" in part
     assert '.productName.lowerAscii().replace(" ", "-").matches(' in part
 
 
 def test_demo_says_what_exists_where_a_wish_cannot_be_kept(shown):
-    part = part_of(shown, "Wishes that cannot be kept")
+    part = part_of(shown, "Wishes that cannot be met")
     assert "none has H200*" in part
     assert 'admission webhook "placement.gpu-admission.io" denied the request' in part
 

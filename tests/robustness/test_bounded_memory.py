@@ -62,7 +62,7 @@ def test_node_takes_no_more_memory_than_the_bound_counts_on():
     for each in kept:
         each.matches(device)
         assert each._code is not None
-        assert each._counted_program is not None
+        assert each.counted_program is not None
     gc.collect()
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

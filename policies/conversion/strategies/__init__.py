@@ -17,7 +17,7 @@ from policies.rules import rule
 if TYPE_CHECKING:
     from policies.conversion.conversion import ConversionCandidate
 
-__all__ = ["STRATEGIES", "auto"]
+__all__ = ["STRATEGIES"]
 
 CHOSEN = rule(
     "GA333",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView, Unknown
 
 
-__all__ = ["class_for", "leave", "rename", "translations", "usual_class"]
+__all__ = ["leave", "rename", "translations"]
 
 
 def leave(candidate: ConversionCandidate) -> Conversion:

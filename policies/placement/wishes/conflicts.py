@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 
-__all__ = ["conflicts", "node_conflict", "resource_conflicts", "without_conflicting_defaults"]
+__all__ = ["conflicts", "without_conflicting_defaults"]
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """Text that only names of MIG devices contain."""

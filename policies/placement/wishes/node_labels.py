@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import Wish
     from policies.placement.wishes.product_labels import SeenProducts
 
-__all__ = ["DRIVER", "RUNTIME", "SLICES", "admits", "alternatives", "excludes_mig"]
+__all__ = ["DRIVER", "RUNTIME", "alternatives", "excludes_mig"]
 
 DRIVER = tuple(f"nvidia.com/cuda.driver-version.{part}" for part in ("major", "minor", "revision"))
 RUNTIME = tuple(f"nvidia.com/cuda.runtime-version.{part}" for part in ("major", "minor"))

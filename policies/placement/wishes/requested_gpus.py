@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
-__all__ = ["RequestedGPU", "device_type", "requested_gpus"]
+__all__ = ["RequestedGPU", "requested_gpus"]
 
 _WHOLE_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 

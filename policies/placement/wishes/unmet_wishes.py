@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["unmet_text", "unmet_wishes"]
+__all__ = ["unmet_wishes"]
 
 _ADD_ONE = "add a node with such a GPU, or wait for an autoscaler to add one"
 _UNNOTICED = (

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = [
-    "HOSTNAME",
     "MOST_NAMES",
     "UnlabelledGPUs",
     "WantedNodes",
