@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import is_label_value
-from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.nodes import REQUIRED, required_terms
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
@@ -59,7 +59,7 @@ class NodeConstraints:
     def of(cls, spec: Mapping[str, Any]) -> NodeConstraints:
         """The constraints in a pod's spec."""
         selector = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if is_gpu_label(key)}
-        terms = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
+        terms = required_terms(spec)
         return cls(selector, terms if any(_gpu_part(term) for term in terms) else None)
 
     def __bool__(self) -> bool:

@@ -11,7 +11,16 @@ from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, parse_integer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALWAYS", "Alternatives", "Conjunction", "NodeRequirement", "Operator", "both", "can_hold"]
+__all__ = [
+    "ALWAYS",
+    "Alternatives",
+    "Conjunction",
+    "NodeRequirement",
+    "Operator",
+    "both",
+    "can_hold",
+    "term_requirements",
+]
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -82,6 +91,22 @@ class NodeRequirement:
                 return value is None
             case "Gt" | "Lt":
                 return value is not None and _contains(_numbers(self), value)
+
+
+def term_requirements(term: Mapping[str, Any]) -> tuple[NodeRequirement, ...] | None:
+    """The label requirements of a node selector term; None if it matches no node, being empty or malformed.
+
+    Source: policies.kubernetes.nodes.
+    """
+    expressions, field_expressions = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not expressions and not field_expressions:
+        return None
+    for expression in field_expressions:
+        if expression.get("operator") not in ("In", "NotIn") or len(expression.get("values") or []) != 1:
+            return None
+    requirements = [NodeRequirement.read(expression) for expression in expressions]
+    known = tuple(requirement for requirement in requirements if requirement is not None)
+    return known if len(known) == len(requirements) else None
 
 
 Alternatives = tuple[tuple[NodeRequirement, ...], ...]

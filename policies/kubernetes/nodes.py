@@ -17,11 +17,25 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["MOST_EXPRESSIONS", "MOST_VALUES", "REQUIRED", "NodeIndex", "SelectionSize", "allocatable", "labels_of"]
+__all__ = [
+    "MOST_EXPRESSIONS",
+    "MOST_VALUES",
+    "REQUIRED",
+    "NodeIndex",
+    "SelectionSize",
+    "allocatable",
+    "labels_of",
+    "required_terms",
+]
 
 _TEXT = frozenset({str})
 
 REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def required_terms(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The terms of the required node affinity in a pod's spec; empty if it has none."""
+    return lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
 
 
 def labels_of(node: Object) -> Mapping[str, str]:
@@ -77,9 +91,8 @@ class NodeIndex:
         selected = self._all
         for key, value in (spec.get("nodeSelector") or {}).items():
             selected &= self._label(key).among([value])
-        required = lookup(spec, REQUIRED)
-        if required is not None:
-            selected &= _union(self._by_term(term) for term in required.get("nodeSelectorTerms") or [])
+        if lookup(spec, REQUIRED) is not None:
+            selected &= _union(map(self._by_term, required_terms(spec)))
         return selected
 
     def _by_term(self, term: Mapping[str, Any]) -> int:
@@ -196,7 +209,7 @@ class SelectionSize:
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> SelectionSize:
         """Count, in a pod's spec."""
-        terms = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
+        terms = required_terms(spec)
         expressions = [
             item for term in terms for field in ("matchExpressions", "matchFields") for item in term.get(field) or []
         ]

@@ -11,8 +11,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.node_requirements import ALWAYS, Alternatives, Conjunction, NodeRequirement, both, can_hold
-from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
+from policies.kubernetes.node_requirements import (
+    ALWAYS,
+    Alternatives,
+    Conjunction,
+    NodeRequirement,
+    both,
+    can_hold,
+    term_requirements,
+)
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
@@ -100,7 +108,7 @@ def without_requirements(spec: Object, alternatives: Alternatives) -> Object:
         changed["nodeSelector"] = {
             key: value for key, value in labels.items() if NodeRequirement(key, "In", (value,)) not in written
         }
-    terms: list[dict[str, Any]] = lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []
+    terms = required_terms(spec)
     if not terms:
         return changed
     own = [_without_last(term, written) for term in terms]
@@ -147,11 +155,13 @@ class _Own:
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> _Own:
         _check_size(spec)
-        labels, required = spec.get("nodeSelector") or {}, lookup(spec, REQUIRED)
-        terms: list[dict[str, Any]] | None = None if required is None else required.get("nodeSelectorTerms") or []
+        labels = spec.get("nodeSelector") or {}
+        terms = None if lookup(spec, REQUIRED) is None else required_terms(spec)
         selector = {key: NodeRequirement(key, "In", (value,)) for key, value in labels.items()}
         own = cls(selector, terms, {})
-        readable = {place: term for place, item in enumerate(terms or []) if (term := _read(item)) is not None}
+        readable = {
+            place: term for place, item in enumerate(terms or []) if (term := term_requirements(item)) is not None
+        }
         live = {place: term for place, term in readable.items() if own.given(term, ()).can_hold()}
         return cls(selector, terms, live)
 
@@ -170,22 +180,6 @@ class _Own:
         if place is not None:
             for position, item in enumerate(self.live[place]):
                 yield _TERMS / place / "matchExpressions" / position, str(item), item
-
-
-def _read(term: Mapping[str, Any]) -> _Branch | None:
-    """The label requirements of a term; None if it is empty or malformed, and so matches no node.
-
-    Source: policies.kubernetes.nodes.
-    """
-    expressions, field_expressions = term.get("matchExpressions") or [], term.get("matchFields") or []
-    if not expressions and not field_expressions:
-        return None
-    for expression in field_expressions:
-        if expression.get("operator") not in ("In", "NotIn") or len(expression.get("values") or []) != 1:
-            return None
-    requirements = [NodeRequirement.read(expression) for expression in expressions]
-    known = tuple(requirement for requirement in requirements if requirement is not None)
-    return known if len(known) == len(requirements) else None
 
 
 def _without_last(term: Mapping[str, Any], written: Container[NodeRequirement]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.decision import Severity
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
-from policies.kubernetes.nodes import REQUIRED
+from policies.kubernetes.nodes import required_terms
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count, format_list
@@ -142,9 +142,8 @@ def _speaks_of_sharing(spec: Mapping[str, Any], resource: str) -> bool:
 def _conditions(spec: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]:
     """The labels in a pod's node selector and affinity, required and preferred, each with its values."""
     yield from ((key, [value]) for key, value in (spec.get("nodeSelector") or {}).items())
-    terms = _items(lookup(spec, (*REQUIRED, "nodeSelectorTerms")))
-    terms += [lookup(preferred, ("preference",)) for preferred in _items(lookup(spec, _PREFERRED))]
-    for term in terms:
+    preferred = [lookup(each, ("preference",)) for each in _items(lookup(spec, _PREFERRED))]
+    for term in (*_items(required_terms(spec)), *preferred):
         for expression in _items(lookup(term, ("matchExpressions",))):
             yield lookup(expression, ("key",)), _items(lookup(expression, ("values",)))
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
-from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.nodes import required_terms
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wishes import Wish
@@ -91,7 +90,7 @@ def _with_selected(seen: SeenProducts, spec: Mapping[str, Any]) -> SeenProducts:
 def _selected_labels(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for key, value in (spec.get("nodeSelector") or {}).items():
         yield key, [value]
-    for term in lookup(spec, (*REQUIRED, "nodeSelectorTerms")) or []:
+    for term in required_terms(spec):
         for expression in term.get("matchExpressions") or []:
             if expression.get("operator") == "In":
                 yield expression.get("key") or "", expression.get("values") or []

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet.gpu_nodes import narrows_gpus
-from policies.kubernetes.node_requirements import NodeRequirement
-from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
+from policies.kubernetes.node_requirements import NodeRequirement, term_requirements
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -42,10 +42,9 @@ class LabelRequirements:
             return cls(((),))
         selector = spec.get("nodeSelector") or {}
         common = tuple(NodeRequirement(key, "In", (value,)) for key, value in selector.items() if narrows_gpus(key))
-        required = lookup(spec, REQUIRED)
-        if not required:
+        if not lookup(spec, REQUIRED):
             return cls((common,))
-        branches = dict.fromkeys((*common, *branch) for branch in _branches(required.get("nodeSelectorTerms") or []))
+        branches = dict.fromkeys((*common, *branch) for branch in _branches(spec))
         return cls(tuple(branches) or ((),))
 
     @property
@@ -77,10 +76,8 @@ def _values(branch: tuple[NodeRequirement, ...], keys: Collection[str]) -> set[s
     return None
 
 
-def _branches(terms: list[Mapping[str, Any]]) -> Iterator[tuple[NodeRequirement, ...]]:
+def _branches(spec: Mapping[str, Any]) -> Iterator[tuple[NodeRequirement, ...]]:
     """The conditions of each term on GPU labels; terms that match no node are left out."""
-    for term in terms:
-        expressions = term.get("matchExpressions") or []
-        read = [NodeRequirement.read(expression) for expression in expressions]
-        if (expressions or term.get("matchFields")) and None not in read:
-            yield tuple(each for each in read if each is not None and narrows_gpus(each.key))
+    for requirements in map(term_requirements, required_terms(spec)):
+        if requirements is not None:
+            yield tuple(each for each in requirements if narrows_gpus(each.key))
