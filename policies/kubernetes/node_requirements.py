@@ -45,7 +45,7 @@ class NodeRequirement:
 
     def __post_init__(self) -> None:
         if not _is_well_formed(self.operator, self.values):
-            raise ValueError(f"{self} is no requirement on a node: {self.operator} does not take these values")
+            raise ValueError(f"{self} is not a requirement on a node: {self.operator} does not take these values")
 
     def __str__(self) -> str:
         values = list(self.values[:_SHOWN_VALUES])
@@ -94,9 +94,9 @@ class NodeRequirement:
 
 
 def term_requirements(term: Mapping[str, Any]) -> tuple[NodeRequirement, ...] | None:
-    """The label requirements of a node selector term; None if it matches no node, being empty or malformed.
+    """The label requirements of a node selector term; None for an empty or malformed term.
 
-    Source: policies.kubernetes.nodes.
+    Such a term matches no node. Source: policies.kubernetes.nodes.
     """
     expressions, field_expressions = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not field_expressions:

@@ -68,7 +68,7 @@ def test_expression_without_operator_is_no_requirement():
 
 
 def test_malformed_requirement_cannot_be_made():
-    with pytest.raises(ValueError, match=r"a In \[\] is no requirement on a node: In does not take these values"):
+    with pytest.raises(ValueError, match=r"a In \[\] is not a requirement on a node: In does not take these values"):
         NodeRequirement("a", "In", ())
 
 

@@ -37,7 +37,7 @@ class Amount:
         """Read a quantity of an API object.
 
         Raises:
-            AllocationError: it is none.
+            AllocationError: it is not a quantity.
         """
         written = value if isinstance(value, str) else str(value)
         return cls(nanos(value, where), *_notation(written.strip()))
@@ -75,7 +75,7 @@ def nanos(value: object, where: str) -> int:
     """The value of a quantity in billionths.
 
     Raises:
-        AllocationError: it is no quantity.
+        AllocationError: it is not a quantity.
     """
     if not isinstance(value, str | int | float):
         raise AllocationError(f"{where}: {value!r} is not a quantity")

@@ -111,7 +111,7 @@ class Checks:
         """Whether the device is for this node, where the devices of its slice differ in that.
 
         Raises:
-            AllocationError: its node selector is none.
+            AllocationError: its node selector is invalid.
         """
         if not device.slice.selects_per_device:
             return None
@@ -176,7 +176,7 @@ class Checks:
         """The checks whose answer nothing that is picked can change, in Kubernetes' order.
 
         Raises:
-            AllocationError: a selector cannot be compiled or fails on this device, or a node selector is none.
+            AllocationError: a selector cannot be compiled or fails on this device, or a node selector is invalid.
         """
         return self.binding_conditions(device) or self.selectors(claim, subrequest, device) or self.node(device, node)
 

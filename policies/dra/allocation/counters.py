@@ -20,7 +20,7 @@ class CounterLedger:
     """What allocated devices leave of each counter, and what the devices picked so far take of it.
 
     Kubernetes keeps its books by the pool's name and forgets the driver: of two drivers with a pool of the same name,
-    the pool that is asked about first decides for both.
+    the first pool that is checked decides for both.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go
     checkAvailableCounters, deallocateCountersForDevice.

@@ -8,7 +8,7 @@ __all__ = ["AllocationError", "InvalidPoolsError", "SearchBudgetExceeded"]
 class AllocationError(Exception):
     """The allocation cannot be computed, in the words that Kubernetes' scheduler uses for it.
 
-    It stops the scheduling of the pod on every node, not only on the one that was asked about.
+    It stops the scheduling of the pod on every node, not only on the node at hand.
     """
 
 

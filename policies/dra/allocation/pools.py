@@ -99,7 +99,7 @@ class PoolGatherer:
         The stable implementation has no order; this one's is among those that it can have.
 
         Raises:
-            AllocationError: a node selector is none.
+            AllocationError: a node selector is invalid.
         """
         relevant = _newest(self._relevant(node))
         pools = [self._pool(slices) for slices in relevant.values()]

@@ -55,7 +55,7 @@ def _check_types(kind: str, version: str, document: Object, where: str) -> None:
 
 
 def mapping(parent: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
-    """A JSON object, empty where there is none."""
+    """A JSON object; empty if it is missing."""
     value = parent.get(key)
     if value is None:
         return _NOTHING
@@ -65,7 +65,7 @@ def mapping(parent: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any
 
 
 def items(parent: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    """A JSON array, empty where there is none."""
+    """A JSON array; empty if it is missing."""
     value = parent.get(key)
     if value is None:
         return []
@@ -75,7 +75,7 @@ def items(parent: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def objects(parent: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    """A JSON array of objects, empty where there is none."""
+    """A JSON array of objects; empty if it is missing."""
     found = items(parent, key, where)
     for position, value in enumerate(found):
         if not isinstance(value, dict):
@@ -84,7 +84,7 @@ def objects(parent: Mapping[str, Any], key: str, where: str) -> list[dict[str, A
 
 
 def texts(parent: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    """A JSON array of strings, empty where there is none."""
+    """A JSON array of strings; empty if it is missing."""
     found = items(parent, key, where)
     for position, value in enumerate(found):
         if not isinstance(value, str):
@@ -93,7 +93,7 @@ def texts(parent: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
 
 
 def text(parent: Mapping[str, Any], key: str, where: str) -> str:
-    """A string, empty where there is none."""
+    """A string; empty if it is missing."""
     value = parent.get(key)
     if value is None:
         return ""
@@ -103,7 +103,7 @@ def text(parent: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def integer(parent: Mapping[str, Any], key: str, where: str) -> int:
-    """A whole number, 0 where there is none."""
+    """A whole number; 0 if it is missing."""
     value = parent.get(key)
     if value is None:
         return 0
@@ -113,7 +113,7 @@ def integer(parent: Mapping[str, Any], key: str, where: str) -> int:
 
 
 def flag(parent: Mapping[str, Any], key: str, where: str) -> bool:
-    """A bool, false where there is none."""
+    """A bool; false if it is missing."""
     value = parent.get(key)
     if value is None:
         return False

@@ -32,7 +32,7 @@ def allocation_result(
     """One claim's `status.allocation`, with the devices picked and the alternative that each request got.
 
     Raises:
-        AllocationError: a slice's node selector has several terms, which an allocation cannot tell.
+        AllocationError: a slice's node selector has several terms, which an allocation cannot express.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go Allocate,
     createNodeSelector.

@@ -212,7 +212,7 @@ class Search:
         return _Outcome.NOTHING
 
     def _eligible(self, place: _Place, position: int) -> bool:
-        """The checks that need no bookkeeping; a device that no selector selects is not asked about again."""
+        """The checks that need no bookkeeping; a device that no selector selects is not checked again."""
         subrequest, device = place.subrequest, self._candidates[position].device
         if position in self._unselectable[subrequest] or self._picks.free(place.claim, subrequest, device):
             return False

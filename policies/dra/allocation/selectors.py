@@ -84,7 +84,7 @@ class Selectors:
         Args:
             expression: one of those that the shapes rest on, or a part of one.
             device: the device.
-            shapes: what tells devices apart.
+            shapes: the parts in which devices differ.
 
         Raises:
             CelCompileError: it cannot be compiled.

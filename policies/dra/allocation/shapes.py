@@ -1,4 +1,4 @@
-"""Shapes of devices: what of a device the claims at hand can tell apart from other devices."""
+"""Shapes of devices: devices of one shape are the same to the claims at hand."""
 
 from __future__ import annotations
 

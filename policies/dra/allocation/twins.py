@@ -1,4 +1,4 @@
-"""Twins: devices that nothing can tell apart, so that what fails with one fails with the other."""
+"""Twins: devices without a difference; what fails with one fails with the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other claims hold already."""
+"""The devices that other claims hold."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["NONE", "Held", "Usage"]
 
 
 class Held(NamedTuple):
-    """What the results of one allocation hold."""
+    """The devices that one allocation holds."""
 
     devices: tuple[str, ...]
-    """Devices that the claim has alone, by `driver/pool/device`."""
+    """Devices that only this claim holds, as `driver/pool/device`."""
     shares: tuple[tuple[str, Mapping[str, Any]], ...]
-    """Devices of which it has shares, with what these take of each capacity, as quantities."""
+    """Devices of which it holds shares, each with the quantities that the share takes of the capacities."""
 
     @classmethod
     def by(cls, results: Iterable[Mapping[str, Any]]) -> Held:
@@ -39,7 +39,7 @@ class Usage:
     shared: frozenset[str] = frozenset()
     """Devices of which claims hold shares."""
     capacity: Mapping[str, Mapping[str, int]] | None = None
-    """What the shares take of each capacity, in billionths."""
+    """The amounts of each capacity that the shares take, in billionths."""
 
     @classmethod
     def of_allocations(cls, allocations: Iterable[Held]) -> Usage:
@@ -61,10 +61,10 @@ class Usage:
         return cls(frozenset(devices), frozenset(capacity), capacity)
 
     def and_held(self, allocations: Iterable[Held]) -> Usage:
-        """These together with what more allocations hold.
+        """The usage with more allocations added.
 
         Raises:
-            AllocationError: a capacity is no quantity.
+            AllocationError: a capacity is not a quantity.
         """
         more = Usage.of_allocations(allocations)
         capacity = {**(self.capacity or {})}
@@ -76,7 +76,7 @@ class Usage:
         return Usage(self.devices | more.devices, self.shared | more.shared, capacity)
 
     def taken_capacity(self, device: str) -> Mapping[str, int] | None:
-        """What shares take of the device's capacities; None if there are none."""
+        """The amounts of the device's capacities that shares take; None without shares."""
         return None if self.capacity is None else self.capacity.get(device)
 
     def holds(self, device: str) -> bool:

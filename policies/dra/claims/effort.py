@@ -34,7 +34,7 @@ MOST_OF_CLASSES = 4 * 1024
 EACH = 64
 """Bytes that every selector counts for beside its own."""
 _MOST_OF_HINTS = 4 * 1024
-"""Bytes of the conditions of selectors that are compiled each by itself, to tell near misses."""
+"""Bytes of the conditions of selectors that are compiled each by itself, to find near misses."""
 _MOST_READ = 600_000
 """Characters of selectors that are gone through once more for each attribute that devices may lack."""
 MOST_COST_OF_ALL = 250_000
@@ -62,7 +62,7 @@ class Effort:
         """Whether something was not compared with the cluster, beside selectors of the object itself."""
         self._admitted: dict[FieldPath | str, bool] = {}
         self._compiled: dict[str, Selector | CelCompileError] = {}
-        self._asked: dict[Selector, set[DeviceGroup]] = {}
+        self._evaluated: dict[Selector, set[DeviceGroup]] = {}
         self._made: dict[Hashable, object] = {}
 
     def cache(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -127,7 +127,7 @@ class Effort:
 
     def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
         """What a selector says of groups of devices; None where that is too much work."""
-        asked = self._asked.setdefault(selector, set())
+        asked = self._evaluated.setdefault(selector, set())
         new = len(asked.union(groups)) - len(asked)
         if self._steps_left < 0 or selector.max_cost * new > self.cost_left:
             self.was_cut = True

@@ -29,7 +29,7 @@ class Facts:
         self.effort = Effort(compares=compares)
 
     def device_class(self, name: str) -> Object | Unknown | None:
-        """A DeviceClass; None where it certainly does not exist."""
+        """A DeviceClass; None if it certainly does not exist."""
         return self.view.get("DeviceClass", name)
 
     def device_classes(self) -> Sequence[Object] | Unknown:
@@ -37,7 +37,7 @@ class Facts:
         return self.view.list("DeviceClass")
 
     def namespace_labels(self, namespace: str) -> dict[str, str] | Unknown:
-        """The labels of a namespace; unknown where it is not seen."""
+        """The labels of a namespace; unknown if the namespace is."""
         found = self.view.get("Namespace", namespace)
         if not isinstance(found, dict):
             return UNKNOWN
@@ -68,5 +68,5 @@ class Facts:
         return bool(gates.get(gate, gate in ON_BY_DEFAULT)) if isinstance(gates, dict) else UNKNOWN
 
     def driver_version(self) -> str | Unknown:
-        """The release of NVIDIA's DRA driver, `25.8.0`, where the settings tell it."""
+        """The release of NVIDIA's DRA driver, `25.8.0`, if the settings name it."""
         return self.settings.dra_driver.version or UNKNOWN

@@ -117,7 +117,7 @@ _MODES = ("All", "ExactCount")
 def class_names(subject: Subject) -> Iterator[Problem]:
     """A request names a class, which selects the driver's devices, and by which quotas count.
 
-    A class has the name of an object. The names of extended resources, such as nvidia.com/gpu, are none.
+    A class has the name of an object. The names of extended resources, such as nvidia.com/gpu, are not names of objects.
     """
     for subrequest in subject.subrequests:
         path, name = subrequest.path / "deviceClassName", subrequest.fields.get("deviceClassName")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import Issue
     from policies.dra.claims.subject import SelectorText, Subject
 
-__all__ = ["near", "of_its_own", "remedy", "visible"]
+__all__ = ["excerpt_near", "independent_issues", "remedy", "visible"]
 
 _SHOWN = 50
 """Characters of an expression that a message shows."""
@@ -45,7 +45,7 @@ _DRIVER = re.compile(r"""\bdevice\.driver\s*==\s*(["'])([^"']+)\1""")
 _EXAMPLES = {"attributes": "productName", "capacity": "memory"}
 
 
-def of_its_own(issues: Sequence[Issue], text: str) -> Iterator[Issue]:
+def independent_issues(issues: Sequence[Issue], text: str) -> Iterator[Issue]:
     """The issues without follow-on errors after the first bad token."""
     return islice(_of_its_own(issues, text), _MOST_ISSUES)
 
@@ -75,7 +75,7 @@ def visible(message: str) -> str:
     return _EXPECTED.sub("expecting a value", printable(_with_code_points(message)))
 
 
-def near(text: str, issue: Issue) -> str:
+def excerpt_near(text: str, issue: Issue) -> str:
     """The part of the expression that an issue is about."""
     lines = text.split("\n")
     line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""

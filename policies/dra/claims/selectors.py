@@ -11,7 +11,7 @@ from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selecto
 from policies.dra.claims.effort import EACH, MOST_TEXT, size_of
 from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.dra.claims.limits import MOST
-from policies.dra.claims.selector_mistakes import near, of_its_own, remedy, visible
+from policies.dra.claims.selector_mistakes import excerpt_near, independent_issues, remedy, visible
 from policies.dra.claims.subject import CLAIMS
 from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.kubernetes.paths import FieldPath, lookup
@@ -170,9 +170,9 @@ def _issues(subject: Subject, selector: SelectorText, error: CelCompileError) ->
         wanted = "compare the value, as in device.driver == ..." if "must evaluate to" in error.message else None
         yield problem(selector.path, invalid(selector.text, error.message), wanted)
         return
-    for issue in of_its_own(error.issues, selector.text):
+    for issue in independent_issues(error.issues, selector.text):
         message = visible(issue.message)
         text = f"compilation failed: ERROR: <input>:{issue.line}:{issue.column}: {message}"
         place = Place(selector.path, issue.line, issue.column) if issue.column > 0 else None
         wanted = remedy(issue, selector, subject)
-        yield problem(selector.path, f"{text}{near(selector.text, issue)}", wanted, place=place)
+        yield problem(selector.path, f"{text}{excerpt_near(selector.text, issue)}", wanted, place=place)

@@ -202,7 +202,7 @@ _PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
 def right_place(subject: Subject, path: FieldPath) -> str | None:
     """What to do with an unknown field; None if the intention is unclear.
 
-    The fields of an exact request, which v1 and v1beta1 have in different places, are not told here.
+    The fields of an exact request, which v1 and v1beta1 have in different places, are not reported here.
     """
     parent = ".".join("[]" if isinstance(step, int) else step for step in path[:-1])
     name = path[-1]

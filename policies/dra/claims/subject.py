@@ -30,7 +30,7 @@ class SelectorText:
     """Of the expression."""
     text: str
     subrequest: Subrequest | None
-    """Who selects by it; None in a DeviceClass."""
+    """The subrequest that selects by it; None in a DeviceClass."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Subject:
     namespace: str
     facts: Facts
     served: bool = False
-    """Whether the API server asks: it serves this version then, and has dropped the fields that it does not know."""
+    """True for a call of the API server: it serves this version, and has dropped the fields that it does not know."""
 
     @classmethod
     def of(cls, request: Request, facts: Facts) -> Subject | None:
-        """What an admission request is about; None where that is nothing of these kinds."""
+        """The subject of an admission request; None for objects of other kinds."""
         if (request.group, request.kind) not in CLAIM_KINDS or not isinstance(request.object, dict):
             return None
         version = str(request.object.get("apiVersion", "")).rpartition("/")[2]
@@ -67,7 +67,7 @@ class Subject:
 
     @property
     def spec_path(self) -> FieldPath:
-        """Where the claim's spec is: in a template one level deeper."""
+        """The path of the claim's spec: one level deeper in a template."""
         return FieldPath(("spec", "spec") if self.kind == "ResourceClaimTemplate" else ("spec",))
 
     @property
@@ -77,7 +77,7 @@ class Subject:
 
     @property
     def devices_path(self) -> FieldPath:
-        """Where requests, constraints and configs are."""
+        """The path of requests, constraints and configs."""
         return self.spec_path if self.kind == "DeviceClass" else self.spec_path / "devices"
 
     @cached_property

@@ -36,7 +36,7 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     """Until Kubernetes 1.34 dynamic resource allocation changed its API with every release.
 
     The API server knows v1 since 1.34. The beta versions are served only where the administrator has turned them on,
-    and leave with 1.38 and 1.39; what is asked of a version that is not served ends in "no matches for kind".
+    and leave with 1.38 and 1.39; a request for a version that is not served ends in "no matches for kind".
     """
     if subject.served:
         return
@@ -106,10 +106,10 @@ def dropped_fields(subject: Subject) -> Iterator[Problem]:
     """The API server silently drops the fields of a feature gate that is off when a claim is created.
 
     The stored claim differs from what was written. Feature gates can be turned on, and what is
-    on by default is all that the version of the cluster tells.
+    on by default follows from the version of the cluster.
     """
     running = subject.facts.view.server_version()
-    # What the API server asks about, it has dropped already; and an update keeps what was there.
+    # The API server has dropped it from what it sends; and an update keeps what was there.
     if running is UNKNOWN or subject.served or subject.old is not None:
         return
     release = ".".join(map(str, running))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import CelCompileError, Read
-from policies.dra.claims.cluster.matching import chosen
+from policies.dra.claims.cluster.matching import select_devices
 from policies.dra.claims.effort import MOST_TEXT, Effort, size_of
 from policies.dra.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
@@ -102,5 +102,5 @@ def _chosen(
         return groups
     compiled = [effort.compile(text) for text in texts]
     selectors = [selector for selector in compiled if not isinstance(selector, CelCompileError)]
-    choice = chosen(known, groups, selectors, effort)
+    choice = select_devices(known, groups, selectors, effort)
     return choice.matched if choice.complete else groups

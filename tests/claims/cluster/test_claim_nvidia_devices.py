@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policies.dra.claims.cluster.nvidia_devices import KINDS, class_with, is_published, of_class
+from policies.dra.claims.cluster.nvidia_devices import KINDS, class_with, is_published, shipped_kinds
 
 SLICES = Path(__file__).parents[3] / "examples" / "cluster" / "resourceslices.yaml"
 GPU = "gpu.nvidia.com"
@@ -60,7 +60,7 @@ def test_history_of_attributes_is_known(name, release, known):
 
 @pytest.mark.parametrize(("name", "types"), [("mig.nvidia.com", ["mig"]), ("other", [])])
 def test_shipped_classes_are_known_by_name(name, types):
-    assert [kind.type for kind in of_class(name)] == types
+    assert [kind.type for kind in shipped_kinds(name)] == types
 
 
 @pytest.mark.parametrize(

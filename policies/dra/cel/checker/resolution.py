@@ -82,7 +82,7 @@ _MESSAGES = {
     "timestamp": "google.protobuf.Timestamp",
     "null": "google.protobuf.NullValue",
 }
-"""Types that are written like messages although they are none, with the names that their fields are found under."""
+"""Types that are written like messages but are not, with the names of the types that have their fields."""
 
 
 class Fields:
@@ -113,7 +113,7 @@ class Fields:
         return described
 
     def message(self, described: Type) -> Type:
-        """The type of a message, or an error if it is none that messages have."""
+        """The type of a message; an error if messages cannot have it."""
         return described if described.kind == "object" or described.name in _MESSAGES else types.ERROR
 
     def written_type(self, offset: int, described: Type, name: str, field: str) -> Type:

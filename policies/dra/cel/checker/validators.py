@@ -125,7 +125,7 @@ class _Literals:
         self._report = issues.report
 
     def validate_argument(self, function: str, calls: Iterable[NamedCall], accepts: Callable[[Constant], bool]) -> None:
-        """Of `matches` this is the pattern when it is a method, but the text when it is none, as in cel-go."""
+        """For `matches` as a method this is the pattern; as a function, the text, as in cel-go."""
         for name, call in calls:
             argument = call.arguments[0] if name == function else None
             if isinstance(argument, Literal) and not accepts(argument.value):

@@ -16,14 +16,14 @@ charges QUALIFIER for each select or index as it is applied, and ATTRIBUTE at th
 * `has(a.b)` charges its qualifiers, the tested one too, but not ATTRIBUTE.
 * An index that is an attribute charges its own qualifiers but not its ATTRIBUTE; any other index what it costs. It is
   evaluated when its turn among the qualifiers comes.
-* A value that is no attribute charges what it costs, and ATTRIBUTE only if something is selected from it.
+* A value that is not an attribute charges what it costs, and ATTRIBUTE only if something is selected from it.
 
 A ternary charges its condition and the branch it takes, a branch that is an attribute without ATTRIBUTE; selects and
 indexes of a ternary belong to the branch taken, and there is no ATTRIBUTE for them either.
 
 `&&`, `||`, `.or()`, `.orValue()`, comprehensions and `cel.bind` charge nothing themselves, only what they evaluate.
 The initial value of an accumulator, so that of `cel.bind` too, is evaluated when its name is first read, or never.
-A list literal that is no constant charges LIST_COST, a map MAP_COST, a message STRUCT_COST, after their elements up to
+A list literal that is not constant charges LIST_COST, a map MAP_COST, a message STRUCT_COST, after their elements up to
 the first that fails.
 
 Every other call charges `call_charge` after it ran or failed, if all arguments were evaluated; `stops_early` tells which

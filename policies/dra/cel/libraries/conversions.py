@@ -77,7 +77,7 @@ def _double_of_text(text: str) -> float:
     """A number as Go's strconv.ParseFloat reads it: `1e3`, `0x1p-2`, `Infinity`, `1_000`.
 
     Raises:
-        CelRuntimeError: it is none, or larger than any double.
+        CelRuntimeError: it is not a number, or larger than any double.
     """
     if len(text) <= _LONGEST_NUMBER:
         if _SPECIAL.fullmatch(text):

@@ -1,6 +1,6 @@
 """Lists: what cel-go's own extension adds to them, in its third version, and what Kubernetes adds.
 
-Of a list whose element type is unknown, cel-go asks the first element which overload to run. Here each overload does
+Of a list whose element type is unknown, cel-go chooses the overload by the first element. Here each overload does
 that itself, so that whichever is called answers the same. Kubernetes charges 1 for each element even if it stops early;
 so lists that are far too long are refused before an element is read.
 

@@ -47,7 +47,7 @@ class QuantityText(NamedTuple):
 
     is_negative: bool
     whole: str
-    """Digits before the point, without leading zeros; `0` if there are none."""
+    """Digits before the point, without leading zeros; `0` without digits."""
     fraction: str
     exponent: int
     """Of 10, or of 2."""

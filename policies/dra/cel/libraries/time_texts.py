@@ -93,7 +93,7 @@ def _zone(offset: int, colon: str) -> str:
 
 
 def parse_duration(text: str) -> int | None:
-    """The nanoseconds of a text such as `1h30m` or `-1.5ms`; None if it is none, or beyond 64 bits.
+    """The nanoseconds of a text such as `1h30m` or `-1.5ms`; None for other text, or beyond 64 bits.
 
     Source: Go's time.ParseDuration.
     """

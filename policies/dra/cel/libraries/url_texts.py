@@ -111,7 +111,7 @@ class UrlParts:
     opaque: str = ""
     """The rest after the scheme, if it is not a path."""
     authority: _Authority | None = None
-    """None where there is no `//`."""
+    """None without `//`."""
     path: bytes = b""
     written_path: str = ""
     query: str = ""
@@ -159,7 +159,7 @@ class UrlParts:
 class _Authority:
     host: bytes
     user: str | None
-    """What stands before the `@`, escaped again; None if there is no `@`."""
+    """The text before the `@`, escaped again; None without `@`."""
 
 
 def check_request_uri(text: str) -> None:

@@ -1,9 +1,9 @@
 """Macros: calls that stand for larger expressions, expanded to the trees of cel-go v0.26.0.
 
-Which there are: those of Kubernetes' environment for DRA selectors, that is the standard ones (parser/macro.go), the
+These are the macros of Kubernetes' environment for DRA selectors, that is the standard ones (parser/macro.go), the
 optional ones (cel/library.go), `cel.bind` (ext/bindings.go), `sortBy` (ext/lists.go), and the comprehensions with two
 variables (ext/comprehensions.go). Each takes the offset of its call and the parts it is called with; None means that
-the call is no macro after all.
+the call is not a macro.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def expand(offset: int, function: str, target: Part | None, arguments: tuple[Par
     """The expansion of a call, or None if it is not a macro.
 
     Args:
-        offset: of the call, as messages about it tell.
+        offset: of the call, as messages have it.
         function: its name.
         target: what the method is called on, if it is one.
         arguments: in order.

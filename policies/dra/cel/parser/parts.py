@@ -54,7 +54,7 @@ does without a limit until its memory ends."""
 
 
 class Complaint(NamedTuple):
-    """Something wrong that is known only when a part is understood."""
+    """A mistake that shows only when a part is understood."""
 
     offset: int
     message: str
@@ -171,7 +171,7 @@ def comprehension(
     step: Part,
     result: Part,
 ) -> Part:
-    """A fold; an empty second variable is none, and the accumulator comes with its initial value."""
+    """A fold; the second variable may be empty, and the accumulator comes with its initial value."""
     name, initial = accumulator
     nodes = (part.node for part in (initial, condition, step, result))
     return Part(Comprehension(offset, over.node, *variables, name, *nodes), (over, initial, condition, step, result))

@@ -2,7 +2,7 @@
 
 cel-go's parser is made by ANTLR. It skips a token that is one too many, assumes one that is missing, and otherwise skips
 to where it can go on, so that it may find several mistakes. This reads the same way: with a stack of what is open, and
-at each moment either an operand or an operator to come. It tells the first mistake as ANTLR does, and most others.
+at each moment either an operand or an operator to come. It reports the first mistake as ANTLR does, and most others.
 
 It also counts how deep ANTLR's rules nest, because cel-go refuses more than 250 levels before it reads on.
 """
@@ -39,10 +39,10 @@ def mistakes(text: str) -> list[Mistake]:
         if none.offset < reader.cursor.token.offset
     ]
     found = sorted((*unrecognized, *reader.cursor.mistakes), key=lambda mistake: mistake.offset or 0)
-    told = [Mistake(offset, f"Syntax error: {message}") for offset, message in found]
+    errors = [Mistake(offset, f"Syntax error: {message}") for offset, message in found]
     if reader.is_too_deep:
-        told.append(Mistake(None, f"expression recursion limit exceeded: {MAX_NESTING}"))
-    return told
+        errors.append(Mistake(None, f"expression recursion limit exceeded: {MAX_NESTING}"))
+    return errors
 
 
 _Step = Callable[[], "_Step"] | None

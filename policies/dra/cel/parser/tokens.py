@@ -95,7 +95,7 @@ class Tokens:
 
 
 def tokens_of(text: str) -> Tokens:
-    """All tokens; what is none is skipped."""
+    """All tokens; other text is skipped."""
     tokens: list[Token] = []
     unrecognized: list[Unrecognized] = []
     pattern = _pattern()

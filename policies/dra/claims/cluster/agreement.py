@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.cluster.matches import most_on_a_node
-from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class
+from policies.dra.claims.cluster.matching import devices_for_request, devices_of_class, is_new, reviewed_subrequests
 from policies.dra.claims.cluster.missing_reads import kinds_of
 from policies.dra.claims.cluster.nvidia_devices import REMOVED
 from policies.dra.claims.field_errors import qualified_name_error
@@ -81,7 +81,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
 
 def _covered_requests(subject: Subject, constraint: Constraint) -> Iterator[tuple[DeviceRequest, list[Subrequest]]]:
     """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
-    within = {subrequest.path for subrequest in asked_for(subject)}
+    within = {subrequest.path for subrequest in reviewed_subrequests(subject)}
     for request in subject.requests:
         covered = [subrequest for subrequest in request.subrequests if constraint.covers(subrequest)]
         if (
@@ -94,7 +94,7 @@ def _covered_requests(subject: Subject, constraint: Constraint) -> Iterator[tupl
 
 def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
     """What a request can have; None where that is not known, or nothing."""
-    seen, choice = of_class(subject.facts, subrequest.device_class), for_request(subject, subrequest)
+    seen, choice = devices_of_class(subject.facts, subrequest.device_class), devices_for_request(subject, subrequest)
     if seen is None or choice is None or seen[1].failed:
         return None
     usable = (
@@ -111,7 +111,7 @@ def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
     need = _need(subject, subrequest)
     if need is not None:
         return not any(group.has(*place) for group in need.groups)
-    seen = of_class(subject.facts, subrequest.device_class)
+    seen = devices_of_class(subject.facts, subrequest.device_class)
     if seen is not None and seen[1].matched:
         return False
     kinds = kinds_of(subject.facts, subrequest.device_class)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import CelCompileError
-from policies.dra.claims.cluster.matching import class_selectors, is_new, of_class
+from policies.dra.claims.cluster.matching import class_selectors, devices_of_class, is_new
 from policies.dra.claims.cluster.wording import cut, format_devices
 from policies.dra.claims.field_errors import subdomain_error
 from policies.dra.claims.subject import CLAIMS
@@ -59,7 +59,7 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
 
 def _failure_problems(facts: Facts, name: str, path: FieldPath) -> Iterator[Problem]:
     """A class whose selectors fail on a device; its claims stop their pods on every node."""
-    seen = of_class(facts, name)
+    seen = devices_of_class(facts, name)
     if seen is None or not seen[1].failed:
         return
     groups = [group for group, _ in seen[1].failed]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policies.dra.published_devices import PublishedDevices
     from policies.dra.resource_claims import Subrequest
 
-__all__ = ["Shortage", "capacity_asked", "shortage", "with_capacity"]
+__all__ = ["Shortage", "requested_capacity", "shortage", "with_capacity"]
 
 _MOST = 32
 """Capacities of one request that are looked at."""
@@ -37,7 +37,7 @@ class Shortage(NamedTuple):
     remedy: str
 
 
-def capacity_asked(subrequest: Subrequest) -> Mapping[str, Any]:
+def requested_capacity(subrequest: Subrequest) -> Mapping[str, Any]:
     """The requested amounts by name, as they are written; empty if other rules report them."""
     found = subrequest.capacity or {}
     if len(found) > _MOST:
@@ -49,7 +49,7 @@ def capacity_asked(subrequest: Subrequest) -> Mapping[str, Any]:
 def with_capacity(
     known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]
 ) -> Sequence[DeviceGroup] | None:
-    """The devices that have all that is asked; None where there are too many kinds of devices to look at.
+    """The devices that have all requested capacities; None if there are too many kinds of devices.
 
     The rest of a device does not count, nor what its request policy makes of an amount.
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.cluster.enough_capacity import capacity_asked, shortage, with_capacity
-from policies.dra.claims.cluster.matching import asked_for, for_request, is_new, of_class, wanted_by
+from policies.dra.claims.cluster.enough_capacity import requested_capacity, shortage, with_capacity
+from policies.dra.claims.cluster.matching import (
+    compiled_selectors,
+    devices_for_request,
+    devices_of_class,
+    is_new,
+    reviewed_subrequests,
+)
 from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
@@ -40,23 +46,25 @@ _PENDING = "so the pod would stay Pending"
 def matching_devices(subject: Subject) -> Iterator[Problem]:
     """A claim that no device matches is stored silently, and the pod is Pending without an end.
 
-    That may pass: an autoscaled cluster has no such node until the first pod asks. It may also be a selector that never
-    matches. In a prioritized list something is said only if no alternative can be met. Devices in use count as well:
-    they come free one day.
+    That may pass: an autoscaled cluster has no such node until the first pod requests one. It may also be a selector that
+    never matches. A prioritized list is reported only if no alternative can be met. Devices in use count as well, because
+    they become free.
     """
     if not is_new(subject) or subject.kind == "DeviceClass":
         return
-    told = {subrequest.path: tuple(_request_problems(subject, subrequest)) for subrequest in asked_for(subject)}
+    problems = {
+        subrequest.path: tuple(_request_problems(subject, subrequest)) for subrequest in reviewed_subrequests(subject)
+    }
     for request in subject.requests:
-        found = [told.get(subrequest.path, ()) for subrequest in request.subrequests]
+        found = [problems.get(subrequest.path, ()) for subrequest in request.subrequests]
         if all(found):
             yield from (each for problems in found for each in problems)
-    if not any(told.values()):
+    if not any(problems.values()):
         yield from _too_few_together(subject)
 
 
 def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Problem]:
-    seen, wanted = of_class(subject.facts, subrequest.device_class), wanted_by(subject, subrequest)
+    seen, wanted = devices_of_class(subject.facts, subrequest.device_class), compiled_selectors(subject, subrequest)
     if seen is None or wanted is None:
         return
     known, of_this_class = seen
@@ -66,7 +74,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         text = f'no ResourceSlice has a device of class "{subrequest.device_class}" now, {_PENDING}'
         yield problem(subrequest.path / "deviceClassName", text, "wait for a node with such devices and their driver")
         return
-    choice = for_request(subject, subrequest)
+    choice = devices_for_request(subject, subrequest)
     if choice is None or choice.failed or not choice.complete:
         return
     total = sum(len(group.devices) for group in of_this_class.matched)
@@ -80,8 +88,10 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         text = f'{none} of class "{subrequest.device_class}" {matches}, {_PENDING}{near}'
         yield problem(subrequest.path / "selectors", text)
         return
-    # A version without the feature drops the field, which another rule tells.
-    wanted_capacity = capacity_asked(subrequest) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
+    # A version without the feature drops the field; another rule reports that.
+    wanted_capacity = (
+        requested_capacity(subrequest) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
+    )
     enough = with_capacity(known, choice.matched, wanted_capacity)
     if enough is None:
         return
@@ -125,7 +135,7 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
             if subrequest.allocation_mode == "ExactCount" and not subrequest.admin_access:
                 wanted[subrequest.device_class] += subrequest.count
     for name, count in wanted.items():
-        seen = of_class(subject.facts, name) if count <= MOST_DEVICES else None
+        seen = devices_of_class(subject.facts, name) if count <= MOST_DEVICES else None
         if seen is None or seen[1].failed or not seen[1].complete or not seen[1].matched:
             continue
         matched = seen[1].matched
@@ -174,9 +184,13 @@ def results(subject: Subject) -> Iterator[Problem]:
         yield problem(subject.devices_path / "requests", text)
         return
     exact = {request.path for request in subject.requests if not request.is_prioritized}
-    for subrequest in asked_for(subject):
+    for subrequest in reviewed_subrequests(subject):
         single = subrequest.path in exact or subrequest.path[:-1] in exact
-        if subrequest.allocation_mode == "All" and single and (choice := for_request(subject, subrequest)) is not None:
+        if (
+            subrequest.allocation_mode == "All"
+            and single
+            and (choice := devices_for_request(subject, subrequest)) is not None
+        ):
             node, count = largest_node(group.by_node for group in choice.matched)
             total = count + least - 1
             if total > MOST_DEVICES:

@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from policies.dra.resource_claims import Subrequest
 
 __all__ = [
-    "Choice",
-    "asked_for",
-    "chosen",
+    "DeviceSelection",
     "class_selectors",
-    "for_request",
+    "compiled_selectors",
+    "devices_for_request",
+    "devices_of_class",
     "is_new",
-    "of_class",
+    "reviewed_subrequests",
+    "select_devices",
     "texts_of",
-    "wanted_by",
 ]
 
 
-class Choice(NamedTuple):
-    """What one selector, or several in their order, make of groups of devices."""
+class DeviceSelection(NamedTuple):
+    """The groups of devices that selectors match, and those on which one fails."""
 
     matched: Sequence[DeviceGroup]
     failed: Sequence[tuple[DeviceGroup, str]]
-    """Where it fails, and why in CEL's words."""
+    """The groups on which a selector fails, each with CEL's message."""
     complete: bool = True
-    """Whether all devices were asked; where that is too much work, none of them is."""
+    """False if evaluating the selectors on all devices would be too much work; then there are no matches."""
 
 
 def is_new(subject: Subject) -> bool:
@@ -54,7 +54,7 @@ def is_new(subject: Subject) -> bool:
     return subject.kind == "DeviceClass" and lookup(subject.old, path) != lookup(subject.object, path)
 
 
-def asked_for(subject: Subject) -> Iterator[Subrequest]:
+def reviewed_subrequests(subject: Subject) -> Iterator[Subrequest]:
     """The subrequests within the limits of lists; another rule reports the others."""
     for subrequest in subject.subrequests:
         if all(step < MOST for step in subrequest.path if isinstance(step, int)):
@@ -68,16 +68,16 @@ def texts_of(subject: Subject, subrequest: Subrequest | None) -> list[SelectorTe
     return list(islice(own, MOST))
 
 
-def wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
+def compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
     """The selectors of a request, or of the class under review, compiled.
 
     None if one of them does not compile, which another rule reports, or if the object has too many.
     """
     path = subject.devices_path if subrequest is None else subrequest.path
-    return subject.facts.effort.cache((wanted_by, path), lambda: _wanted_by(subject, subrequest))
+    return subject.facts.effort.cache((compiled_selectors, path), lambda: _compiled_selectors(subject, subrequest))
 
 
-def _wanted_by(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
+def _compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
     effort = subject.facts.effort
     texts = texts_of(subject, subrequest)
     path = subject.devices_path if subrequest is None else subrequest.path
@@ -103,36 +103,38 @@ def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError
     return [facts.effort.compile(text) for text in texts[:MOST]]
 
 
-def of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
+def devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, DeviceSelection] | None:
     """The devices of a class; None if slices or the class are unknown, or a selector does not compile."""
-    return facts.effort.cache((of_class, name), lambda: _of_class(facts, name))
+    return facts.effort.cache((devices_of_class, name), lambda: _devices_of_class(facts, name))
 
 
-def _of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Choice] | None:
+def _devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, DeviceSelection] | None:
     known = facts.view.derive(published_devices)
     selectors = class_selectors(facts, name)
     if known is UNKNOWN or selectors is UNKNOWN:
         return None
     usable = [selector for selector in selectors if not isinstance(selector, CelCompileError)]
-    return (known, chosen(known, known.groups, usable, facts.effort)) if len(usable) == len(selectors) else None
+    return (known, select_devices(known, known.groups, usable, facts.effort)) if len(usable) == len(selectors) else None
 
 
-def for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
+def devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelection | None:
     """The devices of its class that a request selects; None if class, slices or selectors are unknown."""
-    return subject.facts.effort.cache((for_request, subrequest.path), lambda: _for_request(subject, subrequest))
+    return subject.facts.effort.cache(
+        (devices_for_request, subrequest.path), lambda: _devices_for_request(subject, subrequest)
+    )
 
 
-def _for_request(subject: Subject, subrequest: Subrequest) -> Choice | None:
-    seen, wanted = of_class(subject.facts, subrequest.device_class), wanted_by(subject, subrequest)
+def _devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelection | None:
+    seen, wanted = devices_of_class(subject.facts, subrequest.device_class), compiled_selectors(subject, subrequest)
     if seen is None or wanted is None:
         return None
     known, of_this_class = seen
-    return chosen(known, of_this_class.matched, [selector for _, selector in wanted], subject.facts.effort)
+    return select_devices(known, of_this_class.matched, [selector for _, selector in wanted], subject.facts.effort)
 
 
-def chosen(
+def select_devices(
     known: PublishedDevices, groups: Iterable[DeviceGroup], selectors: Iterable[Selector], effort: Effort
-) -> Choice:
+) -> DeviceSelection:
     """The groups that all selectors match; each selector is evaluated on the matches of the one before."""
     matched, failed = list(groups), list[tuple["DeviceGroup", str]]()
     for selector in selectors:
@@ -140,11 +142,11 @@ def chosen(
         verdicts = None if apart is None else effort.verdicts(selector, apart)
         if apart is None or verdicts is None:
             effort.was_cut = True
-            return Choice((), failed, complete=False)
+            return DeviceSelection((), failed, complete=False)
         matched = [group for group, verdict in zip(apart, verdicts, strict=True) if verdict is True]
         failed += [
             (group, verdict.message)
             for group, verdict in zip(apart, verdicts, strict=True)
             if isinstance(verdict, CelRuntimeError)
         ]
-    return Choice(matched, failed)
+    return DeviceSelection(matched, failed)

@@ -149,8 +149,8 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
         if found.reason != "release":
             continue
         removal, since = REMOVED.get(found.place), SINCE.get(found.place)
-        told = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
-        text = f"reads {what(found.place)}, which NVIDIA's driver {told}"
+        change = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
+        text = f"reads {what(found.place)}, which NVIDIA's driver {change}"
         if found.lacking:
             text += f"; {format_devices(found.lacking)} {verb_of_lack(found.lacking)} it"
         elif release is not UNKNOWN:
@@ -180,12 +180,12 @@ def domains(subject: Subject) -> Iterator[Problem]:
     The domain of what a driver publishes is the driver's name, except for what Kubernetes has standardised. A class has
     a name of its own: mig.nvidia.com is one, and no domain.
     """
-    told = set()
+    reported = set()
     for found in missing_reads(subject):
         part, domain, _ = found.place
-        if found.reason != "domain" or (found.selector.path, part, domain) in told:
+        if found.reason != "domain" or (found.selector.path, part, domain) in reported:
             continue
-        told.add((found.selector.path, part, domain))
+        reported.add((found.selector.path, part, domain))
         whose = f"device of class {found.device_class}" if found.device_class else "device of the cluster"
         kind = "attributes" if part == "attributes" else "capacity"
         text = f"reads {path_of(part, printable(domain))}, and no {whose} has {kind} in this domain; that stops the pod"

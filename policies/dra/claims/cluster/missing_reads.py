@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.dra.cel import CelCompileError
 from policies.dra.claims.cluster.absence import Assumption, outcome
-from policies.dra.claims.cluster.matching import asked_for, chosen, class_selectors, is_new, of_class, wanted_by
-from policies.dra.claims.cluster.nvidia_devices import DRIVERS, KINDS, REMOVED, SINCE, is_published
-from policies.dra.claims.cluster.nvidia_devices import of_class as kinds_of_shipped
+from policies.dra.claims.cluster.matching import (
+    class_selectors,
+    compiled_selectors,
+    devices_of_class,
+    is_new,
+    reviewed_subrequests,
+    select_devices,
+)
+from policies.dra.claims.cluster.nvidia_devices import DRIVERS, KINDS, REMOVED, SINCE, is_published, shipped_kinds
 from policies.dra.published_devices import published_devices
 from policies.view import UNKNOWN
 
@@ -47,11 +53,11 @@ class Missing:
     device_class: str
     """Empty where the class itself is under review."""
     lacking: tuple[DeviceGroup, ...] = ()
-    """The devices that it fails on; none where no ResourceSlice tells."""
+    """The devices that it fails on; empty if no ResourceSlice shows devices."""
     candidates: tuple[DeviceGroup, ...] = ()
-    """All devices that the selector is asked about."""
+    """All devices that the selector is evaluated on."""
     kinds: tuple[DeviceSchema, ...] = ()
-    """Where no ResourceSlice tells: the kinds of NVIDIA's devices that it fails on."""
+    """The kinds of NVIDIA's devices that it fails on, if no ResourceSlice shows devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +92,18 @@ def failures(subject: Subject) -> Iterator[Failure]:
         for text, selector, failed in (
             _failed_selectors(wanted, *seen, subject.facts.effort) if seen is not None else ()
         ):
-            told: dict[str, list[DeviceGroup]] = {}
+            failing: dict[str, list[DeviceGroup]] = {}
             for group, message in failed:
                 if not message.startswith("no such key: "):
-                    told.setdefault(message, []).append(group)
-            yield from (Failure(text, selector, message, tuple(groups)) for message, groups in told.items())
+                    failing.setdefault(message, []).append(group)
+            yield from (Failure(text, selector, message, tuple(groups)) for message, groups in failing.items())
 
 
 def _new_selectors(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
     if not is_new(subject):
         return
-    for subrequest in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
-        wanted = wanted_by(subject, subrequest)
+    for subrequest in (None,) if subject.kind == "DeviceClass" else reviewed_subrequests(subject):
+        wanted = compiled_selectors(subject, subrequest)
         if wanted:
             yield subrequest, wanted
 
@@ -109,7 +115,7 @@ def _known_devices(
     if subrequest is None:
         known = facts.view.derive(published_devices)
         return None if known is UNKNOWN or not known.groups else (known, known.groups)
-    found = of_class(facts, subrequest.device_class)
+    found = devices_of_class(facts, subrequest.device_class)
     if found is None:
         return None
     known, choice = found
@@ -120,7 +126,7 @@ def _failed_selectors(
     wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], effort: Effort
 ) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[DeviceGroup, str]]]]:
     for text, selector in wanted:
-        choice = chosen(known, groups, [selector], effort)
+        choice = select_devices(known, groups, [selector], effort)
         if choice.failed:
             yield text, selector, choice.failed
         groups = choice.matched
@@ -169,8 +175,8 @@ def _on_kinds(facts: Facts, wanted: Wanted, subrequest: Subrequest | None) -> It
                 error = _failure_offset(wanted, text, Assumption(place, kind.known))
                 if error is not None:
                     found.setdefault(reason, []).append((kind, error))
-            for reason, told in found.items():
-                yield Missing(text, place, told[0][1], reason, name, kinds=tuple(kind for kind, _ in told))
+            for reason, places in found.items():
+                yield Missing(text, place, places[0][1], reason, name, kinds=tuple(kind for kind, _ in places))
 
 
 def kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
@@ -193,13 +199,13 @@ def _kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
 
 
 def _of_the_driver() -> tuple[DeviceSchema, ...]:
-    """The kinds that a class under review is asked about wherever NVIDIA's driver is."""
+    """The kinds on which a class under review is evaluated wherever NVIDIA's driver is."""
     return tuple(kind for kind in KINDS if kind.type in _USUAL)
 
 
 def _of_shipped(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
     """The kind of one of NVIDIA's own classes; none where the class certainly does not exist."""
-    return () if facts.device_class(name) is None else kinds_of_shipped(name)
+    return () if facts.device_class(name) is None else shipped_kinds(name)
 
 
 def _reason_of_kind(place: Place, kind: DeviceSchema, release: str | None) -> Reason | None:

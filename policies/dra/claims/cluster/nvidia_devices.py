@@ -1,4 +1,4 @@
-"""What NVIDIA's drivers publish, by kind of device and by release, for where no ResourceSlice tells.
+"""The attributes that NVIDIA's drivers publish, by kind of device and release, without ResourceSlices.
 
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig,partitions}.go and
 cmd/compute-domain-kubelet-plugin/deviceinfo.go, at v25.3.0, v25.8.0, v25.12.0, v0.4.0, v0.4.1 and on main.
@@ -28,7 +28,7 @@ __all__ = [
     "Removal",
     "class_with",
     "is_published",
-    "of_class",
+    "shipped_kinds",
 ]
 
 STANDARD = "resource.kubernetes.io"
@@ -160,19 +160,19 @@ SINCE: Mapping[Place, str] = {
 """The first release that publishes what came later than the first releases."""
 
 
-def of_class(name: str) -> tuple[DeviceSchema, ...]:
+def shipped_kinds(name: str) -> tuple[DeviceSchema, ...]:
     """The kind of device that one of NVIDIA's own classes selects, by its name; empty for other classes."""
     return tuple(kind for kind in KINDS if kind.type == SHIPPED_TYPES.get(name))
 
 
 def class_with(place: Place) -> str | None:
     """NVIDIA's own class whose devices all have an attribute or capacity, if there is just one."""
-    found = [name for name in SHIPPED_TYPES if any(place in kind.always for kind in of_class(name))]
+    found = [name for name in SHIPPED_TYPES if any(place in kind.always for kind in shipped_kinds(name))]
     return found[0] if len(found) == 1 else None
 
 
 def is_published(place: Place, release: str) -> bool:
-    """Whether a release of the driver knows an attribute, as far as the history of attributes tells."""
+    """Whether a release of the driver knows an attribute, by the history of attributes."""
     if (removal := REMOVED.get(place)) is not None:
         return _order(release) < _order(removal.release)
     since = SINCE.get(place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import Call, ListLiteral
-from policies.dra.claims.cluster.matching import asked_for, is_new, wanted_by
+from policies.dra.claims.cluster.matching import compiled_selectors, is_new, reviewed_subrequests
 from policies.dra.claims.cluster.nvidia_devices import KINDS
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
@@ -93,8 +93,8 @@ def spelling(subject: Subject) -> Iterator[Problem]:
     """
     if not is_new(subject):
         return
-    for subrequest in (None,) if subject.kind == "DeviceClass" else asked_for(subject):
-        for text, selector in wanted_by(subject, subrequest) or ():
+    for subrequest in (None,) if subject.kind == "DeviceClass" else reviewed_subrequests(subject):
+        for text, selector in compiled_selectors(subject, subrequest) or ():
             for found in misspellings(selector, subject.facts):
                 yield problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
 

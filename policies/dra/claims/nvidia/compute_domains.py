@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
-from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs, types_asked
+from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs, requested_types
 from policies.dra.claims.nvidia.schemas import is_older
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
@@ -134,7 +134,7 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
     if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == COMPUTE_DOMAIN_DRIVER):
         return
     for subrequest in subject.subrequests:
-        types = types_asked(subrequest, subject.facts)
+        types = requested_types(subrequest, subject.facts)
         kind = _TYPES.get(next(iter(types))) if len(types) == 1 else None
         if kind is not None and not _is_configured(subrequest, kind, subject):
             text = f'"{printable(subrequest.full_name)}" has no {kind}, so the driver says "domainID cannot be empty"'
@@ -148,8 +148,8 @@ def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
         fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
         if config.driver == COMPUTE_DOMAIN_DRIVER and fits:
             return True
-    of_class = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
-    return bool(of_class)
+    class_configs = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
+    return bool(class_configs)
 
 
 _TEMPLATE = FieldPath(("spec", "channel", "resourceClaimTemplate", "name"))

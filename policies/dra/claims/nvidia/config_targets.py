@@ -10,7 +10,7 @@ from policies.dra.claims.nvidia.configs import (
     listed_types,
     nvidia_configs,
     reached_requests,
-    types_asked,
+    requested_types,
     types_selected,
 )
 from policies.dra.claims.nvidia.schemas import TYPE_OF, TYPES_OF_DRIVER
@@ -58,7 +58,7 @@ def _missing_names(request: DeviceRequest, found: NvidiaConfig, subject: Subject
         subrequest.full_name
         for subrequest in request.subrequests
         if subrequest.full_name not in found.config.requests
-        and (type_ is None or type_ in types_asked(subrequest, subject.facts))
+        and (type_ is None or type_ in requested_types(subrequest, subject.facts))
     ]
 
 
@@ -85,12 +85,12 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
                 text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
                 yield problem(found.at("kind"), f"{text}, which the class is for", _kind_remedy(types))
             continue
-        asked_for = {
-            subrequest.full_name: types_asked(subrequest, subject.facts)
+        types_by_name = {
+            subrequest.full_name: requested_types(subrequest, subject.facts)
             for subrequest in reached_requests(found, subject)
         }
         for index, name in _named_requests(found):
-            types = asked_for.get(name, frozenset())
+            types = types_by_name.get(name, frozenset())
             if _is_refused(found, types):
                 text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
                 text += f" (request: {printable(name)})"
@@ -124,11 +124,12 @@ def effective_configs(subject: Subject) -> Iterator[Problem]:
 
 
 def _foreign_requests(found: NvidiaConfig, subject: Subject, text: str) -> Iterator[Problem]:
-    asked_for = {
-        subrequest.full_name: types_asked(subrequest, subject.facts) for subrequest in reached_requests(found, subject)
+    types_by_name = {
+        subrequest.full_name: requested_types(subrequest, subject.facts)
+        for subrequest in reached_requests(found, subject)
     }
     for index, name in _named_requests(found):
-        types = asked_for.get(name, frozenset({TYPE_OF[found.kind]}))
+        types = types_by_name.get(name, frozenset({TYPE_OF[found.kind]}))
         if TYPE_OF[found.kind] not in types and not _is_refused(found, types):
             path = found.config.path / "requests" / index
             yield problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
@@ -186,7 +187,7 @@ def _later_config(
     subrequest: Subrequest, found: NvidiaConfig, later: Sequence[NvidiaConfig], subject: Subject
 ) -> NvidiaConfig | None:
     """A later config that the devices of a request certainly have."""
-    types = types_asked(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
+    types = requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
     for other in later:
         fits = other.driver == found.driver and other.kind == found.kind
         if fits and (

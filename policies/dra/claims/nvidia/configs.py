@@ -31,7 +31,7 @@ __all__ = [
     "new_configs",
     "nvidia_configs",
     "reached_requests",
-    "types_asked",
+    "requested_types",
     "types_selected",
 ]
 
@@ -52,7 +52,7 @@ class NvidiaConfig:
 
     @property
     def strategy(self) -> str:
-        """The sharing strategy, whatever it is; empty where there is none."""
+        """The sharing strategy, of any value; empty if it is missing."""
         strategy = self.value("sharing", "strategy")
         return strategy if isinstance(strategy, str) else ""
 
@@ -94,12 +94,12 @@ def nvidia_configs(subject: Subject, *kinds: str) -> Iterator[NvidiaConfig]:
             yield found
 
 
-def types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
+def requested_types(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
     """The types of devices that a request can get; all of them where its class is not known."""
-    return facts.effort.cache((types_asked, subrequest.path), lambda: _types_asked(subrequest, facts))
+    return facts.effort.cache((requested_types, subrequest.path), lambda: _requested_types(subrequest, facts))
 
 
-def _types_asked(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
+def _requested_types(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
     types, own = _types_of_class(subrequest.device_class, facts), _own_selectors(subrequest)
     return types & selected_types(own) if types and facts.effort.admit_own(subrequest.path, own) else types
 
@@ -119,7 +119,9 @@ def reached_requests(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest,
     if names:
         return tuple(subrequest for subrequest in subject.subrequests if subrequest.full_name in names)
     type_ = TYPE_OF.get(found.kind, "")
-    return tuple(subrequest for subrequest in subject.subrequests if type_ in types_asked(subrequest, subject.facts))
+    return tuple(
+        subrequest for subrequest in subject.subrequests if type_ in requested_types(subrequest, subject.facts)
+    )
 
 
 def most_devices(found: NvidiaConfig, subject: Subject) -> int:
@@ -151,7 +153,7 @@ def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
 
 
 def listed_types(types: frozenset[str], driver: str) -> str:
-    """Types of a driver's devices as a message lists them; empty where there are none."""
+    """Types of a driver's devices as a message lists them; may be empty."""
     return " or ".join(f'"{type_}"' for type_ in sorted(types & TYPES_OF_DRIVER[driver]))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.nvidia.configs import nvidia_configs, types_asked
+from policies.dra.claims.nvidia.configs import nvidia_configs, requested_types
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
@@ -209,7 +209,7 @@ def _vfio_requests(subject: Subject) -> Iterator[Subrequest]:
     """The requests that certainly get VFIO devices."""
     for request in subject.requests:
         for subrequest in request.subrequests:
-            if not request.is_prioritized and types_asked(subrequest, subject.facts) == {"vfio"}:
+            if not request.is_prioritized and requested_types(subrequest, subject.facts) == {"vfio"}:
                 yield subrequest
 
 
@@ -218,5 +218,5 @@ def _vfio_group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Su
     for index, found in reversed(list(enumerate(configs))):
         if not found.config.requests or subrequest.full_name in found.config.requests:
             return index
-    of_class = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
-    return subrequest.device_class if of_class else None
+    class_configs = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
+    return subrequest.device_class if class_configs else None
