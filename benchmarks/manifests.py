@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from explain import GPUS, NODES, gpu
 
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 
 
 def objects(node: int) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def main() -> None:
             file = Path(folder, f"cluster.{form}")
             file.write_text(text)
             begin = time.process_time()
-            Reader().cluster([str(file)])
+            ManifestReader().cluster([str(file)])
             print(f"{form}{len(text) / 1e6:7.1f} MB{time.process_time() - begin:7.2f} s")
 
 

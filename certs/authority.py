@@ -76,28 +76,10 @@ def issue_serving(
     if not names:
         raise ValueError("A serving certificate needs at least one DNS name or IP address: clients check nothing else.")
     alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-    return _issue(authority, SERVING_SUBJECT, ExtendedKeyUsageOID.SERVER_AUTH, now, lifetime, alternatives)
+    return issue(authority, SERVING_SUBJECT, ExtendedKeyUsageOID.SERVER_AUTH, now, lifetime, alternatives)
 
 
-def issue_client(
-    authority: KeyPair, common_name: str, *, now: datetime, lifetime: timedelta = ISSUED_LIFETIME
-) -> KeyPair:
-    """Issue a certificate with which a client shows who it is.
-
-    Args:
-        authority: The issuer, from `make_authority`.
-        common_name: The name the client is known by, 1 to 64 characters.
-        now: The present moment, with a time zone.
-        lifetime: How long it is valid from now; at most until the authority expires.
-
-    Raises:
-        BadKeyPair: The issuer is not an authority, or is not valid now.
-        ValueError: The common name is too long or empty.
-    """
-    return _issue(authority, common_name, ExtendedKeyUsageOID.CLIENT_AUTH, now, lifetime)
-
-
-def _issue(
+def issue(
     authority: KeyPair,
     common_name: str,
     usage: x509.ObjectIdentifier,
@@ -105,6 +87,20 @@ def _issue(
     lifetime: timedelta,
     *extensions: x509.ExtensionType,
 ) -> KeyPair:
+    """Issue a certificate for a use of its key.
+
+    Args:
+        authority: The issuer, from `make_authority`.
+        common_name: The subject, 1 to 64 characters.
+        usage: The extended key usage.
+        now: The present moment, with a time zone.
+        lifetime: How long it is valid from now; at most until the authority expires.
+        extensions: More extensions.
+
+    Raises:
+        BadKeyPair: The issuer is not an authority, or is not valid now.
+        ValueError: The common name is too long or empty.
+    """
     authority.check(now)
     issuer = authority.chain[0]
     issuer_key = authority.private_key

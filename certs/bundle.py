@@ -1,4 +1,4 @@
-"""CA bundles: the certificates that a client trusts, and what it would say to a server's certificate."""
+"""CA bundles: the certificates that clients trust, and whether they accept a server's certificate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["bundle_holds", "make_bundle", "refusal"]
 
 
 def make_bundle(authorities: Iterable[bytes]) -> bytes:
-    """Write the certificates of authorities one behind the other, each of them once.
+    """The certificates of authorities as one PEM text, each of them once.
 
     The order is kept. API servers share connections among webhooks whose bundles are equal byte by byte
     (client-go transport/cache.go), so that the same authorities should always be written in the same order.
@@ -37,7 +37,7 @@ def make_bundle(authorities: Iterable[bytes]) -> bytes:
 
 
 def bundle_holds(bundle: bytes, authority: bytes) -> bool:
-    """Whether a bundle has an authority's certificate; a damaged bundle has none.
+    """True if a bundle has an authority's certificate; False for a damaged bundle.
 
     Raises:
         BadKeyPair: `authority` cannot be parsed.
@@ -50,12 +50,12 @@ def bundle_holds(bundle: bytes, authority: bytes) -> bool:
 
 
 def refusal(bundle: bytes, pair: KeyPair, names: Sequence[str], now: datetime) -> str:
-    """Say why a client that trusts a bundle would refuse a server's certificate; empty when it would not.
+    """Why a client that trusts a bundle would refuse a server's certificate; empty if it would not.
 
     Args:
         bundle: PEM certificates of authorities, as they were published.
-        pair: What the server shows.
-        names: The DNS names and IP addresses under which clients know the server.
+        pair: The key pair of the server.
+        names: The DNS names and IP addresses at which clients call the server.
         now: The present moment, with a time zone.
     """
     try:

@@ -1,4 +1,9 @@
-"""A certificate chain with its private key as PEM, and the checks before it may serve."""
+"""A certificate chain with its private key as PEM, its files, and the checks before it may serve.
+
+The kubelet replaces a mounted Secret by turning one symbolic link (`..data`) to a new folder, so both files change at once,
+but two reads can still fall on either side of the turn. Modification times say little there (the new folder's files may
+well be older), so changes are found by content: read again, and compare the pairs.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
@@ -27,8 +33,8 @@ class BadKeyPair(ValueError):  # noqa: N818 - the name says what is wrong; "Erro
 class KeyPair:
     """A private key and the certificate that was issued for it.
 
-    Nothing is parsed or judged when one is made, because half-written files and Secrets exist and have to be
-    carried to the place that refuses them; `check` judges. Every property parses and may raise `BadKeyPair`.
+    Nothing is parsed at creation, because files and Secrets may be half-written; `check` checks the pair. Every property
+    parses and may raise `BadKeyPair`.
 
     Attributes:
         certificate_pem: The certificate, followed by its intermediate certificates if there are any.
@@ -102,7 +108,7 @@ def parse_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
         pem: One or more `BEGIN CERTIFICATE` blocks; text around them is allowed, as everywhere.
 
     Raises:
-        BadKeyPair: There is no certificate, or one is damaged.
+        BadKeyPair: No certificate is found, or one is damaged.
     """
     begun = pem.count(b"-----BEGIN CERTIFICATE-----")
     if not begun:
@@ -156,3 +162,60 @@ def _check_dates(which: str, certificate: x509.Certificate, now: datetime) -> No
         raise BadKeyPair(f"{which} is not valid before {begin:%Y-%m-%dT%H:%M:%SZ}; wait, or correct the clock.")
     if now > end:
         raise BadKeyPair(f"{which} expired at {end:%Y-%m-%dT%H:%M:%SZ}; issue a new one.")
+
+
+ATTEMPTS = 3
+"""How often a pair that keeps changing is read; after that, the next poll reads it."""
+
+
+@dataclass(frozen=True)
+class KeyPairFiles:
+    """The files of a key pair: `--tls-cert` and `--tls-key`."""
+
+    certificate: Path
+    key: Path
+
+    def __str__(self) -> str:
+        return f"{self.certificate} and {self.key}"
+
+    def read(self) -> KeyPair:
+        """Read both files without checking their content.
+
+        The certificate is read again after the key: when it is still the same, the key was read from the same
+        generation of the Secret.
+
+        Raises:
+            BadKeyPair: A file is missing or cannot be read.
+        """
+        certificate = _read("certificate", self.certificate)
+        for _ in range(ATTEMPTS):
+            pair = KeyPair(certificate, _read("key", self.key))
+            certificate = _read("certificate", self.certificate)
+            if certificate == pair.certificate_pem:
+                break
+        return pair
+
+    def load(self, now: datetime) -> KeyPair:
+        """Read both files, and check that the pair can serve now.
+
+        Raises:
+            BadKeyPair: A file is missing or cannot be read, or the pair does not pass `KeyPair.check`;
+                the sentence names the files.
+        """
+        pair = self.read()
+        try:
+            pair.check(now)
+        except BadKeyPair as error:
+            raise BadKeyPair(f"The key pair in {self} cannot be used: {error}") from error
+        return pair
+
+
+def _read(what: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadKeyPair(
+            f"The {what} file {path} does not exist; mount its Secret there, or correct the path."
+        ) from error
+    except OSError as error:
+        raise BadKeyPair(f"The {what} file {path} cannot be read: {error.strerror}.") from error

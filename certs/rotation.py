@@ -71,18 +71,18 @@ class Observed:
     """The facts for a step, read in this order: webhook configurations, then the Secret."""
 
     bundles: tuple[bytes, ...] | None
-    """The caBundle of every webhook of all configurations that exist; None when one could not be read."""
+    """The caBundle of every webhook of all configurations that exist; None if one could not be read."""
     asked: str = ""
     """A request to rotate, any text; a text that was not there before is a new request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that a step changed."""
+    """One change of a step."""
 
     kind: ChangeKind
     text: str
-    """What and why, as a sentence."""
+    """The change and its reason, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +91,19 @@ class Step:
 
     state: RotationState
     changes: tuple[Change, ...]
-    """Empty when the state is as it was."""
+    """Empty if the state did not change."""
     look_at: datetime
-    """When to look again."""
+    """When to check again."""
 
 
 def next_state(state: RotationState | None, now: datetime, observed: Observed, policy: RotationPolicy) -> Step:
-    """Step a state.
+    """The next state.
 
     Args:
-        state: What the Secret holds, None where it holds nothing.
+        state: The content of the Secret; None if it is empty.
         now: The present moment, not before anything was observed, with a time zone.
-        observed: What was seen.
-        policy: Names and times.
+        observed: The facts.
+        policy: The names and durations.
 
     Raises:
         BadKeyPair: The authority is not valid yet: the clock here is far behind the one that made it.

@@ -1,9 +1,9 @@
 """Renders the webhook configurations, and the overlay `default` as install.yaml.
 
-`python deploy/render.py` writes the files, `--check` says whether they are as they should be. `--settings FILE` prints it with
-what a GPUAdmissionPolicy adds: rules of webhooks, namespaces in their selectors, and RBAC; documents that change lose
-their comments. The overlay is nothing but files, one after the other, so this needs no kustomize; for overlays that patch
-something, use `kubectl kustomize`.
+`python deploy/render.py` writes the files; `--check` reports files that are out of date. `--settings FILE` prints them with
+the additions of a GPUAdmissionPolicy: rules of webhooks, namespaces in their selectors, and RBAC; changed documents lose
+their comments. The overlay only lists files, so this needs no kustomize; for overlays with patches, use
+`kubectl kustomize`.
 """
 
 # ruff: noqa: INP001 - a script among manifests, and no package
@@ -42,9 +42,9 @@ _HEAD = (
     "# kubectl apply -f deploy/install.yaml\n"
 )
 _WEBHOOKS_HEAD = """\
-# Every field that the API server would fill in is written out, so that GitOps tools see no difference where none is;
-# but for caBundle, which gpu-admission or cert-manager fills in and which must not be written here.
-# Of each object only fields that the entry reads decide whether it is called; what is not there decides nothing.
+# Every field with a default is written out, so that GitOps tools see no difference. The exception is caBundle, which
+# gpu-admission or cert-manager fills in and which must not be written here. matchConditions name only fields that the
+# entry reads.
 apiVersion: admissionregistration.k8s.io/v1
 """
 _WEBHOOKS_METADATA = """

@@ -145,7 +145,7 @@ def settings(**spec: Any) -> dict[str, Any]:
 
 
 def node(name: str) -> dict[str, Any]:
-    """A node whose two GPUs are handed out by the DRA driver."""
+    """A node whose two GPUs the DRA driver allocates."""
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",

@@ -25,7 +25,7 @@ _HOST = "127.0.0.1"
 
 
 class SandboxCluster(Cluster):
-    """A sandbox of this process, served over TLS, with the service beside it."""
+    """A sandbox of this process, served over TLS, and the service."""
 
     def __init__(self, background: Background, folder: Path, *, feature_gates: Iterable[str] = ()) -> None:
         now = datetime.now(UTC)

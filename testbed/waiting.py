@@ -44,13 +44,13 @@ async def until_right(look: Callable[[], Awaitable[str]], seconds: float) -> Non
     """Poll until `look` returns an empty problem, while the loop does other work.
 
     Args:
-        look: Returns the problem; empty if there is none.
+        look: Returns the problem; empty without one.
         seconds: The time-out.
 
     Raises:
         AssertionError: After the time-out, with the last problem.
     """
-    wrong = "nothing was looked at"
+    wrong = "not checked yet"
     try:
         async with asyncio.timeout(seconds):
             while wrong := await look():  # noqa: ASYNC110 - others change it, and no event says so

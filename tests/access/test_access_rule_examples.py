@@ -5,7 +5,7 @@ import yaml
 
 import policies.access
 from policies.rules import all_rules
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 
 RULES = [rule for rule in all_rules() if rule.id.startswith("GA6")]
 

@@ -300,7 +300,7 @@ async def test_api_server_that_refuses_is_reported(sandbox):
 
 
 async def test_first_lists_that_take_too_long_are_reported(sandbox):
-    from webhook.cli.connection import NoClusterError, read_cluster
+    from webhook.cli.running_clusters import NoClusterError, read_cluster
 
     sandbox.faults.add(faults.half_open(), path="/api/v1/nodes")
     with pytest.raises(NoClusterError) as raised:

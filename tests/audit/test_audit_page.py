@@ -11,7 +11,7 @@ from policies.audit import MOST_FINDINGS
 from policies.audit.pods import TEMPLATE_MISSING
 from policies.audit.surroundings import KARPENTER
 from policies.rules import get_rule
-from webhook.controllers.audit import AuditMetrics
+from webhook.controllers.audit_round import AuditMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 

@@ -17,7 +17,7 @@ from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
-from webhook.controllers.audit import AuditRound
+from webhook.controllers.audit_round import AuditRound
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
 NODE_POOLS = {

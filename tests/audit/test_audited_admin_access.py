@@ -4,8 +4,7 @@ import pytest
 from click import unstyle
 
 from policies.decision import Severity
-from webhook.cli.audit_text import text
-from webhook.cli.audits import Audited
+from webhook.cli.audit_reports import Audited, text
 
 LABEL = "resource.kubernetes.io/admin-access"
 ALL = {

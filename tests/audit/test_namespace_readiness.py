@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.conversion.opt_in import Mode
-from webhook.cli.audit_text import text
-from webhook.cli.audits import Audited
+from webhook.cli.audit_reports import Audited, text
 
 
 def rows(report):

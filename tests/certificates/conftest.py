@@ -19,7 +19,7 @@ from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.ca_bundles import CABundles
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
-from webhook.controllers.certificates import Certificates
+from webhook.controllers.certificate_upkeep import Certificates
 from webhook.controllers.metrics import CertificateMetrics
 from webhook.server.tls import ReloadingContext, peer_name
 

@@ -12,7 +12,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs import BadKeyPair, KeyPair, issue_client, issue_serving, make_authority
+from certs import BadKeyPair, KeyPair, issue_serving, make_authority
+from testbed.client_certificates import issue_client
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -285,8 +285,8 @@ async def test_a_secret_of_a_newer_version_is_left_alone(installation, caplog):
     assert installation.secret["data"] == newer
     assert reloading.pair == before
     assert caplog.record_tuples[-1][2] == (
-        "The upkeep of certificates failed, and is tried again: Secret gpu-admission/gpu-admission-tls was"
-        " written by a newer version, and is left to it: its format is 2, and this version knows formats up to 1."
+        "Certificates could not be checked or renewed; trying again: Secret gpu-admission/gpu-admission-tls was"
+        " written by a newer version, and is not changed: its format is 2, and this version knows formats up to 1."
     )
 
 

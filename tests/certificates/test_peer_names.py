@@ -5,7 +5,8 @@ import contextlib
 
 import pytest
 
-from certs import issue_client, issue_serving
+from certs import issue_serving
+from testbed.client_certificates import issue_client
 from webhook.server.tls import peer_name, server_context
 
 

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from certs import BadKeyPair, KeyPair, issue_client, issue_serving
+from certs import BadKeyPair, KeyPair, issue_serving
+from testbed.client_certificates import issue_client
 from webhook.server.tls import BadClientCA, ReloadingContext, server_context
 
 VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from certs import BadKeyPair, KeyPair, issue_client, issue_serving
+from certs import BadKeyPair, KeyPair, issue_serving
+from testbed.client_certificates import issue_client
 from webhook.server.tls import BadClientCA, server_context
 
 

@@ -10,7 +10,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from certs import KeyPair, KeyPairFiles, issue_client, issue_serving
+from certs import KeyPair, KeyPairFiles, issue_serving
+from testbed.client_certificates import issue_client
 from webhook.server.tls import FileWatcher, ReloadingContext
 
 
@@ -30,9 +31,7 @@ class Watched:
 
     def refused(self, reason):
         until = f"{self.reloading.pair.not_after:%Y-%m-%dT%H:%M:%SZ}"
-        text = (
-            f"Refused the key pair in {self.files}; the one from before, valid until {until}, keeps serving. {reason}"
-        )
+        text = f"Refused the key pair in {self.files}; still serving the previous one, valid until {until}. {reason}"
         return ("gpu_admission.tls", 40, text)
 
     def served(self, pair, names="localhost, 127.0.0.1"):

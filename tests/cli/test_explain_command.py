@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from policies.explanation import explain, questions
 from policies.settings import DEFAULTS
-from webhook.cli.documents import Reader
-from webhook.cli.explain_text import text
-from webhook.cli.explanations import as_json
+from webhook.cli.explanations import as_json, text
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
@@ -243,7 +242,7 @@ spec: {rules: [{rule: GA302, severity: "off"}]}
 
 
 def test_json_is_what_the_policies_answer(explained, write, cluster):
-    reader = Reader()
+    reader = ManifestReader()
     document = claim(4, expression=MEMORY)
     view = ManifestsView(reader.cluster([cluster]), [document])
     (question,) = questions(document, "default", view, DEFAULTS)
@@ -299,7 +298,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-CLUSTER = Reader().cluster([str(Path(__file__).parents[2] / "examples" / "cluster")])
+CLUSTER = ManifestReader().cluster([str(Path(__file__).parents[2] / "examples" / "cluster")])
 KINDS = [
     ("v1", "Pod", ("spec",)),
     ("apps/v1", "Deployment", ("spec", "template", "spec")),

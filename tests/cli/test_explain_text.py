@@ -18,7 +18,7 @@ from policies.explanation import (
 )
 from policies.kubernetes.paths import FieldPath
 from policies.placement.wishes.unmet_wishes import UNSATISFIED
-from webhook.cli.explain_text import text as coloured
+from webhook.cli.explanations import text as coloured
 
 
 def text(*explanations, width=100):

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from policies.kubernetes.yaml import Limits, scan_documents
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.quick_json import quick_json
 
 LIMITS = Limits(size=10_000, depth=8, nodes=10_000)
@@ -185,7 +185,7 @@ def test_problems_of_a_cluster_in_json_have_their_places(invoke, write, pod, tex
 
 
 def test_problems_of_several_files_are_reported_once_and_in_their_order(write):
-    reader = Reader()
+    reader = ManifestReader()
     bad = write("a.json", NODE.replace('"Node"', '""'))
     assert reader.cluster([bad, write("b.json", NODE), write("c.yaml", "a: [")]) == [json.loads(NODE)]
     assert [str(problem).split(": ")[0] for problem in reader.problems] == ["a.json:1:30", "c.yaml:1:5"]
@@ -199,7 +199,11 @@ def test_cluster_in_json_is_the_same_as_in_yaml(write):
     }
     version = {"serverVersion": {"gitVersion": "v1.36.2"}}
     in_json = [write(f"{n}.json", json.dumps(each, indent=4)) for n, each in enumerate([listed, version])]
-    assert Reader().cluster(in_json) == Reader().cluster([write("all.yaml", listed, version)]) == [listed, version]
+    assert (
+        ManifestReader().cluster(in_json)
+        == ManifestReader().cluster([write("all.yaml", listed, version)])
+        == [listed, version]
+    )
 
 
 @pytest.mark.parametrize("name", ["a.json", "broken.json", "a.yaml"])
@@ -208,7 +212,7 @@ def test_collector_of_cycles_is_left_as_it_was(write, name, enabled):
     file = write(name, {"a.json": NODE, "broken.json": "{", "a.yaml": "a: 1"}[name])
     (gc.enable if enabled else gc.disable)()
     try:
-        Reader().cluster([file])
+        ManifestReader().cluster([file])
         assert gc.isenabled() is enabled
     finally:
         gc.enable()

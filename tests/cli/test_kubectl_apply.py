@@ -6,7 +6,7 @@ import aiohttp
 import click
 import pytest
 
-from webhook.cli.applied import apply
+from webhook.cli.kubectl import apply
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.server import Sandbox
 

@@ -20,8 +20,7 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
-from webhook.cli.quota_text import text
-from webhook.cli.quotas import QuotaReports
+from webhook.cli.quota_reports import QuotaReports, text
 from webhook.cluster.manifests import ManifestsView
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,7 @@ from policies.kubernetes.paths import FieldPath
 from policies.quota.charging.messages import Holder
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
-from webhook.cli.quota_text import text
-from webhook.cli.quotas import QuotaReports
+from webhook.cli.quota_reports import QuotaReports, text
 
 
 def use(name="all", hard=8, used=0, reserved=0, unit="gpus"):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.subjects import Circumstances, SubjectReader
 
 
@@ -84,7 +84,7 @@ def test_delete_of_a_review_is_a_delete(reviewed, write, pod):
 
 def test_request_of_a_review_is_its_own(write, pod):
     write("review.json", json.dumps(admission_review(pod(gpus=2), operation="UPDATE", old=pod())))
-    reader = Reader()
+    reader = ManifestReader()
     (subject,) = SubjectReader(Circumstances(namespace="team-b"), reader.problems).subjects(
         reader.manifests(["review.json"])
     )
@@ -97,7 +97,7 @@ def test_request_of_a_review_is_its_own(write, pod):
 def test_user_of_the_option_is_the_user_of_the_request(write, pod):
     from policies.request import UserInfo
 
-    reader = Reader()
+    reader = ManifestReader()
     manifests = reader.manifests([write("pod.yaml", pod())])
     (subject,) = SubjectReader(Circumstances(user=UserInfo("bob")), reader.problems).subjects(manifests)
     assert subject.request.user.username == "bob"

@@ -9,7 +9,7 @@ from policies.kubernetes.defaults import with_defaults
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_response import encode
 
@@ -100,9 +100,9 @@ def test_several_denials_stand_on_a_line_each(invoke, cluster, write, pod):
 
 
 def test_refusal_is_the_message_that_the_webhook_answers(invoke, cluster, write):
-    (document,) = Reader().manifests([write("pod.yaml", REFUSED)])
+    (document,) = ManifestReader().manifests([write("pod.yaml", REFUSED)])
     request = Request(with_defaults(document.object), namespace="team-a", entry="conversion")
-    decision = review(request, ManifestsView(Reader().cluster([cluster])), DEFAULTS)
+    decision = review(request, ManifestsView(ManifestReader().cluster([cluster])), DEFAULTS)
     answer = encode(decision, ENTRIES["conversion"], request)
     message = answer["response"]["status"]["message"]
     done = invoke("review", "--cluster", cluster, "pod.yaml")

@@ -14,9 +14,9 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import pod_templates
 from policies.settings import DEFAULTS
 from webhook.cli.admit import admit
-from webhook.cli.documents import Reader
+from webhook.cli.file_reviews import as_json, as_yaml
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.review_text import text
-from webhook.cli.reviews import as_json, as_yaml
 from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 
@@ -87,7 +87,7 @@ def result(folder):
 
     def result(document):
         (folder / "file.json").write_text(json.dumps(document))
-        reader = Reader()
+        reader = ManifestReader()
         (subject,) = SubjectReader(Circumstances(), reader.problems).subjects(reader.manifests(["file.json"]))
         return admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS)
 
@@ -330,7 +330,7 @@ def test_any_json_in_place_of_a_template_has_a_report(tmp_path_factory, index, f
         document["metadata"] = metadata
     file = tmp_path_factory.getbasetemp() / "any.json"
     file.write_text(json.dumps(document))
-    reader = Reader()
+    reader = ManifestReader()
     subjects = SubjectReader(Circumstances(), reader.problems).subjects(reader.manifests([str(file)]))
     results = [admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS) for subject in subjects]
     assert len(results) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli.applied import as_written
+from webhook.cli.kubectl import as_written
 
 WRITTEN = {
     "apiVersion": "v1",

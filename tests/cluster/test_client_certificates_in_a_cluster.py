@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from certs import issue_client, make_authority
+from certs import make_authority
 from policies.entries import ENTRIES
 from testbed import manifests
+from testbed.client_certificates import issue_client
 from testbed.control_plane import ControlPlane
 from testbed.real_cluster import RealCluster
 from testbed.waiting import until

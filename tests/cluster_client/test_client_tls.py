@@ -8,7 +8,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from certs import issue_client, issue_serving, make_authority
+from certs import issue_serving, make_authority
+from testbed.client_certificates import issue_client
 from webhook.cluster.errors import NoCluster, Unreachable, Untrusted
 
 NOW = datetime.now(UTC)

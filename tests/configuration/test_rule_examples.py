@@ -5,7 +5,7 @@ import pytest
 import policies.review  # noqa: F401 - registers every rule
 from policies.rules import all_rules
 from tests.rules.advice import OF_SCHEMA
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 
 OF_DOCUMENTS = {"GA710"}
 """Rules about the text of a document, which a parsed example no longer has."""

@@ -184,8 +184,8 @@ def test_leader_stops_leading_when_it_cannot_renew(in_virtual_time, candidate, c
     assert term.ended == [26.0]
     reported = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert reported == [
-        "the lease is out of reach: GET https://10.0.0.1: connection refused",
-        "this replica, a, leads no more: GET https://10.0.0.1: connection refused",
+        "the lease cannot be read or renewed: GET https://10.0.0.1: connection refused",
+        "this replica, a, is no longer the leader: GET https://10.0.0.1: connection refused",
     ]
 
 
@@ -204,7 +204,7 @@ def test_leader_whose_writes_all_lose_says_that_it_could_not_renew(in_virtual_ti
             assert elector.note == "no replica leads"
 
     in_virtual_time(story())
-    assert caplog.messages[-1] == "this replica, a, leads no more: it could not renew the lease in time"
+    assert caplog.messages[-1] == "this replica, a, is no longer the leader: it could not renew the lease in time"
 
 
 def test_hung_calls_do_not_prolong_a_term(in_virtual_time, candidate):
@@ -318,7 +318,7 @@ def test_term_that_fails_is_logged_and_begun_again(in_virtual_time, candidate, c
     in_virtual_time(story())
     assert len(began) > 1
     failure = next(record for record in caplog.records if record.levelno == logging.CRITICAL)
-    assert failure.getMessage() == "what the leader runs has ended by itself; it is begun again"
+    assert failure.getMessage() == "the tasks of the leader ended by themselves; they are started again"
     assert failure.exc_info[1].args == ("broken",)
 
 
@@ -336,7 +336,7 @@ def test_trouble_that_stays_is_reported_once(in_virtual_time, candidate, caplog)
 
     in_virtual_time(story())
     reported = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert reported == ["the lease is out of reach: leases is forbidden"]
+    assert reported == ["the lease cannot be read or renewed: leases is forbidden"]
 
 
 def test_mistake_of_ours_does_not_end_the_election(in_virtual_time, candidate, caplog):
@@ -354,7 +354,7 @@ def test_mistake_of_ours_does_not_end_the_election(in_virtual_time, candidate, c
 
     in_virtual_time(story())
     assert term.began
-    assert "the lease is out of reach: the attempt failed: KeyError('spec')" in caplog.messages
+    assert "the lease cannot be read or renewed: the attempt failed: KeyError('spec')" in caplog.messages
 
 
 def test_term_that_does_not_end_in_time_is_reported(in_virtual_time, candidate, caplog):
@@ -372,7 +372,7 @@ def test_term_that_does_not_end_in_time_is_reported(in_virtual_time, candidate, 
             await stop(leader)
 
     in_virtual_time(story())
-    assert "what the leader ran took 7.0 seconds to end; another may have led meanwhile" in caplog.messages
+    assert "the tasks of the leader took 7.0 seconds to end; another replica may have led meanwhile" in caplog.messages
 
 
 @pytest.mark.parametrize(

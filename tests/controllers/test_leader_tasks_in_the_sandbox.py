@@ -15,7 +15,7 @@ from webhook.cluster.resources import RESOURCES
 from webhook.controllers.elector import Elector, Timing
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.run import PeriodicTask, run_tasks
-from webhook.controllers.templates import TemplateRepair, TemplateSweep
+from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
 from webhook.sandbox.server import Sandbox
 from webhook.server.template_keeper import TemplateKeeper
 

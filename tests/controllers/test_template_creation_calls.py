@@ -138,7 +138,7 @@ async def test_refusal_of_the_api_server_is_reported_in_its_words(api, ask, gpu_
         "code": 403,
         "reason": "Forbidden",
         "message": f'the pod needs the ResourceClaimTemplate "{template.name}", and the API server does not let the '
-        f"webhook create it: {said}; try again when that is put right, or ask your administrator to",
+        f"webhook create it: {said}; try again when that is fixed, or ask your administrator to fix it",
     }
     assert sample(metrics, "conversions_total", outcome="refused") == 1
     assert sample(metrics, "requests_total", webhook="conversion", verdict="denied") == 1

@@ -11,10 +11,10 @@ from policies.metadata_keys import MANAGED, RECORD, UNUSED_SINCE
 from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
-from webhook.controllers import templates
+from webhook.controllers import template_upkeep
 from webhook.controllers.metrics import ControllerMetrics
 from webhook.controllers.run import IncompleteRound
-from webhook.controllers.templates import TemplateRepair, TemplateSweep
+from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
 from webhook.server.template_keeper import TemplateKeeper
 
 PODS = "/api/v1/namespaces/team-a/pods"
@@ -81,13 +81,13 @@ async def test_missing_template_is_made_again(api, repair_of, view_of, converted
 
 @pytest.mark.parametrize("step", ["missing_templates", "used_by_pods", "next_steps"])
 async def test_what_takes_long_is_computed_aside(monkeypatch, repair_of, sweep_of, view_of, converted, step):
-    threads, compute = [], getattr(templates, step)
+    threads, compute = [], getattr(template_upkeep, step)
 
     def noted(*arguments):
         threads.append(threading.current_thread() is threading.main_thread())
         return compute(*arguments)
 
-    monkeypatch.setattr(templates, step, noted)
+    monkeypatch.setattr(template_upkeep, step, noted)
     view = view_of(converted[0], converted[1].manifest())
     await (repair_of if step == "missing_templates" else sweep_of)(view).round()
     assert threads == [False]
@@ -100,7 +100,7 @@ async def test_template_that_exists_is_left_alone(api, repair_of, view_of, conve
 
 
 async def test_nothing_is_repaired_where_no_pods_are_known(api, repair_of, view_of):
-    with pytest.raises(IncompleteRound, match=r"^nothing is known of Pods yet, so nothing is done to templates$"):
+    with pytest.raises(IncompleteRound, match=r"^Pods are unknown, so no template is changed$"):
         await repair_of(view_of(kinds=("Namespace",))).round()
     assert api.requests == []
 
@@ -285,7 +285,7 @@ async def test_template_of_a_pod_group_is_kept(api, sweep_of, view_of, stored_te
 
 @pytest.mark.parametrize("kinds", [("ResourceClaimTemplate",), ("Pod",), ("Pod", "ResourceClaimTemplate")])
 async def test_nothing_is_swept_on_guesses(api, sweep_of, view_of, kinds):
-    with pytest.raises(IncompleteRound, match=r"^nothing is known of (Pod|PodGroup|ResourceClaimTemplate)s yet, "):
+    with pytest.raises(IncompleteRound, match=r"^(Pod|PodGroup|ResourceClaimTemplate)s are unknown, "):
         await sweep_of(view_of(kinds=kinds)).round()
     assert api.requests == []
 

@@ -34,7 +34,7 @@ def shown():
 def test_demo_begins_with_what_is_there(shown):
     assert shown.startswith(
         "An API server in memory holds the cluster of examples/cluster and what deploy/install.yaml installs.\n"
-        "The webhook watches it, and it asks the webhook over TLS. Settings: the defaults, but access.mode: deny.\n"
+        "The webhook watches it, and it calls the webhook over TLS. Settings: the defaults, but access.mode: deny.\n"
     )
 
 

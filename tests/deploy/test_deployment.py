@@ -6,7 +6,7 @@ import tomllib
 import click
 import pytest
 
-from webhook.cli.serve import command
+from webhook.cli.commands.serve import command
 from webhook.server.config import ServerConfig
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes

@@ -10,7 +10,7 @@ from policies.request import Request
 from policies.review.pods import reapplies_pod
 from policies.rules import all_rules
 from tests.deploy.match_conditions import Question, called
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}

@@ -8,8 +8,7 @@ from tests.deploy.grants import SUBJECT, USER, grants_of
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.sandbox.routing import Request
-from webhook.server.delegated_gate import CLUSTER_ROLE
-from webhook.server.explain_gate import PATH
+from webhook.server.explain_gate import CLUSTER_ROLE, PATH
 
 SECRET, LEASE, CONFIGURATION = "gpu-admission-certificates", "gpu-admission", "gpu-admission"
 

@@ -5,7 +5,7 @@ import pytest
 from policies.explanation import Feasibility, explain, questions
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN
-from webhook.cluster.lookups import NotFoundError, find_kind, look_up
+from webhook.cluster.lookups import NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
 
 TRAIN = {
@@ -35,27 +35,27 @@ REMARK = "only pods that may get GPUs are known, so cpu and memory that other po
 def test_pod_that_is_not_kept_is_not_said_to_be_missing(cluster, name, namespace, sentence, hint):
     cluster.fill("Pod", TRAIN, WEB)
     with pytest.raises(NotFoundError) as reported:
-        look_up(cluster.view, find_kind("pod"), name, namespace)
+        look_up(cluster.view, find_resource("pod"), name, namespace)
     assert str(reported.value) == f"{sentence}: {ONLY_WITH_GPUS}{hint}"
     assert not reported.value.is_certain
 
 
 def test_pod_that_is_kept_is_found(cluster):
     cluster.fill("Pod", TRAIN, WEB)
-    assert look_up(cluster.view, find_kind("pod"), "train", "team-a")["metadata"]["name"] == "train"
+    assert look_up(cluster.view, find_resource("pod"), "train", "team-a")["metadata"]["name"] == "train"
 
 
 @pytest.mark.parametrize(("word", "kinds"), [("job", "Jobs"), ("sts", "StatefulSets"), ("lws", "LeaderWorkerSets")])
 def test_workload_that_is_not_watched_is_not_said_to_be_missing(cluster, word, kinds):
     with pytest.raises(NotFoundError) as reported:
-        look_up(cluster.view, find_kind(word), "train", "team-a")
+        look_up(cluster.view, find_resource(word), "train", "team-a")
     assert (str(reported.value), reported.value.is_certain) == (f"{kinds} are unknown", False)
 
 
 def test_deployment_beside_that_of_the_gpu_operator_is_not_said_to_be_missing(cluster):
     cluster.fill("Deployment")
     with pytest.raises(NotFoundError) as reported:
-        look_up(cluster.view, find_kind("deploy"), "web", "gpu-operator")
+        look_up(cluster.view, find_resource("deploy"), "web", "gpu-operator")
     assert (str(reported.value), reported.value.is_certain) == (
         "Deployment web in namespace gpu-operator is unknown",
         False,
@@ -65,7 +65,7 @@ def test_deployment_beside_that_of_the_gpu_operator_is_not_said_to_be_missing(cl
 def test_claim_that_does_not_exist_is_said_to_be_missing(cluster):
     cluster.fill("ResourceClaim")
     with pytest.raises(NotFoundError) as reported:
-        look_up(cluster.view, find_kind("claim"), "gpu", "team-a")
+        look_up(cluster.view, find_resource("claim"), "gpu", "team-a")
     assert (str(reported.value), reported.value.is_certain) == ("ResourceClaim gpu in namespace team-a not found", True)
 
 

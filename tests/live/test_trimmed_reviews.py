@@ -16,7 +16,7 @@ from policies.request import Request
 from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from policies.request import Request
 from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA409"]

@@ -8,7 +8,7 @@ from policies.request import Request
 from policies.review import load_rooms, review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 load_rooms()

@@ -15,7 +15,7 @@ from policies.review import entries_called, review
 from policies.settings import DEFAULTS
 from policies.settings.choices import Exemption, GPUAdmissionPolicy
 from webhook.cli.admit import admit
-from webhook.cli.documents import Manifest
+from webhook.cli.manifest_reader import Manifest
 from webhook.cli.subjects import Subject
 from webhook.cluster.manifests import ManifestsView
 

@@ -8,7 +8,7 @@ from policies.request import Request, UserInfo
 from policies.review import review
 from policies.rules import get_rule
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 VALID = {"limits": [{"name": "h100", "gpus": 8}]}

@@ -26,13 +26,13 @@ from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
-from webhook.controllers.quota_expiry import Expiry
+from webhook.controllers.quota_count import Expiry
 from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.routing import parse_path, record_of
 from webhook.sandbox.users import user_of
 from webhook.server.deadlines import Deadline
 from webhook.server.holders import HoldersSeen
-from webhook.server.quotas import QuotaKeeper
+from webhook.server.quota_keeper import QuotaKeeper
 from webhook.server.review_runner import ReviewRunner
 from webhook.server.template_keeper import TemplateKeeper
 

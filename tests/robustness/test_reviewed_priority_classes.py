@@ -8,7 +8,7 @@ import yaml
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 

@@ -19,10 +19,10 @@ def test_note_lists_what_every_caller_can_do():
     (note,) = Callers().notes()
     assert note == (
         "no client CA is configured, so every client that reaches this port can: create ResourceClaimTemplates in namespaces that "
-        f"convert (at most {AT_ONCE} new ones at once and {PER_MINUTE} a minute in each, swept after an hour); reserve what "
-        "is left of a GPUQuota, for two minutes at a time and again and again, so that pods of its namespace are refused; "
+        f"convert (at most {AT_ONCE} new ones at once and {PER_MINUTE} a minute in each, swept after an hour); reserve the "
+        "rest of a GPUQuota for two minutes, repeatedly, so that pods of its namespace are refused; "
         "learn what GPUs the cluster has, how much of each GPUQuota is used and by how many pods and claims; and by which "
-        "ones if quota.nameHolders is Always; use the time of this replica with reviews. To prevent it, configure a client "
+        "ones if quota.nameHolders is Always; use up the CPU time of this replica by reviews. To prevent it, configure a client "
         "CA (docs/client-certificates.md), or let a NetworkPolicy admit the API server only"
     )
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from certs import issue_client, issue_serving, make_authority
+from certs import issue_serving, make_authority
 from certs.secret import BadSecret, NewerSecret, parse_secret, secret_data
+from testbed.client_certificates import issue_client
 
 
 @pytest.fixture

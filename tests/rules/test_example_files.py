@@ -6,7 +6,7 @@ import yaml
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.rules import all_rules
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 
 FOLDER = Path(__file__).parents[2] / "policies" / "rule_examples"
 RULES = all_rules()

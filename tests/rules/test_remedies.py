@@ -24,7 +24,7 @@ from policies.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from tests.configuration.conftest import completed
 from tests.conversion import test_golden as golden
 from tests.rules.advice import LOADER, OF_SCHEMA, proposals, written
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

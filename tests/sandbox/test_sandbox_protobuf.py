@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.sandbox.protobuf import UnreadableProtobuf, read_protobuf
+from webhook.sandbox.request_bodies import UnreadableProtobuf, read_protobuf
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -117,18 +117,18 @@ def test_small_kinds_are_read(body, expected):
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"{}", "it does not begin as protobuf of Kubernetes does"),
+        (b"{}", "the body does not begin like protobuf of Kubernetes"),
         (sent("apps/v1", "Deployment", metadata("d")), "its kind is Deployment"),
-        (sent("v1", "ConfigMap", field(9, "x")), "it has a field of number 9"),
-        (sent("v1", "ConfigMap", metadata("c"))[:-9], "it ends too early"),
-        (sent("v1", "ConfigMap", field(1, 7)), "there is a number where there should be bytes"),
+        (sent("v1", "ConfigMap", field(9, "x")), "unknown field 9"),
+        (sent("v1", "ConfigMap", metadata("c"))[:-9], "the body is cut off"),
+        (sent("v1", "ConfigMap", field(1, 7)), "expected bytes, found a number"),
         (
             sent("scheduling.k8s.io/v1", "PriorityClass", field(2, "x")),
-            "there are bytes where there should be a number",
+            "expected a number, found bytes",
         ),
-        (sent("v1", "ConfigMap", field(1, field(1, b"\xff"))), "a text is no UTF-8"),
-        (b"k8s\0\xff", "it ends in the middle of a number"),
-        (b"k8s\0\x0d", "it has a field of wire type 5"),
+        (sent("v1", "ConfigMap", field(1, field(1, b"\xff"))), "a string is not UTF-8"),
+        (b"k8s\0\xff", "the body is cut off in a number"),
+        (b"k8s\0\x0d", "unsupported wire type 5"),
     ],
 )
 def test_what_is_not_read_is_reported(body, why):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from webhook.sandbox.claims import CONTROLLER, ClaimController, generate_name
+from webhook.sandbox.claim_controller import CONTROLLER, ClaimController, generate_name
 from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.creation import seed
 from webhook.sandbox.kinds import Kinds

@@ -14,17 +14,17 @@ import pytest
 import yaml
 from aiohttp import web
 
-from certs import issue_client, issue_serving, make_authority
+from certs import issue_serving, make_authority
 from policies.settings import DEFAULTS
+from testbed.client_certificates import issue_client
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
-from webhook.server.connections import create_runner
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
 from webhook.server.guarded_connection import Endpoint
-from webhook.server.guarded_site import GuardedSite
+from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.metrics import Metrics
 from webhook.server.open_connections import ConnectionLimits, OpenConnections
 from webhook.server.tls import server_context

@@ -7,7 +7,7 @@ import json
 import pytest
 from aiohttp import web
 
-from webhook.server.connections import create_runner
+from webhook.server.guarded_site import create_runner
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 
@@ -39,7 +39,7 @@ async def test_body_that_only_says_to_be_compressed_is_one_warning(webhook, wire
     for _ in range(2):
         await connection.send(HEAD + b"Content-Encoding: " + encoding + b"\r\n" + body)
         assert (await connection.head()).startswith("HTTP/1.1 415 ")
-    assert logged() == ["turned down: The body has a Content-Encoding; send it as it is."] * 2
+    assert logged() == ["turned down: The body has a Content-Encoding; send it without compression."] * 2
 
 
 @pytest.mark.parametrize(

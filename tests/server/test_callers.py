@@ -39,7 +39,7 @@ async def test_client_of_another_name_is_refused(guarded, client_of, client_cont
     answer = await post(client, entry, review_of(pod()))
     assert answer.status == 403
     assert answer.text == (
-        f'/{entry} has effects and answers only to known clients, and none of them is called "mallory"; add the name '
+        f'/{entry} has effects and answers only to known clients, and "mallory" is not one of them; add the name '
         "to the allowed ones if it is the API server's.\n"
     )
 

@@ -32,7 +32,9 @@ def test_duration_is_read(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "5", "s", ".s", "-5s", "+5s", "5S", "5 s", "1d", "5s\n", "\u0665s", "1s" * 60])
 def test_what_go_does_not_write_is_refused(text):
-    with pytest.raises(BadDuration, match=r"^The timeout in the query is no duration; write it as in \?timeout=10s\.$"):
+    with pytest.raises(
+        BadDuration, match=r"^The timeout in the query is not a duration; write it as in \?timeout=10s\.$"
+    ):
         parse_duration(text)
 
 

@@ -32,7 +32,7 @@ def test_sentence_names_every_entry():
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
 async def test_answer_to_other_methods_names_the_method(webhook, method):
     answer = await webhook.client.request(method, "/conversion")
-    assert plain(answer, 405) == "This path answers POST only; what is posted is an AdmissionReview.\n"
+    assert plain(answer, 405) == "This path answers POST only; send an AdmissionReview.\n"
     assert answer.headers["Allow"] == "POST"
 
 
@@ -56,7 +56,7 @@ async def test_compressed_body_is_not_unpacked(webhook, wire):
         b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
     )
     assert (await connection.head()).startswith("HTTP/1.1 415 ")
-    assert connection.body == "The body has a Content-Encoding; send it as it is.\n"
+    assert connection.body == "The body has a Content-Encoding; send it without compression.\n"
 
 
 TOO_LARGE = "The body is larger than 8 MiB; send a smaller object.\n"
@@ -90,7 +90,7 @@ async def test_bad_timeout_is_refused(webhook, given):
     answer = await webhook.client.request(
         "POST", "/conversion", params={"timeout": given}, data=b"{}", headers={"Content-Type": "application/json"}
     )
-    assert plain(answer, 400) == "The timeout in the query is no duration; write it as in ?timeout=10s.\n"
+    assert plain(answer, 400) == "The timeout in the query is not a duration; write it as in ?timeout=10s.\n"
 
 
 async def test_body_that_does_not_arrive_is_not_waited_for(webhook, wire):
@@ -150,5 +150,5 @@ async def test_client_that_leaves_early_is_no_error(webhook, wire, until, lines,
     await until(lambda: traffic.under_way)
     connection.abort()
     await until(lambda: not traffic.under_way)
-    assert lines(message="turned down: The body breaks off.")
+    assert lines(message="turned down: The body is incomplete.")
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.redaction import REDACTED, redact
+from webhook.server.logs import REDACTED, redact
 
 ENV = [
     {"name": "TOKEN", "value": "hunter2"},

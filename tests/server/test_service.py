@@ -13,7 +13,7 @@ import pytest
 from certs import KeyPair, KeyPairFiles, issue_serving, make_authority
 from policies.settings import DEFAULTS
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
-from webhook.server.connections import KEEP_ALIVE
+from webhook.server.guarded_site import KEEP_ALIVE
 from webhook.server.service import Service
 
 

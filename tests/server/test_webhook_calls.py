@@ -9,7 +9,7 @@ import pytest
 from policies.decision import Severity
 from policies.entries import ENTRIES
 from policies.settings import Conversion, GPUAdmissionPolicy, RuleOverride
-from webhook.server.connections import KEEP_ALIVE
+from webhook.server.guarded_site import KEEP_ALIVE
 
 
 def patched(document, response):

@@ -30,7 +30,7 @@ MUCH = (
     'spec.placement.wishes[0].wish[min-memory]: is "much", which is no Kubernetes quantity; write one such as "40Gi".'
 )
 INSTEAD = (
-    "Until this is put right, each replica keeps the settings that it accepted last, and one that starts has the "
+    "Until this is fixed, each replica keeps the settings that it accepted last, and a new replica uses the "
     "built-in defaults."
 )
 WARN = {"rules": [{"rule": "GA307", "severity": "warn"}]}

@@ -4,7 +4,7 @@ import pytest
 
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from policies.settings import AddedKind
-from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_kind, look_up
+from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -51,20 +51,20 @@ ALL = (
     ],
 )
 def test_kind_has_the_names_that_kubectl_knows(word, kind):
-    assert find_kind(word).name == kind
+    assert find_resource(word).kind == kind
 
 
 @pytest.mark.parametrize("kind", [kind for _, kind in WORKLOAD_KINDS])
 def test_every_workload_is_called_by_its_kind(kind):
-    assert find_kind(kind).name == kind
+    assert find_resource(kind).kind == kind
 
 
 @pytest.mark.parametrize("word", ["trainingrun", "trainingruns", "TrainingRun.example.com"])
 def test_kind_of_the_settings_has_its_names_too(word):
     added = AddedKind("example.com", "TrainingRun", ("spec.template",))
-    assert find_kind(word, [added]).group == "example.com"
+    assert find_resource(word, [added]).group == "example.com"
     with pytest.raises(KindUnknownError):
-        find_kind(word)
+        find_resource(word)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_kind_of_the_settings_has_its_names_too(word):
 )
 def test_message_about_unknown_words_lists_the_known_ones(word, hint):
     with pytest.raises(KindUnknownError) as reported:
-        find_kind(word)
+        find_resource(word)
     assert str(reported.value) == f"unknown kind {word}; {hint}"
 
 
@@ -86,7 +86,7 @@ def test_kinds_of_the_settings_are_among_those_there_are():
     added = AddedKind("example.com", "TrainingRun", ("spec.template",))
     for word, hint in (("traningrun", "did you mean trainingrun?"), ("xyz", f"{ALL}, trainingrun")):
         with pytest.raises(KindUnknownError) as reported:
-            find_kind(word, [added])
+            find_resource(word, [added])
         assert str(reported.value) == f"unknown kind {word}; {hint}"
 
 
@@ -94,7 +94,7 @@ def test_kinds_of_the_settings_are_among_those_there_are():
     ("word", "resource"), [("pod", "pods"), ("claim", "resourceclaims.resource.k8s.io"), ("job", "jobs.batch")]
 )
 def test_resource_is_what_kubectl_gets(word, resource):
-    assert find_kind(word).resource == resource
+    assert find_resource(word).name == resource
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_resource_is_what_kubectl_gets(word, resource):
     [("pod", "train", "team-a"), ("pod", "eval", ""), ("pod", "eval", "default"), ("deployment", "web", "")],
 )
 def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
-    assert look_up(CLUSTER, find_kind(word), name, namespace)["metadata"]["name"] == name
+    assert look_up(CLUSTER, find_resource(word), name, namespace)["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
 )
 def test_message_about_a_missing_object_names_what_is_there(word, name, namespace, sentence):
     with pytest.raises(NotFoundError) as reported:
-        look_up(CLUSTER, find_kind(word), name, namespace)
+        look_up(CLUSTER, find_resource(word), name, namespace)
     assert (str(reported.value), reported.value.is_certain) == (sentence, True)
 
 
 def test_object_of_a_kind_of_which_nothing_is_known_is_not_said_to_be_missing():
     with pytest.raises(NotFoundError) as reported:
-        look_up(CLUSTER, find_kind("claim"), "gpu", "team-a")
+        look_up(CLUSTER, find_resource("claim"), "gpu", "team-a")
     assert (str(reported.value), reported.value.is_certain) == ("ResourceClaims are unknown", False)

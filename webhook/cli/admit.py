@@ -131,8 +131,8 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
         *([Refusal("", denials, of_pods=False)] if denials else ()),
         *(_refusal(part) for part in parts if not part.decision.allowed),
     )
-    told = once_per_cause([_findings(part) for part in parts], "pod template")
-    findings = (*written, *dict.fromkeys(finding for part in told for finding in part))
+    reported = once_per_cause([_findings(part) for part in parts], "pod template")
+    findings = (*written, *dict.fromkeys(finding for part in reported for finding in part))
     left_out = sum(part.decision.left_out for part in parts)
     remarks = tuple(dict.fromkeys(remark for part in parts for remark in part.decision.remarks))
     return Result(

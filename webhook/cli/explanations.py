@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections import Counter
+from itertools import chain
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.explanation import explain, questions
-from webhook.cli.documents import Reader
+from policies.explanation import Feasibility, explain, questions
+from policies.kubernetes.printable import printable
+from policies.phrases import format_count
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.settings import cluster_files
 from webhook.cli.subjects import DEFAULT_NAMESPACE, in_namespace
-from webhook.cluster.lookups import Kind, KindUnknownError, NotFoundError, find_kind, look_up
+from webhook.cli.text_layout import GAP, Column, column, item, json_text, paragraph, table, terminal_width
+from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.explanation import Explanation
+    from policies.explanation import Explanation, NodeGroup, Obstacle, Suggestion
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from webhook.cluster.resources import Resource
 
-__all__ = ["as_json", "explanations_of"]
+__all__ = ["as_json", "explanations_of", "text"]
 
 _ENDINGS = (".yaml", ".yml", ".json")
 
@@ -33,7 +39,7 @@ class _Name(NamedTuple):
     """An object of the cluster, as it is named on the command line."""
 
     argument: str
-    kind: Kind
+    resource: Resource
     name: str
 
 
@@ -53,41 +59,39 @@ def explanations_of(
         UnreadableInputError: Files have problems, or names are not found.
         click.UsageError: The input has no objects that can be explained.
     """
-    reader = Reader()
+    reader = ManifestReader()
     known = cluster_files(cluster, settings, reader)
     known.print_notes()
     sources = [*(_read(file, namespace, reader) for file in files), *_sources(names, namespace, known.settings, reader)]
     documents = [document for source in sources if not isinstance(source, _Name) for document in source]
-    if reader.problems:
-        reader.fail()
+    reader.check()
     view = ManifestsView(known.facts, documents)
     explained = [
         (document, isinstance(source, _Name))
         for source in sources
         for document in _objects_of(source, view, namespace, reader)
     ]
-    if reader.problems:
-        reader.fail()
-    asked = [
+    reader.check()
+    found = [
         question
         for document, is_stored in explained
         for question in questions(document, namespace or DEFAULT_NAMESPACE, view, known.settings, found=is_stored)
     ]
     for line in reader.others.lines:
         click.echo(line, err=True)
-    if not asked:
+    if not found:
         where = ", ".join([*files, *names])
         raise click.UsageError(f"nothing to explain: no pods, workloads, claims or claim templates in {where}")
-    return [explain(question, view, known.settings) for question in asked]
+    return [explain(question, view, known.settings) for question in found]
 
 
 def as_json(explanations: Iterable[Explanation]) -> str:
     """A list with one mapping for each explanation."""
-    return json.dumps([each.as_json() for each in explanations], indent=2, ensure_ascii=False) + "\n"
+    return json_text([each.as_json() for each in explanations])
 
 
 def _sources(
-    names: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: Reader
+    names: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: ManifestReader
 ) -> list[list[Object] | _Name]:
     """The objects or the name of each argument; invalid arguments go to the reader's problems."""
     sources: list[list[Object] | _Name] = []
@@ -112,23 +116,158 @@ def _name(argument: str, policy: GPUAdmissionPolicy) -> _Name | None:
     if is_path or os.path.exists(argument):
         return None
     try:
-        return _Name(argument, find_kind(word, policy.workloads.kinds), name)
+        return _Name(argument, find_resource(word, policy.workloads.kinds), name)
     except KindUnknownError:
         if os.path.isdir(word):
             return None
         raise
 
 
-def _read(path: str, namespace: str, reader: Reader) -> list[Object]:
+def _read(path: str, namespace: str, reader: ManifestReader) -> list[Object]:
     return [in_namespace(manifest.object, namespace) for manifest in reader.manifests([path])]
 
 
-def _objects_of(source: list[Object] | _Name, view: ClusterView, namespace: str, reader: Reader) -> list[Object]:
+def _objects_of(
+    source: list[Object] | _Name, view: ClusterView, namespace: str, reader: ManifestReader
+) -> list[Object]:
     if not isinstance(source, _Name):
         return source
     try:
-        return [look_up(view, source.kind, source.name, namespace)]
+        return [look_up(view, source.resource, source.name, namespace)]
     except NotFoundError as error:
-        bring = f"; kubectl get {source.kind.resource} -A -o yaml prints them for a file of --cluster"
+        bring = f"; kubectl get {source.resource.name} -A -o yaml prints them for a file of --cluster"
         reader.problems.append(Problem(source.argument, f"{error}{'' if error.is_certain else bring}"))
         return []
+
+
+_COLOURS = {
+    Feasibility.FITS: "green",
+    Feasibility.FULL: "yellow",
+    Feasibility.IMPOSSIBLE: "red",
+    Feasibility.BLOCKED: "red",
+    Feasibility.UNKNOWN: "yellow",
+    Feasibility.SCHEDULED: "green",
+}
+
+
+def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
+    """All explanations, with a summary if there are several; `width` is that of the terminal if None."""
+    width = terminal_width() if width is None else width
+    parts = ["\n".join(_lines(explanation, width)) for explanation in explanations]
+    return "\n\n".join([*parts, *([_summary(explanations)] if len(explanations) > 1 else [])])
+
+
+def _summary(explanations: Sequence[Explanation]) -> str:
+    counts = Counter(explanation.verdict for explanation in explanations)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Feasibility if counts[verdict])
+    return f"{len(explanations)} explanations: {verdicts}"
+
+
+def _lines(explanation: Explanation, width: int) -> Iterator[str]:
+    verdict = click.style(str(explanation.verdict), fg=_COLOURS[explanation.verdict], bold=True)
+    yield f"{click.style(printable(explanation.label), bold=True)}  {verdict}"
+    yield from paragraph(_sentence(explanation.headline), width)
+    for obstacle in explanation.obstacles:
+        yield from item(_obstacle(obstacle), width)
+    for warning in explanation.warnings:
+        yield from paragraph(f"Warning: {warning}", width)
+    if explanation.nodes is not None:
+        yield ""
+        yield from _counts(explanation)
+    if explanation.groups:
+        yield ""
+        yield from _groups(explanation, width)
+    if explanation.suggestions:
+        yield ""
+        yield click.style("What would help:", bold=True)
+        for suggestion in explanation.suggestions:
+            yield from item(_suggestion(suggestion), width)
+    if notes := _notes(explanation):
+        yield ""
+        for note in notes:
+            yield from paragraph(f"Note: {_with_full_stop(note)}", width)
+
+
+def _counts(explanation: Explanation) -> Iterator[str]:
+    replicas = "unknown" if explanation.replicas is None else str(explanation.replicas)
+    counts = {
+        "NODES": str(explanation.nodes),
+        "FIT NOW": str(explanation.fit_now),
+        "FIT IF EMPTY": str(explanation.fit_if_empty),
+        **({"UNKNOWN": str(explanation.unknown_nodes)} if explanation.unknown_nodes else {}),
+        "REPLICAS NOW": f"{replicas} or more" if explanation.replicas_at_least else replicas,
+    }
+    columns = [column(title, [value]) for title, value in counts.items()]
+    yield from table(columns, [[[value] for value in counts.values()]])
+
+
+def _groups(explanation: Explanation, width: int) -> Iterator[str]:
+    groups = explanation.groups
+    names = [_names(group) for group in groups]
+    fits = ["yes" if group.fits else "if empty" if group.fits_if_empty else "no" for group in groups]
+    counts = [str(group.count) for group in groups]
+    columns = [
+        column("NODES", counts, right=True),
+        column("FITS", fits),
+        Column("NAMES", min(column("NAMES", chain(*names)).width, width // 3)),
+    ]
+    room = width - sum(each.width + GAP for each in columns)
+    rows = [
+        [[count], [fit], _wrapped_names(name, columns[2].width), list(_why(group, room))]
+        for group, count, fit, name in zip(groups, counts, fits, names, strict=True)
+    ]
+    yield from table([*columns, Column("WHY", room)], rows)
+    if explanation.groups_left_out:
+        left_out = format_count(explanation.groups_left_out, "more group")
+        yield f"and {left_out} with {format_count(explanation.nodes_left_out, 'node')}"
+
+
+def _names(group: NodeGroup) -> list[str]:
+    more = group.count - len(group.nodes)
+    return [*map(printable, group.nodes), *([f"and {more} more"] if more > 0 else [])]
+
+
+def _wrapped_names(names: Iterable[str], width: int) -> list[str]:
+    return [line for name in names for line in wrap(name, width, break_on_hyphens=False)]
+
+
+def _why(group: NodeGroup, width: int) -> Iterator[str]:
+    if group.reason is None:
+        yield from paragraph(f"It would get {', '.join(group.devices)}." if group.devices else "", width)
+        return
+    yield from paragraph(_sentence(group.reason.sentence), width)
+    for detail in group.reason.details:
+        yield from item(_with_full_stop(detail), width)
+
+
+def _obstacle(obstacle: Obstacle) -> str:
+    rule = f" [{obstacle.rule}]" if obstacle.rule else ""
+    remedy = f"; {obstacle.remedy}" if obstacle.remedy else ""
+    return f"{obstacle.sentence}{remedy}{rule}"
+
+
+def _suggestion(suggestion: Suggestion) -> str:
+    then = "then it would fit" if suggestion.only_if_empty else "then it fits"
+    where = f"on {'at least ' if suggestion.at_least else ''}{format_count(suggestion.nodes, 'node')}"
+    return f"{_with_capital(suggestion.sentence)}; {then} {where}{' if nothing were in use' if suggestion.only_if_empty else ''}"
+
+
+def _notes(explanation: Explanation) -> list[str]:
+    converted = explanation.converted_to
+    template = [f"conversion creates ResourceClaimTemplate {converted} for the GPUs of the pod"] if converted else []
+    return [*template, *explanation.remarks]
+
+
+def _sentence(text: str) -> str:
+    """A text with a capital and a full stop."""
+    return _with_full_stop(_with_capital(text))
+
+
+def _with_full_stop(text: str) -> str:
+    """A text with a full stop, unless it was cut."""
+    return text if text.endswith("...") else f"{text}."
+
+
+def _with_capital(text: str) -> str:
+    """A text with a capital, unless its first word looks like a name."""
+    return f"{text[0].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -13,21 +12,9 @@ from webhook.cli.lazy_modules import lazy_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SUFFIXES", "Exclusion", "FolderOptions", "exclusion_of", "files_of"]
+__all__ = ["SUFFIXES", "Exclusion", "exclusion_of", "files_of"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
-
-
-@dataclass(frozen=True, slots=True)
-class FolderOptions:
-    """Options for reading folders."""
-
-    exclude: tuple[str, ...] = ()
-    """Patterns of files and folders to skip, each as a line of a .gitignore."""
-    ignore_file: str | None = None
-    """A file with such patterns."""
-    strict: bool = False
-    """True if a file that is not a manifest is a problem; otherwise it is skipped."""
 
 
 class Exclusion(Protocol):
@@ -37,15 +24,19 @@ class Exclusion(Protocol):
         """True if a path relative to the folder is excluded; the path of a folder ends with a slash."""
 
 
-def exclusion_of(folders: FolderOptions) -> Exclusion | None:
-    """The exclusion by all patterns, or None without patterns; those of the command line come last.
+def exclusion_of(exclude: tuple[str, ...], ignore_file: str | None) -> Exclusion | None:
+    """The exclusion by all patterns, or None without patterns.
+
+    Args:
+        exclude: Patterns of files and folders to skip, each as a line of a .gitignore. They come last.
+        ignore_file: A file with such patterns.
 
     Raises:
         click.UsageError: The file of patterns cannot be read, or a pattern is invalid.
     """
-    if not folders.exclude and folders.ignore_file is None:
+    if not exclude and ignore_file is None:
         return None
-    patterns = [*_patterns(folders.ignore_file), *folders.exclude]
+    patterns = [*_patterns(ignore_file), *exclude]
     try:
         exclusion: Exclusion = lazy_module("patterns of a .gitignore").GitIgnoreSpec.from_lines(patterns)
     except ValueError as error:

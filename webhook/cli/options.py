@@ -6,17 +6,41 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.printable import shown
+from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.view import ClusterView
 
-__all__ = ["check_cluster_options", "check_namespace_exists", "cluster_options"]
+__all__ = [
+    "check_cluster_options",
+    "check_namespace_exists",
+    "cluster_options",
+    "files_option",
+    "output_option",
+    "settings_option",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def files_option(what: str) -> Callable[[F], F]:
+    """The option `--cluster`: files or folders with `what` (sentences), the objects of a cluster."""
+    text = f"Files or folders with {what} Can be repeated."
+    return click.option("--cluster", multiple=True, metavar="PATH", help=text)
+
+
+def settings_option(default: str) -> Callable[[F], F]:
+    """The option `--settings`, with the settings that hold without it."""
+    return click.option("--settings", metavar="FILE", help=f"A GPUAdmissionPolicy; default: {default}.")
+
+
+def output_option(text: str, json: str) -> Callable[[F], F]:
+    """The option `--output`, with what each format shows."""
+    formats = click.Choice(["text", "json"])
+    shown = f"text: {text}. json: {json}, for programs."
+    return click.option("-o", "--output", type=formats, default="text", show_default=True, help=shown)
 
 
 def cluster_options(command: F) -> F:
@@ -25,7 +49,7 @@ def cluster_options(command: F) -> F:
         click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default: as kubectl finds it."),
         click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one."),
         click.option("-n", "--namespace", default="", metavar="NAME", help="Read only this namespace."),
-        click.option("--settings", metavar="FILE", help="A GPUAdmissionPolicy; default: the one of the cluster."),
+        settings_option("the one of the cluster"),
     )
     for option in reversed(options):
         command = option(command)
@@ -42,8 +66,8 @@ def check_cluster_options(
     """
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
-    if namespace and not is_dns_label(namespace):
-        raise click.UsageError(f"invalid namespace name {shown(namespace)}")
+    if namespace and not lazy_module("names of objects").is_dns_label(namespace):
+        raise click.UsageError(f"invalid namespace name {lazy_module('printable text').shown(namespace)}")
 
 
 def check_namespace_exists(view: ClusterView, namespace: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_OBJECTS", "PATCHES", "TEMPLATES", "OtherFiles", "is_kustomization", "is_version", "patch_files"]
 
 NO_OBJECTS = "no Kubernetes objects"
-TEMPLATES = "templates; review what is made of them, such as the output of `helm template`"
+TEMPLATES = "templates; review what they render, such as the output of `helm template`"
 PATCHES = "patches; review the output of `kubectl kustomize`"
 
 _KEYS = re.compile(rb"\b(?:apiVersion|kind)[\"']?\s*:")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import FieldPath
-from webhook.cli.documents import LIMITS, Reader
+from webhook.cli.manifest_reader import LIMITS, ManifestReader
 from webhook.cli.other_files import is_kustomization
 from webhook.cli.problems import Problem
 from webhook.cli.quick_json import quick_json
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.kubernetes.yaml import Document
-    from webhook.cli.documents import Content, Manifest
     from webhook.cli.folders import Exclusion
+    from webhook.cli.manifest_reader import Content, Manifest
     from webhook.cli.other_files import OtherFiles
 
 __all__ = ["RepositoryReader"]
 
 
-class RepositoryReader(Reader):
+class RepositoryReader(ManifestReader):
     """Reads manifests for a review.
 
     A file of a folder is skipped if it is not a manifest; a named file must be one. A document that cannot be parsed is a

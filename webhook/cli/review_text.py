@@ -34,8 +34,8 @@ def text(results: Sequence[Result]) -> str:
 
     A warning whose cause lies outside the objects is printed once, with the number of objects.
     """
-    told = once_per_cause([result.findings for result in results], "object")
-    shown = [replace(result, findings=findings) for result, findings in zip(results, told, strict=True)]
+    reported = once_per_cause([result.findings for result in results], "object")
+    shown = [replace(result, findings=findings) for result, findings in zip(results, reported, strict=True)]
     return "\n".join(["\n".join((*_lines(result), "")) for result in shown] + [summary(results)])
 
 

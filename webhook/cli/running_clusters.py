@@ -3,33 +3,152 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from policies.audit import Survey, audit
 from policies.entries import CONFIGURATIONS
 from policies.quota.report.reporting import COUNTED_FROM
-from webhook.cli.audits import Audited, uncovered_notes
-from webhook.cli.connection import NoClusterError, connected_client, read_cluster, stored_settings
+from policies.view import UNKNOWN, Unknown
+from webhook.cli.audit_reports import Audited, uncovered_notes
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.quotas import QUOTA, WITHOUT, QuotaReports, quota_reports, unknown_kinds
-from webhook.cli.settings import chosen_settings
-from webhook.cluster.errors import APIError
+from webhook.cli.quota_reports import QUOTA, WITHOUT, QuotaReports, quota_reports, unknown_kinds
+from webhook.cli.settings import chosen_settings, settings_in
+from webhook.cluster.client import APIClient
+from webhook.cluster.errors import APIError, ClusterError, Unreachable
 from webhook.cluster.lists import list_all, pages
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.sharing import Sharing
+from webhook.cluster.server_version import parse_version
+from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import trim_for
-from webhook.controllers.audit import survey_cluster
+from webhook.controllers.audit_round import survey_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from webhook.cluster.client import APIClient
+    from webhook.cluster.live import LiveView
     from webhook.cluster.resources import Resource
 
-__all__ = ["audit_cluster", "report_quotas"]
+__all__ = [
+    "Cluster",
+    "NoClusterError",
+    "audit_cluster",
+    "connected_client",
+    "read_cluster",
+    "report_quotas",
+    "stored_settings",
+]
+
+_SECONDS = 60.0
+"""Time limit for the first lists; those of 100,000 pods take 10 seconds."""
+
+
+class NoClusterError(click.ClickException):
+    """A cluster cannot be read."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster that was read once."""
+
+    client: APIClient
+    sync: Sync
+    settings: GPUAdmissionPolicy
+    """The settings of the cluster, or the built-in defaults."""
+    notes: tuple[str, ...]
+    """Problems of the settings, and kinds that cannot be read; without full stops."""
+
+    @property
+    def view(self) -> LiveView:
+        """The objects of the cluster."""
+        return self.sync.view
+
+
+@asynccontextmanager
+async def read_cluster(
+    kubeconfig: str | None, context: str | None, *, seconds: float = _SECONDS
+) -> AsyncIterator[Cluster]:
+    """Connect, list everything that is watched, and disconnect at the end.
+
+    Args:
+        kubeconfig: A file; if None, the one that kubectl uses, else the ServiceAccount of this pod.
+        context: The context of the kubeconfig; its current one if None.
+        seconds: The time limit for the first lists.
+
+    Raises:
+        NoClusterError: The cluster cannot be reached, or not all of it can be listed in time.
+    """
+    async with connected_client(kubeconfig, context) as client:
+        version = await _version(client)
+        settings, notes = await stored_settings(client)
+        sync = Sync(client)
+        sync.start(settings.configuration.operator_namespaces)
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    await sync.wait_for_first()
+            except TimeoutError as error:
+                raise NoClusterError(f"{client.url}: after {seconds:g} seconds, {sync.reason()}") from error
+            sync.view.set_server_version(version)
+            yield Cluster(client, sync, settings, (*notes, *sync.notes()))
+        finally:
+            await sync.close()
+
+
+@asynccontextmanager
+async def connected_client(kubeconfig: str | None, context: str | None) -> AsyncIterator[APIClient]:
+    """Connect, and disconnect at the end; errors of the API server end the command with a sentence.
+
+    Args:
+        kubeconfig: A file; if None, the one that kubectl uses, else the ServiceAccount of this pod.
+        context: The context of the kubeconfig; its current one if None.
+
+    Raises:
+        NoClusterError: The cluster cannot be reached, or refuses.
+    """
+    try:
+        client = await APIClient.connect(kubeconfig, context)
+    except ClusterError as error:
+        raise NoClusterError(str(error)) from error
+    try:
+        yield client
+    except Unreachable as error:
+        raise NoClusterError(str(error)) from error
+    except ClusterError as error:
+        # The message of an API server does not name the server.
+        raise NoClusterError(f"{client.url}: {error}") from error
+    finally:
+        await client.close()
+
+
+async def stored_settings(client: APIClient) -> tuple[GPUAdmissionPolicy, list[str]]:
+    """The settings of a running cluster, or the built-in defaults, and notes on them without full stops."""
+    resource = RESOURCES["GPUAdmissionPolicy"]
+    empty: dict[str, Any] = {"apiVersion": resource.api_version, "kind": "GPUAdmissionPolicyList", "items": []}
+    try:
+        known = [{**empty, "items": await list_all(client, resource)}]
+    except APIError as error:
+        if not (error.not_found or error.forbidden):
+            raise
+        # If the kind is not installed, there are no settings. If it is forbidden, they are unknown, and a note says so.
+        known = [] if error.forbidden else [empty]
+    return settings_in(ManifestsView(known))
+
+
+async def _version(client: APIClient) -> tuple[int, int] | Unknown:
+    try:
+        return parse_version(await client.get("/version"))
+    except APIError:
+        return UNKNOWN
+
 
 _KINDS_OF_QUOTAS = (*COUNTED_FROM, "DeviceClass", "ResourceSlice")
 """Listed beside quotas and namespaces: the kinds that hold GPUs, and those that describe the GPUs."""
@@ -135,7 +254,7 @@ async def _list_namespaces(client: APIClient, namespace: str) -> list[Object]:
 async def _list_trimmed(client: APIClient, kind: str, namespace: str) -> Object | None:
     """The trimmed objects of a kind; empty if it is not served, None if listing it is forbidden."""
     resource = RESOURCES[kind]
-    trim, items = trim_for(resource, Sharing()), []
+    trim, items = trim_for(resource), []
     try:
         async for page in pages(client, resource, namespace if kind in _NAMESPACED else ""):
             items += [kept for item in page if (kept := trim(item)) is not None]

@@ -15,7 +15,7 @@ import click
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.sandbox.attempt import Refused
 from webhook.sandbox.server import Sandbox
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cli.documents import Manifest
+    from webhook.cli.manifest_reader import Manifest
 
 __all__ = ["load", "loaded_sandbox", "run_sandbox"]
 
@@ -52,14 +52,13 @@ def run_sandbox(manifests: Sequence[str], port: int, kubeconfig_out: Path | None
     """
     if kubeconfig_out is not None:
         _check_kubeconfig(kubeconfig_out)
-    reader = Reader()
+    reader = ManifestReader()
     sandbox, count = loaded_sandbox(manifests, reader)
-    if reader.problems:
-        reader.fail()
+    reader.check()
     asyncio.run(_serve(sandbox, format_count(count, "object"), port, kubeconfig_out))
 
 
-def loaded_sandbox(paths: Iterable[str], reader: Reader) -> tuple[Sandbox, int]:
+def loaded_sandbox(paths: Iterable[str], reader: ManifestReader) -> tuple[Sandbox, int]:
     """A sandbox with the objects of files and folders, not yet started, and the number of objects.
 
     The output of `kubectl version -o yaml` among the files sets its version. Problems go to the reader.

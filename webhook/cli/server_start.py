@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from certs import KeyPairFiles
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.settings import read_settings
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import NoCluster
@@ -26,7 +26,7 @@ from webhook.server.service import Service
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from webhook.cli.serve import ServeOptions
+    from webhook.cli.commands.serve import ServeOptions
 
 __all__ = ["replica_config", "serve"]
 
@@ -59,11 +59,10 @@ def replica_config(options: ServeOptions) -> ReplicaConfig:
 
 
 def _read_files(options: ServeOptions) -> tuple[list[Object], GPUAdmissionPolicy]:
-    reader = Reader()
+    reader = ManifestReader()
     policy = read_settings(options.settings, reader)
     facts = reader.cluster(options.cluster)
-    if reader.problems:
-        reader.fail()
+    reader.check()
     return facts, policy
 
 

@@ -11,7 +11,7 @@ import policies.review  # noqa: F401
 from policies.idle_settings import settings_remarks
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.view import UNKNOWN
-from webhook.cli.documents import Reader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
@@ -42,7 +42,7 @@ class ClusterFiles(NamedTuple):
             click.echo(f"Warning: {note}", err=True)
 
 
-def cluster_files(paths: Iterable[str], settings: str | None, reader: Reader) -> ClusterFiles:
+def cluster_files(paths: Iterable[str], settings: str | None, reader: ManifestReader) -> ClusterFiles:
     """Read the files of a cluster, and the file with settings if one is given; problems go to the reader."""
     chosen = read_settings(settings, reader)
     facts = reader.cluster(paths)
@@ -60,14 +60,13 @@ def read_cluster_files(paths: Iterable[str], settings: str | None) -> ClusterFil
     Raises:
         UnreadableInputError: Files have problems.
     """
-    reader = Reader()
+    reader = ManifestReader()
     files = cluster_files(paths, settings, reader)
-    if reader.problems:
-        reader.fail()
+    reader.check()
     return files
 
 
-def read_settings(file: str | None, reader: Reader) -> GPUAdmissionPolicy:
+def read_settings(file: str | None, reader: ManifestReader) -> GPUAdmissionPolicy:
     """The GPUAdmissionPolicy of a file, or the defaults if no file is given; problems go to the reader."""
     if file is None:
         return DEFAULTS
@@ -100,10 +99,9 @@ def chosen_settings(file: str | None) -> GPUAdmissionPolicy | None:
     """
     if not file:
         return None
-    reader = Reader()
+    reader = ManifestReader()
     policy = read_settings(file, reader)
-    if reader.problems:
-        reader.fail()
+    reader.check()
     return policy
 
 

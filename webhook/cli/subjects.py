@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import Position
     from policies.request import Operation, UserInfo
     from policies.view import ClusterView
-    from webhook.cli.documents import Manifest
+    from webhook.cli.manifest_reader import Manifest
 
 __all__ = ["DEFAULT_NAMESPACE", "Circumstances", "Subject", "SubjectReader", "in_namespace"]
 

@@ -1,20 +1,21 @@
-"""Text for people: tables, wrapped paragraphs, and the width of the terminal."""
+"""What commands print: tables, wrapped paragraphs, the width of the terminal; JSON."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from dataclasses import dataclass
 from itertools import zip_longest
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["GAP", "Column", "column", "item", "paragraph", "table", "terminal_width", "truncation"]
+__all__ = ["GAP", "Column", "column", "item", "json_text", "paragraph", "table", "terminal_width", "truncation"]
 
 GAP = 2
 """Spaces between two columns."""
@@ -75,3 +76,8 @@ def item(text: str, width: int) -> list[str]:
 def truncation(total: int, shown: int) -> list[str]:
     """A line that counts what a text omits and JSON has; none if the text is complete."""
     return [f"and {total - shown:,} more; -o json shows all"] if total > shown else []
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON for programs, which people can read too."""
+    return json.dumps(value, indent=2, ensure_ascii=False)

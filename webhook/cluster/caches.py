@@ -1,4 +1,4 @@
-"""The caches: what is watched, their metrics, and the notes of `/readyz` about them."""
+"""The caches of watched resources, their metrics, and the notes of `/readyz` about them."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Pace:
     clockwork: Clockwork = field(default_factory=Clockwork)
 
     def pause(self, failures: int, retry_after: float | None = None) -> float:
-        """Seconds to wait after this many failures in a row, beside the server's `retry_after`."""
+        """Seconds to wait after this many failures in a row, in addition to the server's `retry_after`."""
         longest = min(self.longest_pause, self.first_pause * 2.0 ** min(failures - 1, 30))
         required = min(retry_after or 0.0, self.longest_retry_after)
         return required + longest * (0.5 + 0.5 * self.clockwork.random())

@@ -1,4 +1,4 @@
-"""What is known of one kind, by the states of all stores in which it is kept."""
+"""The known objects of one kind, by the states of all stores of that kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DRA = "resource.k8s.io"
 
 
 class Surroundings(Protocol):
-    """The facts that the answers about a kind depend on, beside its own stores."""
+    """The facts that the answers about a kind depend on, other than its own stores."""
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""

@@ -28,7 +28,6 @@ class Configuration(Protocol):
     """How to reach the cluster of a kubeconfig or a pod; the fields that are used here."""
 
     host: str
-    api_key: dict[str, str]
     ssl_ca_cert: str | None
     cert_file: str | None
     key_file: str | None

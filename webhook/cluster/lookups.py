@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN
-from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
+from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import AddedKind
     from policies.view import ClusterView
-    from webhook.cluster.resources import Resource
 
-__all__ = ["Kind", "KindUnknownError", "NotFoundError", "find_kind", "look_up"]
+__all__ = ["KindUnknownError", "NotFoundError", "find_resource", "look_up"]
 
 _DEFAULT_NAMESPACE = "default"
 
@@ -40,46 +38,21 @@ class NotFoundError(LookupError):
         """True if the object does not exist; False if that is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind that can be explained: pods, workloads, claims and their templates."""
-
-    name: str
-    group: str
-    short: str = ""
-    """The short name, as `kubectl api-resources` lists it."""
-    alias: str = ""
-    """Our own short name."""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The accepted names of the kind, the usual one first."""
-        lower = self.name.lower()
-        return tuple(word for word in (self.alias, lower, f"{lower}s", self.short) if word)
-
-    @property
-    def resource(self) -> str:
-        """The unambiguous name for `kubectl get`: `pods` or `jobs.batch`."""
-        plural = f"{self.name.lower()}s"
-        return f"{plural}.{self.group}" if self.group else plural
-
-
-def _kind(resource: Resource, alias: str = "") -> Kind:
-    return Kind(resource.kind, resource.group, next(iter(resource.short_names), ""), alias)
-
-
-_KINDS = (
-    _kind(RESOURCES["Pod"]),
-    _kind(RESOURCES["ResourceClaim"], "claim"),
-    _kind(RESOURCES["ResourceClaimTemplate"], "template"),
-    *map(_kind, WORKLOAD_RESOURCES.values()),
+_RESOURCES = (
+    RESOURCES["Pod"],
+    RESOURCES["ResourceClaim"],
+    RESOURCES["ResourceClaimTemplate"],
+    *WORKLOAD_RESOURCES.values(),
 )
+"""The resources of the kinds that can be explained."""
+_ALIASES = {"ResourceClaim": "claim", "ResourceClaimTemplate": "template"}
+"""Our own short names."""
 _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by name"}
 """Which objects a live view keeps, for kinds that it keeps only in part."""
 
 
-def find_kind(text: str, added: Iterable[AddedKind] = ()) -> Kind:
-    """The kind with a name such as `pod`, `deploy`, `resourceclaims` or `job.batch`.
+def find_resource(text: str, added: Iterable[AddedKind] = ()) -> Resource:
+    """The resource with a name such as `pod`, `deploy`, `resourceclaims` or `job.batch`.
 
     Args:
         text: The name.
@@ -89,44 +62,52 @@ def find_kind(text: str, added: Iterable[AddedKind] = ()) -> Kind:
         KindUnknownError: No kind that can be explained has this name.
     """
     word, _, group = text.lower().partition(".")
-    kinds = [*_KINDS, *(Kind(each.kind, each.group, each.plural) for each in added)]
-    for kind in kinds:
-        if word in kind.words and group in ("", kind.group):
-            return kind
-    usual = {each: kind.words[0] for kind in reversed(kinds) for each in kind.words}
+    own = (Resource(each.group, "", each.plural, each.kind, namespaced=True) for each in added)
+    names = {resource: _names(resource) for resource in (*_RESOURCES, *own)}
+    for resource, accepted in names.items():
+        if word in accepted and group in ("", resource.group):
+            return resource
+    usual = {name: accepted[0] for accepted in reversed(names.values()) for name in accepted}
     alike = get_close_matches(word, usual, n=1)
-    every = ", ".join(dict.fromkeys(kind.words[0] for kind in kinds))
+    every = ", ".join(dict.fromkeys(accepted[0] for accepted in names.values()))
     hint = f"did you mean {usual[alike[0]]}?" if alike else f"supported kinds: {every}"
     raise KindUnknownError(f"unknown kind {text[:100]}; {hint}")
 
 
-def look_up(view: ClusterView, kind: Kind, name: str, namespace: str = "") -> Object:
+def _names(resource: Resource) -> list[str]:
+    """The accepted names of a kind, the usual one first."""
+    lower = resource.kind.lower()
+    alias = _ALIASES.get(resource.kind)
+    return [*([alias] if alias else []), lower, f"{lower}s", resource.plural, *resource.short_names]
+
+
+def look_up(view: ClusterView, resource: Resource, name: str, namespace: str = "") -> Object:
     """One object of a cluster.
 
     Args:
         view: The cluster.
-        kind: The kind; an object of another group with the same kind does not count.
-        name: Its name.
-        namespace: Its namespace; empty for `default`.
+        resource: The resource; an object of another group with the same kind does not count.
+        name: The name of the object.
+        namespace: The namespace of the object; empty for `default`.
 
     Raises:
         NotFoundError: The view does not show it.
     """
     where = namespace or _DEFAULT_NAMESPACE
-    found = view.get(kind.name, name, where)
-    if isinstance(found, dict) and group_of(found) == kind.group:
+    found = view.get(resource.kind, name, where)
+    if isinstance(found, dict) and group_of(found) == resource.group:
         return found
-    listed = view.list(kind.name)
+    listed = view.list(resource.kind)
     if listed is UNKNOWN:
-        raise NotFoundError(f"{kind.name}s are unknown", is_certain=False)
-    objects = [item for item in listed if group_of(item) == kind.group]
+        raise NotFoundError(f"{resource.kind}s are unknown", is_certain=False)
+    objects = [item for item in listed if group_of(item) == resource.group]
     for item in objects:
         if name_of(item) == name and _namespace(item) == where:
             return item
     hint = _hint(objects, name, where)
-    wanted = f"{kind.name} {name[:253]} in namespace {where[:63]}"
+    wanted = f"{resource.kind} {name[:253]} in namespace {where[:63]}"
     if found is UNKNOWN:
-        because = f": {_KEPT[kind.name]}" if kind.name in _KEPT else ""
+        because = f": {_KEPT[resource.kind]}" if resource.kind in _KEPT else ""
         raise NotFoundError(f"{wanted} is unknown{because}", hint, is_certain=False)
     raise NotFoundError(f"{wanted} not found", hint, is_certain=True)
 

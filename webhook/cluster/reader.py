@@ -1,33 +1,16 @@
-"""Reading from an API server: the interface, and a reader that records when the server last answered."""
+"""Reading from an API server, with a record of when the server last answered."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
+    from webhook.cluster.client import APIClient
+
 __all__ = ["Contact", "Reader"]
-
-
-class Reader(Protocol):
-    """The methods of `APIClient` that lists and watches need."""
-
-    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
-        """One JSON document."""
-        ...
-
-    def watch(
-        self,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        read_timeout: float,
-        on_open: Callable[[], None] | None = None,
-    ) -> AsyncGenerator[dict[str, Any]]:
-        """The events of one watch."""
-        ...
 
 
 class Contact:
@@ -68,3 +51,7 @@ class Contact:
             async for event in events:
                 self.last = self._clock()
                 yield event
+
+
+Reader: TypeAlias = "APIClient | Contact"
+"""What lists and watches read from."""

@@ -91,7 +91,7 @@ class Reflector:
         except ClusterError as error:
             return self._handle_failure(error)
         except Exception as error:
-            # One object that shows a defect in our code must not stop this kind for ever.
+            # One object that shows a defect in our code must not stop this kind forever.
             _logger.exception("cannot keep cached %s up to date because of a defect", self.resource.name)
             self._resume = ""
             self._enter("stale", f"a defect, {type(error).__name__}: {error}")

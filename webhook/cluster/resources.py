@@ -13,7 +13,7 @@ from policies.kubernetes.workloads import WORKLOAD_KINDS
 from webhook.cluster.errors import APIError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policies.settings import GPUAdmissionPolicy
     from webhook.cluster.reader import Reader
@@ -75,89 +75,64 @@ def _segment(name: str) -> str:
     return quote(name, safe=":")
 
 
-def _resources(group: str, version: str, kinds: str, *, namespaced: bool) -> list[Resource]:
-    """Resources whose name is the English plural of the kind."""
-    names = ((kind, tuple(_SHORT_NAMES.get(kind, "").split())) for kind in kinds.split())
-    return [Resource(group, version, plural(kind), kind, namespaced, short) for kind, short in names]
+_TABLE = """
+v1 cluster Namespace=ns Node=no
+v1 namespaced ConfigMap=cm Event=ev LimitRange=limits Pod=po PodTemplate ReplicationController=rc
+v1 namespaced ResourceQuota=quota Secret Service=svc ServiceAccount=sa
+apps/v1 namespaced DaemonSet=ds Deployment=deploy ReplicaSet=rs StatefulSet=sts
+batch/v1 namespaced CronJob=cj Job
+coordination.k8s.io/v1 namespaced Lease
+networking.k8s.io/v1 namespaced NetworkPolicy=netpol
+policy/v1 namespaced PodDisruptionBudget=pdb
+node.k8s.io/v1 cluster RuntimeClass
+scheduling.k8s.io/v1 cluster PriorityClass=pc
+scheduling.k8s.io/v1alpha2 namespaced PodGroup
+resource.k8s.io/v1 cluster DeviceClass ResourceSlice
+resource.k8s.io/v1 namespaced ResourceClaim ResourceClaimTemplate
+admissionregistration.k8s.io/v1 cluster MutatingWebhookConfiguration ValidatingWebhookConfiguration
+admissionregistration.k8s.io/v1 cluster ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+apiextensions.k8s.io/v1 cluster CustomResourceDefinition=crd,crds
+flowcontrol.apiserver.k8s.io/v1 cluster FlowSchema PriorityLevelConfiguration
+authentication.k8s.io/v1 cluster TokenReview
+authorization.k8s.io/v1 cluster SelfSubjectAccessReview SubjectAccessReview
+rbac.authorization.k8s.io/v1 cluster ClusterRole ClusterRoleBinding
+rbac.authorization.k8s.io/v1 namespaced Role RoleBinding
+gpu-admission.io/v1alpha1 cluster GPUAdmissionPolicy
+gpu-admission.io/v1alpha1 namespaced GPUQuota
+nvidia.com/v1 cluster ClusterPolicy
+nvidia.com/v1alpha1 cluster GPUCluster NVIDIADriver
+resource.nvidia.com/v1beta1 namespaced ComputeDomain
+karpenter.sh/v1 cluster NodePool
+monitoring.coreos.com/v1 namespaced PrometheusRule ServiceMonitor
+jobset.x-k8s.io/v1alpha2 namespaced JobSet
+kubeflow.org/v1 namespaced JAXJob Notebook PaddleJob PyTorchJob TFJob XGBoostJob
+kubeflow.org/v2beta1 namespaced MPIJob
+leaderworkerset.x-k8s.io/v1 namespaced LeaderWorkerSet=lws
+ray.io/v1 namespaced RayCluster RayJob RayService
+argoproj.io/v1alpha1 namespaced Rollout
+grove.io/v1alpha1 namespaced PodCliqueSet
+serving.kserve.io/v1beta1 namespaced InferenceService
+sparkoperator.k8s.io/v1beta2 namespaced ScheduledSparkApplication SparkApplication
+trainer.kubeflow.org/v1alpha1 cluster ClusterTrainingRuntime
+trainer.kubeflow.org/v1alpha1 namespaced TrainingRuntime TrainJob
+"""
+"""The apiVersion, the scope and the kinds, with the short names that `kubectl api-resources` lists."""
 
 
-_SHORT_NAMES = {
-    "ConfigMap": "cm",
-    "CronJob": "cj",
-    "CustomResourceDefinition": "crd crds",
-    "DaemonSet": "ds",
-    "Deployment": "deploy",
-    "Event": "ev",
-    "LeaderWorkerSet": "lws",
-    "LimitRange": "limits",
-    "Namespace": "ns",
-    "NetworkPolicy": "netpol",
-    "Node": "no",
-    "Pod": "po",
-    "PodDisruptionBudget": "pdb",
-    "PriorityClass": "pc",
-    "ReplicaSet": "rs",
-    "ReplicationController": "rc",
-    "ResourceQuota": "quota",
-    "Service": "svc",
-    "ServiceAccount": "sa",
-    "StatefulSet": "sts",
-}
+def _resources(table: str) -> Iterator[Resource]:
+    """The resources of a table; the name of each is the English plural of its kind."""
+    for line in table.strip().splitlines():
+        api_version, scope, kinds = line.split(maxsplit=2)
+        group, _, version = api_version.rpartition("/")
+        for kind, _, short in (each.partition("=") for each in kinds.split()):
+            names = tuple(short.split(",")) if short else ()
+            yield Resource(group, version, plural(kind), kind, scope == "namespaced", names)
 
 
-_ALL = [
-    *_resources("", "v1", "Namespace Node", namespaced=False),
-    *_resources(
-        "",
-        "v1",
-        "ConfigMap Event LimitRange Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
-        namespaced=True,
-    ),
-    *_resources("apps", "v1", "DaemonSet Deployment ReplicaSet StatefulSet", namespaced=True),
-    *_resources("batch", "v1", "CronJob Job", namespaced=True),
-    *_resources("coordination.k8s.io", "v1", "Lease", namespaced=True),
-    *_resources("networking.k8s.io", "v1", "NetworkPolicy", namespaced=True),
-    *_resources("policy", "v1", "PodDisruptionBudget", namespaced=True),
-    *_resources("node.k8s.io", "v1", "RuntimeClass", namespaced=False),
-    *_resources("scheduling.k8s.io", "v1", "PriorityClass", namespaced=False),
-    *_resources("scheduling.k8s.io", "v1alpha2", "PodGroup", namespaced=True),
-    *_resources("resource.k8s.io", "v1", "DeviceClass ResourceSlice", namespaced=False),
-    *_resources("resource.k8s.io", "v1", "ResourceClaim ResourceClaimTemplate", namespaced=True),
-    *_resources(
-        "admissionregistration.k8s.io",
-        "v1",
-        "MutatingWebhookConfiguration ValidatingWebhookConfiguration "
-        "ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding",
-        namespaced=False,
-    ),
-    *_resources("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False),
-    *_resources("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema PriorityLevelConfiguration", namespaced=False),
-    *_resources("authentication.k8s.io", "v1", "TokenReview", namespaced=False),
-    *_resources("authorization.k8s.io", "v1", "SelfSubjectAccessReview SubjectAccessReview", namespaced=False),
-    *_resources("rbac.authorization.k8s.io", "v1", "ClusterRole ClusterRoleBinding", namespaced=False),
-    *_resources("rbac.authorization.k8s.io", "v1", "Role RoleBinding", namespaced=True),
-    *_resources("gpu-admission.io", "v1alpha1", "GPUAdmissionPolicy", namespaced=False),
-    *_resources("gpu-admission.io", "v1alpha1", "GPUQuota", namespaced=True),
-    *_resources("nvidia.com", "v1", "ClusterPolicy", namespaced=False),
-    *_resources("nvidia.com", "v1alpha1", "GPUCluster NVIDIADriver", namespaced=False),
-    *_resources("resource.nvidia.com", "v1beta1", "ComputeDomain", namespaced=True),
-    *_resources("karpenter.sh", "v1", "NodePool", namespaced=False),
-    *_resources("monitoring.coreos.com", "v1", "PrometheusRule ServiceMonitor", namespaced=True),
-    Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", namespaced=True),
-    *_resources("jobset.x-k8s.io", "v1alpha2", "JobSet", namespaced=True),
-    *_resources("kubeflow.org", "v1", "JAXJob Notebook PaddleJob PyTorchJob TFJob XGBoostJob", namespaced=True),
-    *_resources("kubeflow.org", "v2beta1", "MPIJob", namespaced=True),
-    *_resources("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", namespaced=True),
-    *_resources("ray.io", "v1", "RayCluster RayJob RayService", namespaced=True),
-    *_resources("argoproj.io", "v1alpha1", "Rollout", namespaced=True),
-    *_resources("grove.io", "v1alpha1", "PodCliqueSet", namespaced=True),
-    *_resources("serving.kserve.io", "v1beta1", "InferenceService", namespaced=True),
-    *_resources("sparkoperator.k8s.io", "v1beta2", "ScheduledSparkApplication SparkApplication", namespaced=True),
-    *_resources("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", namespaced=False),
-    *_resources("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime TrainJob", namespaced=True),
-]
-
-RESOURCES: Mapping[str, Resource] = MappingProxyType({resource.kind: resource for resource in _ALL})
+_PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", namespaced=True)
+RESOURCES: Mapping[str, Resource] = MappingProxyType(
+    {resource.kind: resource for resource in (*_resources(_TABLE), _PROMETHEUS)}
+)
 """By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. Kubernetes 1.36 and newer serve
 PodGroups only with the feature gate GenericWorkload.
 

@@ -1,4 +1,4 @@
-"""Kept beside the objects of a store: value counts, requests of other pods, deleted UIDs."""
+"""Counts of a store: values of its objects, requests of other pods, and deleted UIDs."""
 
 from __future__ import annotations
 

@@ -167,22 +167,23 @@ def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> S
         watched: The watched resource.
         clock: Seconds, for the state's `since`.
     """
-    trim = trim_for(watched.resource, Sharing())
+    trim = trim_for(watched.resource)
     others, gone = OtherPods() if watched.part else None, DeletedUids() if watched.kind in _CHARGED else None
     counted = (gpu_holding,) if watched.kind == "Pod" else ()
     return Store(watched.resource, trim, others=others, gone=gone, counted=counted, clock=clock)
 
 
-def trim_for(resource: Resource, sharing: Sharing) -> Callable[[Object], Object | None]:
+def trim_for(resource: Resource, sharing: Sharing | None = None) -> Callable[[Object], Object | None]:
     """The function that returns the kept part of an object, or None to drop the object.
 
     Args:
         resource: The resource; objects in lists lack `kind` and `apiVersion`.
-        sharing: Shares equal parts of objects.
+        sharing: Shares equal parts of objects; a new one by default.
 
     Raises:
         KeyError: Objects of this kind are not read.
     """
+    sharing = sharing or Sharing()
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     if resource.kind == "Pod":
         return partial(_pod, head, sharing)

@@ -1,1 +1,1 @@
-"""Controllers: tasks of the leader, beside answering calls."""
+"""Controllers: the tasks of the leader, and the upkeep of certificates."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from certs.bundle import refusal
@@ -27,22 +27,13 @@ if TYPE_CHECKING:
 
     from certs.keypair import KeyPair
     from policies.kubernetes.objects import Object
+    from webhook.cluster.client import APIClient
 
-__all__ = ["BundleCheck", "CABundles", "Configuration", "LostRace", "verdict"]
+__all__ = ["NOT_COMPARED", "BundleCheck", "CABundles", "Configuration", "LostRace", "verdict"]
 
 
 class LostRace(Exception):  # noqa: N818 - an expected event, not an error
     """Another writer was first; read again."""
-
-
-class _PatchAPI(Protocol):
-    """The methods of `APIClient` that are used here."""
-
-    async def get(self, path: str) -> Any:
-        """Read an object."""
-
-    async def patch(self, path: str, body: Any, *, content_type: str) -> Any:
-        """Change an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +62,19 @@ class Configuration:
         return f"{self.kind} {self.name}"
 
 
+@dataclass(eq=False)
 class CABundles:
     """The bundles of named configurations. RBAC must allow `get` and `patch` for these names."""
 
-    def __init__(self, api: _PatchAPI, configurations: Sequence[tuple[str, str]], url: str = "") -> None:
-        """Does not read yet.
-
-        Args:
-            api: The API server.
-            configurations: Kind and name of each. All their webhooks must be ours.
-            url: The URL that API servers must call, `https://host:port`; empty to keep what is configured.
-        """
-        self._api = api
-        self._configurations = configurations
-        self._url = url
-        self._missing: list[str] = []
-        self.stored: tuple[Object, ...] = ()
-        """The configurations of the last read."""
+    api: APIClient
+    """The API server."""
+    configurations: Sequence[tuple[str, str]]
+    """Kind and name of each. All their webhooks must be ours."""
+    url: str = ""
+    """The URL that API servers must call, `https://host:port`; empty to keep what is configured."""
+    stored: tuple[Object, ...] = field(default=(), init=False)
+    """The configurations of the last read."""
+    _missing: list[str] = field(default_factory=list, init=False)
 
     def notes(self) -> list[str]:
         """Notes about configurations that did not exist at the last read."""
@@ -100,9 +87,9 @@ class CABundles:
             ClusterError: One cannot be read.
         """
         found, missing, stored = [], [], []
-        for kind, name in self._configurations:
+        for kind, name in self.configurations:
             try:
-                answer = await self._api.get(RESOURCES[kind].path(name=name))
+                answer = await self.api.get(RESOURCES[kind].path(name=name))
             except APIError as error:
                 if not error.not_found:
                     raise
@@ -120,13 +107,13 @@ class CABundles:
             LostRace: The configuration changed since it was read.
             ClusterError: It cannot be written.
         """
-        patch = list(_patch(configuration, bundle, self._url))
+        patch = list(_patch(configuration, bundle, self.url))
         if not patch:
             return configuration
         path = RESOURCES[configuration.kind].path(name=configuration.name)
         test = {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.resource_version}
         try:
-            answer = await self._api.patch(path, [test, *patch], content_type=JSON_PATCH)
+            answer = await self.api.patch(path, [test, *patch], content_type=JSON_PATCH)
         except APIError as error:
             # 422 is the API server's answer to a failed test (apiserver pkg/endpoints/handlers/patch.go).
             if error.conflict or error.code == 422:
@@ -193,33 +180,28 @@ def _from_base64(written: str) -> bytes:
         return b""
 
 
+NOT_COMPARED = "the webhook configurations have not been compared with the serving certificate yet"
 LOOK_EVERY = 30.0
 """Seconds between two checks, the same as for our own certificates."""
 
 _logger = logging.getLogger("gpu_admission.certificates")
 
 
+@dataclass(eq=False)
 class BundleCheck:
     """Compares the caBundle of our webhook configurations with the serving certificate; writes nothing.
 
     Source: cert-manager's cainjector writes the caBundle some time after the certificate was issued.
     """
 
-    def __init__(
-        self,
-        bundles: CABundles,
-        pair: Callable[[], KeyPair],
-        names: Sequence[str],
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """`pair` returns the current serving certificate; `names` are those by which API servers call us."""
-        self._bundles = bundles
-        self._pair = pair
-        self._names = names
-        self._clockwork = clockwork
-        self._problem = "the webhook configurations have not been compared with the serving certificate yet"
-        self._judged = False
+    bundles: CABundles
+    pair: Callable[[], KeyPair]
+    """Returns the current serving certificate."""
+    names: Sequence[str]
+    """The names by which API servers call us."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    _problem: str = field(default=NOT_COMPARED, init=False)
+    _judged: bool = field(default=False, init=False)
 
     def problem(self) -> str:
         """Why API servers would refuse the serving certificate, by the last check; empty if they would not."""
@@ -229,16 +211,16 @@ class BundleCheck:
         """Check periodically until cancelled."""
         while True:
             await self.look()
-            await self._clockwork.sleep(self._clockwork.with_jitter(LOOK_EVERY))
+            await self.clockwork.sleep(self.clockwork.with_jitter(LOOK_EVERY))
 
     async def look(self) -> None:
         """Check once; if the configurations cannot be read, the last verdict stays."""
         try:
-            configurations = await self._bundles.read()
+            configurations = await self.bundles.read()
         except ClusterError as error:
             _logger.warning("the webhook configurations could not be read: %s", error)
             if not self._judged:
                 self._problem = f"the webhook configurations could not be read yet: {error}"
             return
         self._judged = True
-        self._problem = verdict(configurations, self._pair(), self._names, self._clockwork.now())
+        self._problem = verdict(configurations, self.pair(), self.names, self.clockwork.now())

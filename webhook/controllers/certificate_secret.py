@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from certs.secret import secret_data
 from webhook.cluster.errors import APIError, BadAnswer
@@ -14,25 +14,13 @@ from webhook.controllers.ca_bundles import LostRace
 
 if TYPE_CHECKING:
     from certs.secret import RotationState
+    from webhook.cluster.client import APIClient
 
 __all__ = ["ROTATE_ANNOTATION", "CertificateSecret", "Stored"]
 
 ROTATE_ANNOTATION = "gpu-admission.io/rotate"
 """On the Secret; a new value starts a rotation, as in
 `kubectl annotate secret NAME gpu-admission.io/rotate="$(date)" --overwrite`."""
-
-
-class _SecretAPI(Protocol):
-    """The methods of `APIClient` that are used here."""
-
-    async def get(self, path: str) -> Any:
-        """Read an object."""
-
-    async def post(self, path: str, body: Any) -> Any:
-        """Create an object."""
-
-    async def put(self, path: str, body: Any) -> Any:
-        """Replace an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +41,7 @@ class Stored:
 class CertificateSecret:
     """One Secret. RBAC must allow `get` and `update` for it, and `create` if it is not installed with us."""
 
-    def __init__(self, api: _SecretAPI, namespace: str, name: str) -> None:
+    def __init__(self, api: APIClient, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._name = name

@@ -119,8 +119,8 @@ class Elector:
             await self._clockwork.sleep(self._clockwork.with_jitter(self._timing.retry))
 
     async def _lead(self) -> None:
-        _logger.info("this replica, %s, leads now", self._identity)
-        led = asyncio.create_task(self._on_lead(), name="what the leader runs")
+        _logger.info("this replica, %s, is the leader now", self._identity)
+        led = asyncio.create_task(self._on_lead(), name="the tasks of the leader")
         try:
             await self._renew_beside(led)
         finally:
@@ -143,19 +143,23 @@ class Elector:
             if led.done():
                 return
             await self._attempt()
-        lost = "it could not renew the lease in time" if self._holder == self._identity else f"{self._holder} does"
-        _logger.warning("this replica, %s, leads no more: %s", self._identity, self._trouble or lost)
+        lost = "it could not renew the lease in time" if self._holder == self._identity else f"{self._holder} leads"
+        _logger.warning("this replica, %s, is no longer the leader: %s", self._identity, self._trouble or lost)
 
     async def _end(self, led: asyncio.Task[None]) -> None:
         by_itself = not led.cancel()
         began = self._clockwork.clock()
         await asyncio.wait({led})
         if (took := self._clockwork.clock() - began) > self._timing.lease - self._timing.renew:
-            _logger.critical("what the leader ran took %.1f seconds to end; another may have led meanwhile", took)
+            _logger.critical(
+                "the tasks of the leader took %.1f seconds to end; another replica may have led meanwhile", took
+            )
         if led.cancelled():
             return
         if by_itself or led.exception() is not None:
-            _logger.critical("what the leader runs has ended by itself; it is begun again", exc_info=led.exception())
+            _logger.critical(
+                "the tasks of the leader ended by themselves; they are started again", exc_info=led.exception()
+            )
 
     async def _release(self) -> None:
         try:
@@ -222,7 +226,7 @@ class Elector:
         """Log a new trouble; a repeated one only as debug message."""
         level = logging.DEBUG if trouble == self._trouble else logging.WARNING
         self._trouble = trouble
-        _logger.log(level, "the lease is out of reach: %s", trouble, exc_info=error)
+        _logger.log(level, "the lease cannot be read or renewed: %s", trouble, exc_info=error)
 
 
 def _reason(error: ClusterError | TimeoutError) -> str:

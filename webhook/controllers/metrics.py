@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from certs.rotation import CHANGES
 from policies.quota.ledger.sums import ZERO
+from webhook.server.metrics import MetricFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,31 +31,19 @@ class ControllerMetrics:
     """Metrics of the leader's tasks; all label values are fixed by the program."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._leader = Gauge("gpu_admission_leader", "1 if this replica leads.", registry=registry)
-        self._rounds = Counter(
-            "gpu_admission_controller_rounds_total",
-            "Rounds of the leader's tasks, by how they ended.",
-            ["task", "outcome"],
-            registry=registry,
+        new = MetricFactory(registry)
+        self._leader = new.gauge("leader", "1 if this replica leads.")
+        self._rounds = new.counter(
+            "controller_rounds", "Rounds of the leader's tasks, by how they ended.", "task", "outcome"
         )
-        self._duration = Histogram(
-            "gpu_admission_controller_round_duration_seconds",
-            "How long rounds of the leader's tasks took.",
-            ["task"],
-            buckets=_BUCKETS,
-            registry=registry,
+        self._duration = new.histogram(
+            "controller_round_duration_seconds", "How long rounds of the leader's tasks took.", _BUCKETS, "task"
         )
-        self._last = Gauge(
-            "gpu_admission_controller_last_round_timestamp_seconds",
-            "When a round of the leader's tasks was last done.",
-            ["task"],
-            registry=registry,
+        self._last = new.gauge(
+            "controller_last_round_timestamp_seconds", "When a round of the leader's tasks was last done.", "task"
         )
-        templates = Counter(
-            "gpu_admission_template_upkeep_total",
-            "ResourceClaimTemplates that the leader changed, by action.",
-            ["action"],
-            registry=registry,
+        templates = new.counter(
+            "template_upkeep", "ResourceClaimTemplates that the leader changed, by action.", "action"
         )
         self._templates = {
             action: templates.labels(action) for action in ("repaired", "marked", "unmarked", "deleted", "foreign")
@@ -89,33 +77,19 @@ class CertificateMetrics:
     """Metrics of rotation; all label values are fixed by the program."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._leaf = Gauge(
-            "gpu_admission_stored_certificate_expiry_timestamp_seconds",
-            "When the serving certificate in the Secret expires.",
-            registry=registry,
+        new = MetricFactory(registry)
+        self._leaf = new.gauge(
+            "stored_certificate_expiry_timestamp_seconds", "When the serving certificate in the Secret expires."
         )
-        self._authority = Gauge(
-            "gpu_admission_ca_expiry_timestamp_seconds",
-            "When the authority that issued it expires.",
-            registry=registry,
-        )
-        self._looked = Gauge(
-            "gpu_admission_certificate_last_look_timestamp_seconds",
+        self._authority = new.gauge("ca_expiry_timestamp_seconds", "When the authority that issued it expires.")
+        self._looked = new.gauge(
+            "certificate_last_look_timestamp_seconds",
             "When the Secret and the webhook configurations were last checked without a failure.",
-            registry=registry,
         )
-        changes = Counter(
-            "gpu_admission_certificate_changes_total",
-            "Steps of rotation that this replica wrote; switched is a rotation's end.",
-            ["change"],
-            registry=registry,
+        changes = new.counter(
+            "certificate_changes", "Steps of rotation that this replica wrote; switched is a rotation's end.", "change"
         )
-        failures = Counter(
-            "gpu_admission_certificate_failures_total",
-            "Checks that failed, by reason.",
-            ["reason"],
-            registry=registry,
-        )
+        failures = new.counter("certificate_failures", "Checks that failed, by reason.", "reason")
         self._changes = {kind: changes.labels(kind) for kind in (*CHANGES, "restored")}
         self._failures = {reason: failures.labels(reason) for reason in _FAILURES}
 
@@ -145,15 +119,10 @@ class QuotaMetrics:
     """Metrics of quotas, exported by the leader. Administrators name the limits: few label values."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._drift = Counter(
-            "gpu_admission_quota_drift_total",
-            "Pods and claims that were found without a charge.",
-            registry=registry,
-        )
-        self._expired = Counter(
-            "gpu_admission_quota_expired_charges_total",
-            "Charges that were dropped because their object does not exist.",
-            registry=registry,
+        new = MetricFactory(registry)
+        self._drift = new.counter("quota_drift", "Pods and claims that were found without a charge.")
+        self._expired = new.counter(
+            "quota_expired_charges", "Charges that were dropped because their object does not exist."
         )
         self._amounts = _Amounts()
         registry.register(self._amounts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import with_conditions
@@ -33,35 +34,24 @@ _LONGEST_PROBLEM = 1000
 """Characters; `_MOST_PROBLEMS` of this length fit into a condition, which allows 32768."""
 
 _INSTEAD = (
-    "Until this is put right, each replica keeps the settings that it accepted last, and one that starts has the "
+    "Until this is fixed, each replica keeps the settings that it accepted last, and a new replica uses the "
     "built-in defaults"
 )
 """The same text for every replica, so that a new leader does not write a different one."""
 
 
+@dataclass(frozen=True, slots=True)
 class PolicyStatus:
     """Writes the status of the stored settings if it changes."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        settings: LiveSettings,
-        audit_summary: Callable[[], Mapping[str, Any] | None],
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """Prepare.
-
-        Args:
-            client: Talks to the API server.
-            settings: Validates the settings.
-            audit_summary: Returns `status.audit` of the last audit; None before the first one, which keeps the old.
-            clockwork: The time of day.
-        """
-        self._client = client
-        self._settings = settings
-        self._audit_summary = audit_summary
-        self._clockwork = clockwork
+    client: APIClient
+    """Talks to the API server."""
+    settings: LiveSettings
+    """Validates the settings."""
+    audit_summary: Callable[[], Mapping[str, Any] | None]
+    """Returns `status.audit` of the last audit; None before the first one, which keeps the old."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    """The time of day."""
 
     async def round(self) -> None:
         """Write the status if it changes; after a conflict, the next round tries again.
@@ -69,12 +59,12 @@ class PolicyStatus:
         Raises:
             ClusterError: The API server refused, or did not answer.
         """
-        state = self._settings.state
+        state = self.settings.state
         if not isinstance(state.stored, dict) or not self._change(state, state.stored):
             return
         try:
             # The view may not show our own last write yet, or newer settings, which are not validated yet.
-            stored: Object = await self._client.get(_POLICY.path(name=_NAME))
+            stored: Object = await self.client.get(_POLICY.path(name=_NAME))
             change = self._change(state, stored)
             if change and _identity(stored) == _identity(state.stored):
                 await self._write(stored, change)
@@ -85,17 +75,17 @@ class PolicyStatus:
     async def _write(self, stored: Object, change: Mapping[str, Any]) -> None:
         guard = {"resourceVersion": lookup(stored, ("metadata", "resourceVersion"))}
         path = _POLICY.path(name=_NAME, subresource="status")
-        await self._client.patch(path, {"metadata": guard, "status": change}, FIELD_MANAGER, content_type=MERGE_PATCH)
+        await self.client.patch(path, {"metadata": guard, "status": change}, FIELD_MANAGER, content_type=MERGE_PATCH)
 
     def _change(self, state: SettingsState, stored: Object) -> dict[str, Any]:
         """The merge patch to the wanted status; empty if nothing changes."""
         before = stored.get("status")
         status = before if isinstance(before, dict) else {}
-        audit = self._audit_summary()
+        audit = self.audit_summary()
         wanted = {
             **status,
             "observedGeneration": _generation(state),
-            "conditions": _conditions(status.get("conditions"), state, self._clockwork.now()),
+            "conditions": _conditions(status.get("conditions"), state, self.clockwork.now()),
             **({} if audit is None else {"audit": dict(audit)}),
         }
         return _merge_patch(status, wanted)

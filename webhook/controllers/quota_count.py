@@ -1,18 +1,26 @@
-"""One count of a GPUQuota, and what is kept between counts."""
+"""One count of a GPUQuota, the state between counts, and the expiry of charges."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from policies.dra.pod_groups import KIND as POD_GROUP
+from policies.dra.pod_groups import pod_group
 from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import lookup
+from policies.quota.charges import OWN
 from policies.quota.counting.conditions import ready_condition
 from policies.quota.counting.counter import Counter
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
+from policies.view import UNKNOWN
+from webhook.cluster.errors import APIError
 from webhook.cluster.live_settings import generation_of
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.trimmed import trim_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -22,9 +30,11 @@ if TYPE_CHECKING:
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.ledger.status import Versions
     from policies.quota.limits.quota import Quota
+    from policies.view import ClusterView
+    from webhook.cluster.client import APIClient
     from webhook.controllers.quota_lists import Both
 
-__all__ = ["Basis", "Count", "Kept"]
+__all__ = ["Basis", "Count", "Expiry", "Kept"]
 
 
 @dataclass
@@ -33,21 +43,20 @@ class Count:
 
     both: Both
     terms: Terms
-    counter: Counter
+    kept: Kept
+    """The state after the last count."""
     conditions: Sequence[Object]
-    """The conditions beside Ready."""
+    """The conditions other than Ready."""
     time: str
     """Now, in RFC 3339."""
     gone: Callable[[Iterable[OpenCharge]], Collection[str]]
     """Returns the UIDs of those charges whose objects were created and deleted."""
-    known: Collection[str] | None
-    """The UIDs of the last count; None before the first."""
     foreign: Versions | None = None
     """Versions newer than later lists by quorum: they are not from this API server's history, so the ledger that has
     them is not valid."""
-    began_anew: bool = False
-    """True if such versions were found, now or before."""
 
+    began_anew: bool = field(default=False, init=False)
+    """True if such versions were found, now or before."""
     is_behind: bool = field(default=False, init=False)
     """True if the stored spec has other limits than those of this count."""
     outdated: bool = field(default=False, init=False)
@@ -79,28 +88,32 @@ class Count:
         if after is None:
             self.outdated = True
             return ledger
-        self.began_anew = self.began_anew or is_foreign
+        self.began_anew = is_foreign or self.began_anew or self.kept.began_anew
         self._note(snapshot, ledger)
         after = self.ledger = replace(after, conditions=self._conditions(after, quota, document))
-        is_told = lookup(document, ("status", "observedGeneration")) == generation_of(document)
-        if is_told and after.holds_the_same(ledger) and after.conditions == ledger.conditions and not is_foreign:
+        is_observed = lookup(document, ("status", "observedGeneration")) == generation_of(document)
+        if is_observed and after.holds_the_same(ledger) and after.conditions == ledger.conditions and not is_foreign:
             return ledger
         return after
 
     def _snapshot(self, ledger: Ledger) -> Snapshot:
         charged = {(charge.uid, charge.name): charge.of for charge in ledger.reservations if charge.of is not None}
-        pods, claims = self.counter.count(self.both.pods.objects, self.both.claims.objects, self.terms, charged=charged)
+        pods, claims = self.kept.counter.count(
+            self.both.pods.objects, self.both.claims.objects, self.terms, charged=charged
+        )
         gone = self.gone(ledger.reservations)
-        shares = self.counter.shares((charge.uid for charge in ledger.reservations), self.terms.view)
+        shares = self.kept.counter.shares((charge.uid for charge in ledger.reservations), self.terms.view)
         return Snapshot(pods, claims, *self.both.versions(ledger.counted), gone, shares)
 
     def _note(self, snapshot: Snapshot, before: Ledger) -> None:
         """Record the counted objects, and those without a charge."""
         seen = {**snapshot.pods, **snapshot.claims}
         self.uids = frozenset(seen)
-        if self.known is None:
+        if self.kept.known is None:
             return
-        new = (each for uid, each in seen.items() if uid not in self.known and before.reservations.get(uid) is None)
+        new = (
+            each for uid, each in seen.items() if uid not in self.kept.known and before.reservations.get(uid) is None
+        )
         self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
 
     def _conditions(self, after: Ledger, quota: Quota, document: Object) -> tuple[Object, ...]:
@@ -160,3 +173,82 @@ class Kept:
         if self.spec is None or self.spec[0] is not document:
             self.spec = document, parse_quota(document)
         return self.spec[1]
+
+
+_Charge = tuple[str, str]
+"""The UID of a charge and its time; a PodGroup is charged again with every pod."""
+
+_UNSEEN_SECONDS = 120.0
+"""Longer than it takes to store an admitted object, and to show it in a watch."""
+_MOST_LOOKUPS = 32
+"""Per round; the others follow in the next round."""
+
+
+@dataclass(eq=False)
+class Expiry:
+    """Records how long this leader has not seen the objects of charges.
+
+    The time written in a charge does not matter: clocks differ, and a new leader has seen no objects yet.
+    """
+
+    client: APIClient
+    view: ClusterView
+    clock: Callable[[], float]
+    """Returns monotonic seconds."""
+    _since: dict[str, dict[_Charge, float]] = field(default_factory=dict, init=False)
+
+    def forget(self, namespace: str | None = None) -> None:
+        """Start again, in a namespace or everywhere."""
+        if namespace is None:
+            self._since = {}
+        else:
+            self._since.pop(namespace, None)
+
+    async def gone(self, namespace: str, charges: Iterable[OpenCharge]) -> list[OpenCharge]:
+        """The charges of a namespace without an object that needs them.
+
+        The object does not exist, is a pod without GPUs, or a PodGroup without a pod that waits for its claims.
+
+        Args:
+            namespace: The namespace of the ledger.
+            charges: All charges that remain after a count.
+
+        Raises:
+            ClusterError: The API server did not answer.
+        """
+        now, before = self.clock(), self._since.get(namespace, {})
+        unseen = {
+            (charge.uid, charge.time): charge for charge in charges if OWN in charge.pieces or charge.kind != "Pod"
+        }
+        since = self._since[namespace] = {key: before.get(key, now) for key in unseen}
+        due = [unseen[key] for key, moment in since.items() if now >= moment + _UNSEEN_SECONDS][:_MOST_LOOKUPS]
+        exist = await asyncio.gather(*(self._exists(namespace, charge) for charge in due))
+        since.update({(charge.uid, charge.time): now for charge, exists in zip(due, exist, strict=True) if exists})
+        return [charge for charge, exists in zip(due, exist, strict=True) if not exists]
+
+    async def _exists(self, namespace: str, charge: OpenCharge) -> bool:
+        if charge.kind == POD_GROUP:
+            return self._is_awaited(namespace, charge)
+        resource = RESOURCES["Pod" if charge.kind == "Pod" else "ResourceClaim"]
+        try:
+            path = resource.path(namespace, charge.name)
+        except ValueError:
+            return False  # a forged charge: no object can have this name
+        try:
+            found: Object = await self.client.get(path)
+        except APIError as error:
+            if error.not_found:
+                return False
+            raise
+        # An object that caches drop is never counted, so a forged charge for it would stay as long as the object.
+        is_counted = trim_for(resource)(found) is not None
+        return is_counted and bool(lookup(found, ("metadata", "uid")) == charge.uid)
+
+    def _is_awaited(self, namespace: str, charge: OpenCharge) -> bool:
+        """True if a PodGroup has a pod, so that a claim may still be created for it.
+
+        The caches suffice: after two minutes they show every stored pod, and a later claim is charged itself.
+        """
+        pods = self.view.list("Pod", namespace)
+        groups = (pod_group(pod, namespace, self.view) for pod in (() if pods is UNKNOWN else pods))
+        return any(group is not None and group.uid == charge.uid for group in groups)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING
 
 from policies.view import UNKNOWN
 from webhook.cluster.lists import PAGE, raw_pages
-from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import is_older
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import watched_kinds
@@ -60,22 +59,17 @@ class Both:
         return self.pods.version, self.claims.version or ("1" if counted is None else counted.claims)
 
 
+@dataclass(eq=False)
 class Lists:
     """Provides the lists of a namespace."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        view: ClusterView,
-        stores: Callable[[], Mapping[str, Store]],
-        clock: Callable[[], float],
-    ) -> None:
-        """`stores` returns the caches by kind, `clock` monotonic seconds."""
-        self._client = client
-        self._view = view
-        self._stores = stores
-        self._clock = clock
-        self._held: dict[str, tuple[float, Both]] = {}
+    client: APIClient
+    view: ClusterView
+    stores: Callable[[], Mapping[str, Store]]
+    """Returns the caches by kind."""
+    clock: Callable[[], float]
+    """Returns monotonic seconds."""
+    _held: dict[str, tuple[float, Both]] = field(default_factory=dict, init=False)
 
     def forget(self, namespace: str | None = None) -> None:
         """Drop the held lists of a namespace, or of all."""
@@ -86,24 +80,24 @@ class Lists:
 
     def unknown(self, namespace: str) -> str:
         """Why nothing can be counted now, without a full stop; empty if it can."""
-        missing = [kind for kind in _COUNTED if self._view.list(kind, namespace) is UNKNOWN]
-        missing += [kind for kind in _MEASURED_BY if self._view.list(kind) is UNKNOWN]
+        missing = [kind for kind in _COUNTED if self.view.list(kind, namespace) is UNKNOWN]
+        missing += [kind for kind in _MEASURED_BY if self.view.list(kind) is UNKNOWN]
         if not missing:
             return ""
-        store = self._stores().get(missing[0])
+        store = self.stores().get(missing[0])
         because = f": {store.reason}" if store is not None and store.reason else ""
-        return f"nothing is known of {missing[0]}s{because}"
+        return f"{missing[0]}s are unknown{because}"
 
     def gone(self, charges: Iterable[OpenCharge]) -> frozenset[str]:
         """The UIDs of those charges whose objects the caches have seen deleted."""
-        seen = [store.gone for store in self._stores().values() if store.gone is not None]
+        seen = [store.gone for store in self.stores().values() if store.gone is not None]
         return frozenset(charge.uid for charge in charges if any(charge.uid in gone for gone in seen))
 
     def now(self, namespace: str) -> Both:
         """The lists of the caches, or those read last if they are newer."""
         cached = Both(self._cached_list("Pod", namespace), self._cached_list("ResourceClaim", namespace))
         since, held = self._held.get(namespace, (0.0, cached))
-        if held is not cached and self._clock() < since + _HELD_SECONDS:
+        if held is not cached and self.clock() < since + _HELD_SECONDS:
             both = Both(_newer(held.pods, cached.pods), _newer(held.claims, cached.claims))
             if both.pods is held.pods or both.claims is held.claims:
                 return both
@@ -117,20 +111,20 @@ class Lists:
             ClusterError: The API server did not answer, or stopped within a list.
         """
         both = Both(await self._read("Pod", namespace), await self._read("ResourceClaim", namespace))
-        self._held[namespace] = self._clock(), both
+        self._held[namespace] = self.clock(), both
         return both
 
     def _cached_list(self, kind: str, namespace: str) -> Listed:
-        store = self._stores()[kind]
+        store = self.stores()[kind]
         return Listed(store.list(namespace), store.resource_version)
 
     async def _read(self, kind: str, namespace: str) -> Listed:
-        if self._stores()[kind].state == "absent":
+        if self.stores()[kind].state == "absent":
             return Listed((), "")
         each, version = _COUNTED[kind], ""
         objects: list[Object] = []
-        trim = trim_for(each.resource, Sharing())
-        async for page in raw_pages(self._client, each.resource, namespace, each.query, limit=PAGE):
+        trim = trim_for(each.resource)
+        async for page in raw_pages(self.client, each.resource, namespace, each.query, limit=PAGE):
             objects += (kept for item in page.items if (kept := trim(item)) is not None)
             version = page.resource_version
         return Listed(objects, version)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from webhook.controllers.audit import AuditRound
+from webhook.controllers.audit_round import AuditRound
 from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics
 from webhook.controllers.policy_status import PolicyStatus
-from webhook.controllers.quotas import QuotaRound
+from webhook.controllers.quota_round import QuotaRound
 from webhook.controllers.run import PeriodicTask, run_tasks
-from webhook.controllers.templates import TemplateRepair, TemplateSweep
+from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

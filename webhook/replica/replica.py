@@ -10,29 +10,29 @@ from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
 from policies.review.warm import warm
 from policies.settings.installed import uncovered_settings
+from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
-from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.sync import Sync
 from webhook.controllers.ca_bundles import CABundles
 from webhook.controllers.certificate_secret import CertificateSecret
-from webhook.controllers.certificates import Certificates
+from webhook.controllers.certificate_upkeep import Certificates
 from webhook.controllers.elector import Elector, new_identity
 from webhook.controllers.metrics import CertificateMetrics
 from webhook.ledger.writer import LedgerWriter
-from webhook.replica.certificate import CertificateInFiles, CertificateInSecret
+from webhook.replica.certificate_source import CertificateInFiles, CertificateInSecret
 from webhook.replica.config import LEASE, SECRET
 from webhook.replica.leading import Leading
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
-from webhook.server.delegated_gate import DelegatedGate
+from webhook.server.explain_gate import DelegatedGate
 from webhook.server.explainer import Explainer
 from webhook.server.holders import HoldersSeen
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
-from webhook.server.quotas import QuotaKeeper
+from webhook.server.quota_keeper import QuotaKeeper
 from webhook.server.review_runner import LedgerRunner
 from webhook.server.template_keeper import TemplateKeeper
 from webhook.server.template_rates import TemplateRates
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from webhook.cluster.client import APIClient
-    from webhook.replica.certificate import CertificateSource
+    from webhook.replica.certificate_source import CertificateSource
     from webhook.replica.config import ReplicaConfig
-    from webhook.server.certificates import ServingCertificate
     from webhook.server.listeners import Ready
+    from webhook.server.serving_certificate import ServingCertificate
 
 __all__ = ["Replica"]
 

@@ -42,7 +42,7 @@ def has_rules(schema: Object) -> bool:
 
 
 def _inner(schema: Object) -> Iterator[tuple[str, Object]]:
-    """The schemas in a schema, and how its path goes on to them in the words of definitions."""
+    """The schemas in a schema, each with its step in paths of definitions."""
     for name, field in (schema.get("properties") or {}).items():
         if isinstance(field, dict):
             yield f"properties[{name}]", field

@@ -12,7 +12,7 @@ from webhook.sandbox.cluster import Adopt
 from webhook.sandbox.decoding import decode, decode_mutated
 from webhook.sandbox.defaults import with_defaults
 from webhook.sandbox.deletion import delete
-from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, GROUPS, Kind
+from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, CREATED, GROUPS, Kind
 from webhook.sandbox.metadata import check_shape, with_identity, with_namespace, without_server_fields
 from webhook.sandbox.statuses import Cause, already_exists, conflict, failure, forbidden, invalid, not_found, success
 from webhook.sandbox.store import Place
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webhook.sandbox.cluster import Call, Cluster
     from webhook.sandbox.routing import Target
 
-__all__ = ["CREATED", "create", "create_subresource", "seed"]
+__all__ = ["create", "create_subresource", "seed"]
 
 _NAMES_TRIED = 8
 _OWN = ("uid", "creationTimestamp", "deletionTimestamp")
@@ -124,13 +124,6 @@ def _without_disabled(kind: Kind, document: Object, feature_gates: frozenset[str
     if needs <= feature_gates or not isinstance(spec, dict) or field not in spec:
         return document
     return {**document, "spec": {name: value for name, value in spec.items() if name != field}}
-
-
-CREATED = {
-    "binding": Kind(Resource("", "v1", "pods", "Binding", namespaced=True)),
-    "eviction": Kind(Resource("policy", "v1", "pods", "Eviction", namespaced=True)),
-}
-"""The kinds of these subresources."""
 
 
 async def create_subresource(cluster: Cluster, call: Call, target: Target, document: Any) -> Object:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
-from webhook.sandbox.creation import CREATED, create, create_subresource
+from webhook.sandbox.creation import create, create_subresource
 from webhook.sandbox.deletion import collect, delete
+from webhook.sandbox.kinds import CREATED
 from webhook.sandbox.metadata import check_shape
-from webhook.sandbox.options import JSON, call_of, delete_options, read_body, write_options
 from webhook.sandbox.reading import encode_list, parse_selection, read_list, read_one, selected_entries
+from webhook.sandbox.request_bodies import JSON, call_of, delete_options, read_body, write_options
 from webhook.sandbox.statuses import method_not_allowed, no_such_path, success
 from webhook.sandbox.updates import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, change_of, check_name, update
 from webhook.sandbox.users import answer

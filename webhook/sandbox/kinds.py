@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["CLAIMS_OF_GROUPS", "GROUPS", "Kind", "Kinds"]
+__all__ = ["CLAIMS_OF_GROUPS", "CREATED", "GROUPS", "Kind", "Kinds"]
 
 StatusWrites = Literal["", "status", "metadata"]
 Key = tuple[str, str]
@@ -52,13 +52,8 @@ class Kind:
     @property
     def head(self) -> bytes:
         """How the JSON of an object begins."""
-        return (
-            b'{"kind":'
-            + orjson.dumps(self.resource.kind)
-            + b',"apiVersion":'
-            + orjson.dumps(self.resource.api_version)
-            + b","
-        )
+        names = {"kind": self.resource.kind, "apiVersion": self.resource.api_version}
+        return orjson.dumps(names)[:-1] + b","
 
 
 GROUPS = frozenset(["GenericWorkload"])
@@ -67,34 +62,19 @@ CLAIMS_OF_GROUPS = GROUPS | {"DRAWorkloadResourceClaims"}
 """Feature gates: the pods of a PodGroup share claims."""
 
 _BUILT_IN: dict[str, dict[str, Any]] = {
-    "Namespace": {"status": "metadata", "fields": ("status.phase",)},
-    "Node": {"status": "metadata", "fields": ("spec.unschedulable",)},
+    "Namespace": {"status": "metadata", "fields": "status.phase"},
+    "Node": {"status": "metadata", "fields": "spec.unschedulable"},
     "Pod": {
         "status": "metadata",
         "generation": True,
         "shown_when_deleted": True,
-        "fields": (
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.nominatedNodeName",
-            "status.phase",
-            "status.podIP",
-        ),
+        "fields": "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.nominatedNodeName status.phase status.podIP",
     },
     "ConfigMap": {},
-    "Secret": {"fields": ("type",)},
+    "Secret": {"fields": "type"},
     "Event": {
         "put_creates": True,
-        "fields": (
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "reason",
-            "type",
-        ),
+        "fields": "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid reason type",
     },
     "Service": {"status": "metadata", "shown_when_deleted": True},
     "ServiceAccount": {"shown_when_deleted": True},
@@ -116,16 +96,12 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
     "DeviceClass": {"generation": True, "shown_when_deleted": True},
     "ResourceClaim": {"status": "status", "shown_when_deleted": True},
     "ResourceClaimTemplate": {"shown_when_deleted": True},
-    "ResourceSlice": {"generation": True, "shown_when_deleted": True, "fields": ("spec.nodeName", "spec.driver")},
+    "ResourceSlice": {"generation": True, "shown_when_deleted": True, "fields": "spec.nodeName spec.driver"},
     "MutatingWebhookConfiguration": {"generation": True, "unconditional": False},
     "ValidatingWebhookConfiguration": {"generation": True, "unconditional": False},
     "ValidatingAdmissionPolicy": {"status": "status", "generation": True, "unconditional": False},
     "ValidatingAdmissionPolicyBinding": {"generation": True, "unconditional": False},
-    "CustomResourceDefinition": {
-        "status": "status",
-        "generation": True,
-        "unconditional": False,
-    },
+    "CustomResourceDefinition": {"status": "status", "generation": True, "unconditional": False},
     "FlowSchema": {"status": "status", "generation": True},
     "PriorityLevelConfiguration": {"status": "status", "generation": True},
     "ClusterRole": {"put_creates": True},
@@ -147,6 +123,13 @@ _GATED: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
 """Likewise, kinds that are served only where feature gates are on, and which."""
 
 
+CREATED = {
+    "binding": Kind(Resource("", "v1", "pods", "Binding", namespaced=True)),
+    "eviction": Kind(Resource("policy", "v1", "pods", "Eviction", namespaced=True)),
+}
+"""The kinds of the subresources of pods that are created."""
+
+
 class Kinds:
     """Every kind that is served at the moment, in each of its versions."""
 
@@ -155,7 +138,8 @@ class Kinds:
         self._served: dict[tuple[str, str, str], Kind] = {}
         gated = {name: facts for name, (needs, facts) in _GATED.items() if needs <= feature_gates}
         for name, facts in {**_BUILT_IN, **gated}.items():
-            self._add(Kind(RESOURCES[name], **facts))
+            fields = tuple(facts.get("fields", "").split())
+            self._add(Kind(RESOURCES[name], **{**facts, "fields": fields}))
 
     def _add(self, kind: Kind) -> None:
         self._served[kind.resource.group, kind.resource.version, kind.resource.plural] = kind

@@ -22,11 +22,11 @@ class PatchFailed(Exception):  # noqa: N818 - the name is a statement
 
 
 def apply_json_patch(document: Any, operations: Any) -> Any:
-    """The document after a JSON Patch; what is given is not changed.
+    """The document after a JSON Patch; the arguments are not changed.
 
     Raises:
-        BadPatch: the operations are no JSON Patch.
-        PatchFailed: one of them does not fit.
+        BadPatch: The operations are not a JSON Patch.
+        PatchFailed: One of them does not apply.
     """
     if not isinstance(operations, list):
         raise BadPatch("a JSON Patch is a list of operations")
@@ -47,7 +47,7 @@ def _apply(document: Any, operation: Any) -> Any:
     if path is None:
         raise PatchFailed(f"{name} operation failed to decode path: missing value")
     if not isinstance(path, str) or (path and not path.startswith("/")):
-        raise BadPatch(f"the path {path!r} of a JSON Patch is no JSON Pointer")
+        raise BadPatch(f"the path {path!r} of a JSON Patch is not a JSON Pointer")
     return apply(document, path, operation)
 
 
@@ -89,7 +89,7 @@ def _index(parent: list[Any], step: str, path: str, operation: str, *, end: int)
 
 
 def _value(operation: dict[str, Any]) -> Any:
-    """The value of an operation; one that is left out is null, there as here."""
+    """The value of an operation; null if it is missing, as in the API server."""
     return copy.deepcopy(operation.get("value"))
 
 
@@ -137,7 +137,7 @@ def _replace(document: Any, path: str, operation: dict[str, Any]) -> Any:
     if isinstance(parent, list):
         parent[_index(parent, step, path, "replace", end=len(parent))] = value
     else:
-        # RFC 6902 wants the key to be there; API servers do not (tried on Kubernetes 1.36.2).
+        # RFC 6902 requires the key to exist; API servers do not (tried on Kubernetes 1.36.2).
         parent[step] = value
     return document
 
@@ -171,14 +171,14 @@ def _move(document: Any, path: str, operation: dict[str, Any]) -> Any:
 
 def _test(document: Any, path: str, operation: dict[str, Any]) -> Any:
     found = _find(document, _steps(path))
-    # A value that is absent passes a test for null, there as here.
+    # As in the API server, a missing value passes a test for null.
     if not _same(None if found is _ABSENT else found, operation.get("value")):
         raise PatchFailed(f"testing value {path} failed: test failed")
     return document
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: to Python, `True` equals 1."""
+    """True if two values are the same JSON; in Python, `True` equals 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -199,7 +199,7 @@ _OPERATIONS: dict[str, Callable[[Any, str, dict[str, Any]], Any]] = {
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """The document after a JSON Merge Patch; what is given is not changed."""
+    """The document after a JSON Merge Patch; the arguments are not changed."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     merged = dict(document) if isinstance(document, dict) else {}

@@ -15,15 +15,14 @@ from aiohttp import hdrs, web
 from webhook.sandbox.admission.warnings import Warnings
 from webhook.sandbox.admission.webhooks import Webhooks
 from webhook.sandbox.attempt import Refused
-from webhook.sandbox.claims import ClaimController
+from webhook.sandbox.claim_controller import ClaimController
 from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.creation import seed
-from webhook.sandbox.discovery import describe, discover, version_info
 from webhook.sandbox.handlers import Handlers, ServedRequest
 from webhook.sandbox.kinds import Kinds
-from webhook.sandbox.options import JSON, LARGEST_BODY
 from webhook.sandbox.reading import Pages
-from webhook.sandbox.routing import parse_path, record_of
+from webhook.sandbox.request_bodies import JSON, LARGEST_BODY
+from webhook.sandbox.routing import describe, discover, parse_path, record_of, version_info
 from webhook.sandbox.statuses import internal_error, no_such_path
 from webhook.sandbox.store import Store
 from webhook.sandbox.users import allow_everything, kubeconfig, token_of, user_of

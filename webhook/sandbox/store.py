@@ -74,8 +74,8 @@ def _field(document: Object, field: str) -> str:
 class TooOldError(Exception):
     """A version whose later changes are no longer all known."""
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {asked} ({oldest})")
+    def __init__(self, requested: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {requested} ({oldest})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Change:
 
 
 class History:
-    """The latest changes of one kind, no more than a number of them."""
+    """The latest changes of one kind, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -19,50 +19,42 @@ _RETAIN = "$retainKeys"
 _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
 
+_NAMED = (
+    "containers env ephemeralContainers imagePullSecrets initContainers matchConditions resourceClaims"
+    " resourceClaimStatuses schedulingGates secrets variables volumes webhooks"
+)
 _KEYS: dict[tuple[str, str] | str, str] = {
+    **dict.fromkeys(_NAMED.split(), "name"),
     "addresses": "type",
     "conditions": "type",
-    "containers": "name",
-    "env": "name",
-    "ephemeralContainers": "name",
     "hostAliases": "ip",
-    "imagePullSecrets": "name",
-    "initContainers": "name",
-    "matchConditions": "name",
     "ownerReferences": "uid",
     "ports": "containerPort",
     ("spec", "ports"): "port",
-    "resourceClaims": "name",
-    "resourceClaimStatuses": "name",
-    "schedulingGates": "name",
-    "secrets": "name",
     "topologySpreadConstraints": "topologyKey",
-    "variables": "name",
     "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
-    "volumes": "name",
-    "webhooks": "name",
 }
-"""What tells the items of a merging list apart, by the list's field, or by that and the field above it."""
+"""The keys of the items of merging lists, by the field of the list, or by that and the field above it."""
 _SETS = frozenset([("metadata", "finalizers")])
-"""Lists of texts that merge: what is in the patch is added."""
+"""Lists of strings that merge: the items of the patch are added."""
 _BUDGET = "PodDisruptionBudget"
 _REPLACED = ("spec", "selector")
 """The object that a patch of a PodDisruptionBudget replaces; selectors of other kinds, such as a Service's, merge."""
 
 
 def apply_strategic_patch(document: Any, patch: Any) -> Any:
-    """The document after a strategic merge patch; what is given is not changed.
+    """The document after a strategic merge patch; the arguments are not changed.
 
     Raises:
-        BadPatch: a directive of the patch is none.
+        BadPatch: A directive of the patch is invalid.
     """
     of_budget = isinstance(document, dict) and document.get("kind") == _BUDGET
     return _merge(document, _with_replacement(patch, _REPLACED) if of_budget else patch, "")
 
 
 def _with_replacement(patch: Any, path: Sequence[str]) -> Any:
-    """The patch with the directive that replaces the object at a path, where it changes that."""
+    """The patch with the directive to replace the object at a path, if the patch changes it."""
     if not isinstance(patch, dict):
         return patch
     if not path:
@@ -137,13 +129,13 @@ def _merged_items(old: list[Any], patch: list[Any], order: Any, name: str, field
 
 
 def _in_order(items: Sequence[Any], before: Sequence[Any], order: Any, name: str = "") -> list[Any]:
-    """Items in the order of a patch; those that it does not name stay before what they stood before.
+    """Items in the order of a patch; items that it does not name stay before their successors.
 
     Args:
-        items: What tells the items apart.
-        before: The same of the items before the patch.
-        order: As the patch says it: the items, or objects that have them under a name.
-        name: That name.
+        items: The items, or the values of their keys.
+        before: The same for the items before the patch.
+        order: The order in the patch: the items, or objects with their keys.
+        name: The field of the key.
     """
     if not isinstance(order, list):
         return list(items)
@@ -166,7 +158,7 @@ def _texts(patch: dict[str, Any], directive: str) -> list[str]:
 
 
 def _clean(value: Any) -> Any:
-    """A value that is new, without the directives and nulls of a patch."""
+    """A new value, without the directives and nulls of a patch."""
     if isinstance(value, dict):
         return {key: _clean(item) for key, item in value.items() if not key.startswith("$") and item is not None}
     return [_clean(item) for item in value] if isinstance(value, list) else value

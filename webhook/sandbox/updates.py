@@ -145,10 +145,10 @@ _MOST_OPERATIONS = 10_000
 
 
 def change_of(content_type: str, patch: Any) -> Callable[[Object], Any]:
-    """What gives the patched document for an object.
+    """The function that patches an object.
 
     Raises:
-        Refused: it is no patch; the result raises it where the patch does not fit.
+        Refused: The body is not a patch. The function raises it if the patch does not apply.
     """
     if content_type in (MERGE_PATCH, STRATEGIC_PATCH):
         if not isinstance(patch, dict):

@@ -112,8 +112,8 @@ def answer(kind: Kind, document: Any, user: User, allows: Callable[[Object], boo
         Refused: The document is not a review.
     """
     review = check_shape(kind, document)
-    asked = review.get("spec")
-    spec: Object = asked if isinstance(asked, dict) else {}
+    written = review.get("spec")
+    spec: Object = written if isinstance(written, dict) else {}
     if kind.resource.kind == "TokenReview":
         return {**review, "status": _token_status(spec)}
     if kind.resource.kind == "SelfSubjectAccessReview":

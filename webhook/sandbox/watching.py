@@ -48,7 +48,7 @@ class Watch:
         """The events, one or several lines of JSON at a time.
 
         Args:
-            cluster: What is watched.
+            cluster: The cluster.
             second: How long a second of the watch's times lasts, in seconds.
         """
         loop = asyncio.get_running_loop()

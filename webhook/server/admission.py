@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.server.metrics import Metrics
-    from webhook.server.quotas import QuotaKeeper
+    from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.review_runner import Run
     from webhook.server.template_keeper import TemplateKeeper
 

@@ -123,7 +123,7 @@ def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[
     else:
         message = (
             f"{needs}, and the API server does not let the webhook create it: {said}; "
-            "try again when that is put right, or ask your administrator to"
+            "try again when that is fixed, or ask your administrator to fix it"
         )
         status = {"status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
     return _refusal_with(request, status)

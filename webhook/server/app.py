@@ -16,8 +16,8 @@ from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
 from webhook.server.callers import Callers
 from webhook.server.deadlines import BadDuration
-from webhook.server.explain import ROUTE, ExplainCalls
 from webhook.server.explain_gate import PATH
+from webhook.server.explainer import ROUTE, ExplainCalls
 from webhook.server.logs import log_crash, log_refusal
 from webhook.server.open_connections import counted_address
 from webhook.server.strict_json import MOST_VALUES, most_values
@@ -92,7 +92,7 @@ _DOCUMENTS = web.AppKey("documents", BodyBudget)
 _FORM = Form(
     holds="an AdmissionReview",
     largest=LARGEST_BODY,
-    too_large="The body is larger than 8 MiB; send a smaller object.",
+    refusal="The body is larger than 8 MiB; send a smaller object.",
 )
 _TOO_LARGE = "is larger than 8 MiB, where <, > and & take six bytes each"
 _NO_MEMORY = "Too many large bodies are being reviewed; send this one again later."
@@ -104,8 +104,8 @@ _NO_PATH = (
     f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}, or a "
     f"question to {PATH}."
 )
-_NO_METHOD = "This path answers POST only; what is posted is an AdmissionReview."
-_NO_METHOD_TO_EXPLAIN = "This path answers POST only; what is posted is a question about an object."
+_NO_METHOD = "This path answers POST only; send an AdmissionReview."
+_NO_METHOD_TO_EXPLAIN = "This path answers POST only; send a question about an object."
 _KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
 """Headers of refusals that say what else to do."""
 

@@ -30,7 +30,7 @@ characters, and an API server takes objects of 3 MiB: with two of them, no revie
 _BEGINNING = 1024
 """Bytes of a body that is skipped which are kept: the uid of a review is among them."""
 _ANSWER_SECONDS = 0.5
-"""What is left of the deadline to skip a body and to answer that there is no memory for it."""
+"""Seconds of the deadline that are reserved to skip a body and to refuse it."""
 
 
 class NoMemory(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -120,60 +120,56 @@ class _Place:
     admitted: asyncio.Future[None] = field(default_factory=asyncio.Future, init=False)
 
 
+@dataclass(frozen=True, slots=True)
 class Form:
-    """What bodies of a path look like."""
+    """The format and the size of the bodies of a path."""
 
-    def __init__(self, holds: str, largest: int, too_large: str) -> None:
-        """Describe the bodies of a path.
-
-        Args:
-            holds: What a body holds, after "send": `an AdmissionReview`.
-            largest: Bytes.
-            too_large: The sentence for who sends more.
-        """
-        self._holds = holds
-        self._largest = largest
-        self._too_large = too_large
+    holds: str
+    """What a body holds, after "send": `an AdmissionReview`."""
+    largest: int
+    """Bytes."""
+    refusal: str
+    """The refusal of larger bodies, as a sentence."""
 
     def check(self, request: web.Request) -> None:
-        """See from the head of a call whether its body can be read, or skipped.
+        """Check from the head of a call that its body can be read, or skipped.
 
         Raises:
-            web.HTTPException: with one plain sentence.
+            web.HTTPException: The text is one sentence.
         """
         if request.content_type != JSON:
             shown = json.dumps(request.content_type[:100])
-            raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send {self._holds} as {JSON}.")
+            raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send {self.holds} as {JSON}.")
         if hdrs.CONTENT_ENCODING in request.headers:
-            raise web.HTTPUnsupportedMediaType(text="The body has a Content-Encoding; send it as it is.")
+            raise web.HTTPUnsupportedMediaType(text="The body has a Content-Encoding; send it without compression.")
         if (request.content_length or 0) > MOST_SKIPPED:
             raise self.too_large
 
     @property
     def too_large(self) -> web.HTTPRequestEntityTooLarge:
         """The refusal of a body that is too large."""
-        return web.HTTPRequestEntityTooLarge(self._largest, text=self._too_large)
+        return web.HTTPRequestEntityTooLarge(self.largest, text=self.refusal)
 
     def is_too_large(self, request: web.Request) -> bool:
         """True if the head of a call says that its body is too large to be read."""
-        return (request.content_length or 0) > self._largest
+        return (request.content_length or 0) > self.largest
 
     def size(self, request: web.Request) -> int:
         """The most bytes that the body of a call can have."""
-        return self._largest if request.content_length is None else request.content_length
+        return self.largest if request.content_length is None else request.content_length
 
     async def read(self, request: web.Request, deadline: Deadline) -> bytes:
         """The body of a call.
 
         Raises:
-            web.HTTPException: with one plain sentence.
+            web.HTTPException: The text is one sentence.
         """
         if self.is_too_large(request):
             raise self.too_large
         with _refusals():
             async with asyncio.timeout(deadline.remaining):
                 try:
-                    return await request.clone(client_max_size=self._largest).read()
+                    return await request.clone(client_max_size=self.largest).read()
                 except web.HTTPRequestEntityTooLarge as error:
                     raise self.too_large from error
 
@@ -183,7 +179,7 @@ class Form:
         A client of Go that is answered earlier may take that for a failed call.
 
         Raises:
-            web.HTTPException: with one plain sentence.
+            web.HTTPException: The text is one sentence.
         """
         beginning = b""
         with _refusals():
@@ -195,10 +191,10 @@ class Form:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What goes wrong while a body arrives, as an answer."""
+    """Turn failures while a body arrives into refusals."""
     try:
         yield
     except TimeoutError as error:
         raise web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.") from error
     except (ConnectionError, web.RequestPayloadError) as error:
-        raise web.HTTPBadRequest(text="The body breaks off.") from error
+        raise web.HTTPBadRequest(text="The body is incomplete.") from error

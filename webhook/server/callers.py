@@ -1,4 +1,4 @@
-"""Callers: who may make this server act."""
+"""The callers whose calls may have effects."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["Callers"]
 
 _STRANGERS = "strangers"
-_KNOWN_ONLY = "and answers only to known clients"
 _LEVERS = (
     (
         f"create ResourceClaimTemplates in namespaces that convert (at most {AT_ONCE} new ones at once and {PER_MINUTE} a "
         "minute in each, swept after an hour)"
     ),
-    (
-        "reserve what is left of a GPUQuota, for two minutes at a time and again and again, so that pods of its namespace "
-        "are refused"
-    ),
+    ("reserve the rest of a GPUQuota for two minutes, repeatedly, so that pods of its namespace are refused"),
     (
         "learn what GPUs the cluster has, how much of each GPUQuota is used and by how many pods and claims; and by which "
         "ones if quota.nameHolders is Always"
     ),
-    "use the time of this replica with reviews",
+    "use up the CPU time of this replica by reviews",
 )
 """Everything that an unauthenticated caller can do, for `/readyz`, the log and docs/security.md."""
 
@@ -57,19 +53,18 @@ class Callers:
         """Why a call of an entry is refused, as one sentence; empty if it is allowed."""
         if self.allowed is None or entry.side_effects == "None":
             return ""
-        what = f"/{entry.name} has effects"
         name = peer_name(transport)
         if name is None:
-            return (
-                f"{what} {_KNOWN_ONLY}, and this one showed no certificate with a common name; give the API server a "
-                "client certificate for this webhook."
+            why = (
+                "this one showed no certificate with a common name; give the API server a client certificate for this "
+                "webhook."
             )
-        if name not in self.allowed:
-            return (
-                f"{what} {_KNOWN_ONLY}, and none of them is called {json.dumps(name[:100])}; add the name to the "
-                "allowed ones if it is the API server's."
-            )
-        return ""
+        elif name not in self.allowed:
+            shown = json.dumps(name[:100])
+            why = f"{shown} is not one of them; add the name to the allowed ones if it is the API server's."
+        else:
+            return ""
+        return f"/{entry.name} has effects and answers only to known clients, and {why}"
 
     def knows(self, transport: asyncio.BaseTransport | None) -> bool:
         """True if the caller showed the certificate of an allowed client."""

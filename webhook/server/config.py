@@ -1,4 +1,4 @@
-"""Where a server listens, with which certificate, for whom, and how it stops."""
+"""The configuration of a server: addresses, certificate, allowed clients, and shutdown."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class CannotServe(Exception):  # noqa: N818 - the name says what is wrong; "Erro
 
 @dataclass(frozen=True, slots=True)
 class SelfSigned:
-    """A serving certificate that is made at start, with an authority that exists in memory only."""
+    """A serving certificate that is issued at start by an authority that exists in memory only."""
 
     names: tuple[str, ...] = ()
-    """DNS names and IP addresses to answer for, beside those of this machine."""
+    """DNS names and IP addresses to answer for, in addition to those of this machine."""
     ca_file: Path | None = None
     """Where to write the authority's certificate, which clients need to verify the server."""
 
@@ -46,7 +46,7 @@ class ClientCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenConfig:
-    """Where a server listens, for whom, and how it stops."""
+    """Addresses, allowed clients, and shutdown."""
 
     host: str = "127.0.0.1"
     """The address to listen on; empty for all of them."""

@@ -26,7 +26,7 @@ _DURATION = re.compile(f"(?:{_TERM})+")
 
 
 class BadDuration(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """A text that is no duration."""
+    """A text is not a duration."""
 
 
 def parse_duration(text: str) -> float:
@@ -35,35 +35,35 @@ def parse_duration(text: str) -> float:
     Source: Go's time.ParseDuration.
 
     Raises:
-        BadDuration: with one plain sentence.
+        BadDuration: The text is not a duration.
     """
     if text == "0":
         return 0.0
     if len(text) > 100 or not _DURATION.fullmatch(text):
-        raise BadDuration("The timeout in the query is no duration; write it as in ?timeout=10s.")
+        raise BadDuration("The timeout in the query is not a duration; write it as in ?timeout=10s.")
     return sum(float(amount) * _UNITS[unit] for amount, unit in _ONE_TERM.findall(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The moment by which an answer must be on its way."""
+    """The time by which an answer must be sent."""
 
     clock: Callable[[], float]
-    """Tells seconds that never go back, as `time.monotonic` does."""
+    """Returns monotonic seconds."""
     started: float
     seconds: float
     """From start to deadline."""
 
     @classmethod
     def start(cls, clock: Callable[[], float], timeout: str | None = None) -> Deadline:
-        """Begin a deadline a little before the caller gives up, for what the way back takes.
+        """Begin a deadline that ends a little before the timeout of the caller.
 
         Args:
-            clock: Tells seconds that never go back.
-            timeout: The `timeout` that the API server sends in the query; None where there is none.
+            clock: Returns monotonic seconds.
+            timeout: The `timeout` that the API server sends in the query; None if it is missing.
 
         Raises:
-            BadDuration: `timeout` is no duration.
+            BadDuration: `timeout` is not a duration.
         """
         seconds = DEFAULT_SECONDS if timeout is None else min(parse_duration(timeout), LONGEST_SECONDS)
         return cls(clock, clock(), seconds - min(_MARGIN, seconds * _MARGIN_OF_SHORT))
@@ -75,10 +75,10 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Seconds until the deadline; negative behind it."""
+        """Seconds until the deadline; negative after it."""
         return self.seconds - self.elapsed
 
     @property
     def passed(self) -> bool:
-        """Whether an answer would come too late."""
+        """True if an answer would be too late."""
         return self.remaining <= 0

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from webhook.cluster.lookups import Kind, KindUnknownError, find_kind
+from webhook.cluster.lookups import KindUnknownError, find_resource
 from webhook.server.strict_json import BadJSON, read_json
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.settings import AddedKind
+    from webhook.cluster.resources import Resource
 
 __all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "as_sentence", "decode_question"]
 
@@ -41,7 +42,7 @@ class PostedObject:
 class NamedObject:
     """A question about an object of the cluster."""
 
-    kind: Kind
+    resource: Resource
     name: str
     namespace: str
     """Empty for `default`."""
@@ -66,15 +67,13 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
     namespace = _text(document, "namespace")
     if "object" in document:
         if "kind" in document or "name" in document:
-            raise BadQuestion(
-                f"The body has an object beside kind or name, and it can be asked about one only; {_HOW}."
-            )
+            raise BadQuestion(f"The body has both an object and kind or name; {_HOW}.")
         return PostedObject(_object(document["object"]), namespace)
     kind, name = _text(document, "kind"), _text(document, "name")
     if not kind or not name:
         raise BadQuestion(f"The body has neither an object, nor a kind and a name; {_HOW}.")
     try:
-        return NamedObject(find_kind(kind, added), name, namespace)
+        return NamedObject(find_resource(kind, added), name, namespace)
     except KindUnknownError as error:
         raise BadQuestion(as_sentence(f"The kind cannot be explained: {error}")) from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.sslproto import SSLProtocol
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webhook.server.tls import peer_name
@@ -63,28 +64,18 @@ class _TLS(SSLProtocol):
         self._connection.finish()
 
 
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """The state that all connections of one port share."""
 
-    def __init__(
-        self,
-        server: web.Server,
-        connections: OpenConnections,
-        context: ssl.SSLContext | None,
-        known_names: Container[str],
-    ) -> None:
-        """Prepare.
-
-        Args:
-            server: Makes aiohttp's protocols.
-            connections: Counts the connections.
-            context: How to serve TLS; None for plain HTTP.
-            known_names: Common names of client certificates whose connections no limit closes.
-        """
-        self.server = server
-        self.connections = connections
-        self.context = context
-        self.known_names = known_names
+    server: web.Server
+    """Makes aiohttp's protocols."""
+    connections: OpenConnections
+    """Counts the connections."""
+    context: ssl.SSLContext | None
+    """How to serve TLS; None for plain HTTP."""
+    known_names: Container[str]
+    """Common names of client certificates whose connections no limit closes."""
 
 
 class GuardedConnection(asyncio.Protocol):
@@ -96,7 +87,7 @@ class GuardedConnection(asyncio.Protocol):
         Args:
             sock: The accepted socket, not blocking.
             address: What its peer counts under.
-            endpoint: What it shares with others.
+            endpoint: The state of the port.
         """
         self.address = address
         self._endpoint = endpoint
@@ -144,7 +135,7 @@ class GuardedConnection(asyncio.Protocol):
         return self._endpoint.connections.keep(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to speak HTTP."""
+        """Start the HTTP protocol."""
         self._stop_timer()
         self._start_timer(HEAD_SECONDS, "head_timeout")
         name = peer_name(transport)
@@ -154,24 +145,24 @@ class GuardedConnection(asyncio.Protocol):
         self._http.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes on, and watch over the head of a request."""
+        """Pass bytes on, and check the size of a request's head."""
         if self._is_in_head:
             self._watch_head(data)
         if self._http is not None and not self._has_ended:
             self._http.data_received(data)
 
     def eof_received(self) -> None:
-        """Hand the end of the client's bytes on."""
+        """Pass on the end of the client's bytes."""
         if self._http is not None:
             self._http.eof_received()
 
     def pause_writing(self) -> None:
-        """Tell HTTP to write no more for now."""
+        """Pause the HTTP protocol."""
         if self._http is not None:
             self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell HTTP to write on."""
+        """Resume the HTTP protocol."""
         if self._http is not None:
             self._http.resume_writing()
 

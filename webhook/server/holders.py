@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,14 +50,14 @@ class _Look:
     """Caches what it counted. Only one search runs at a time, so only one thread uses it."""
 
 
+@dataclass(eq=False)
 class HoldersSeen:
     """Finds the holders of a namespace's quota and caches them for a few seconds."""
 
-    def __init__(self, view: ClusterView, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create an empty cache; `clock` returns monotonic seconds."""
-        self._view = view
-        self._clock = clock
-        self._looks: OrderedDict[str, _Look] = OrderedDict()
+    view: ClusterView
+    clock: Callable[[], float] = time.monotonic
+    """Returns monotonic seconds."""
+    _looks: OrderedDict[str, _Look] = field(default_factory=OrderedDict, init=False)
 
     async def look(self, namespace: str, settings: Quotas, seconds: float) -> _Found:
         """The holders in a namespace; empty if they are not found in time.
@@ -74,11 +74,11 @@ class HoldersSeen:
     def _task(self, namespace: str, settings: Quotas) -> asyncio.Task[_Found]:
         """The last search if it is running or recent; otherwise a new one."""
         last = self._looks.get(namespace)
-        if last is not None and (not last.task.done() or self._clock() - last.began < _CACHE_SECONDS):
+        if last is not None and (not last.task.done() or self.clock() - last.began < _CACHE_SECONDS):
             return last.task
         counter = Counter() if last is None else last.counter
         task = asyncio.create_task(self._found(namespace, settings, counter), name="holders")
-        self._looks[namespace] = _Look(self._clock(), task, counter)
+        self._looks[namespace] = _Look(self.clock(), task, counter)
         self._looks.move_to_end(namespace)
         if len(self._looks) > _MOST_REMEMBERED:
             self._looks.popitem(last=False)
@@ -96,8 +96,8 @@ class HoldersSeen:
             return ()
 
     def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
-        document = self._view.get("GPUQuota", QUOTA_NAME, namespace)
+        document = self.view.get("GPUQuota", QUOTA_NAME, namespace)
         if not isinstance(document, dict):
             return ()
         now = datetime.now(UTC)
-        return holders(namespace, parse_quota(document), self._view, settings, now, counter=counter)
+        return holders(namespace, parse_quota(document), self.view, settings, now, counter=counter)

@@ -1,4 +1,4 @@
-"""Lifecycle: a server runs until a signal tells it to stop."""
+"""Lifecycle: runs a server until a signal stops it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Server", "run"]
 
 _SWITCH_SECONDS = 0.0005
-"""After how long a thread that computes lets the others have a turn. Python's own 5 ms, several times in each review,
-are tens of milliseconds while something is explained."""
+"""The switch interval of threads. With Python's default of 5 ms, reviews take tens of milliseconds longer while something
+is explained."""
 
 
 class Server(Protocol):
@@ -62,7 +62,7 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
         ready = await _start(server, stop)
         if ready is None:
             return
-        # What is there now stays; the collector need not look at it again, which spares the slowest calls milliseconds.
+        # These objects are permanent. Without them, garbage collection takes milliseconds less from the slowest calls.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(_SWITCH_SECONDS)

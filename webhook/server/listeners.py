@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from webhook.server.app import TRAFFIC
 from webhook.server.config import CannotServe
-from webhook.server.connections import create_runner
 from webhook.server.guarded_connection import Endpoint
-from webhook.server.guarded_site import GuardedSite
+from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.metrics import PORTS
 from webhook.server.open_connections import OpenConnections
 from webhook.server.probes import create_probes
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from webhook.server.certificates import ServingCertificate
     from webhook.server.config import ListenConfig
     from webhook.server.metrics import Metrics
     from webhook.server.probes import Readiness
+    from webhook.server.serving_certificate import ServingCertificate
 
 __all__ = ["Listeners", "Ready", "measure_loop_lag"]
 
@@ -45,7 +44,7 @@ async def measure_loop_lag(
 
     Args:
         observe: Called with seconds, at each probe.
-        clock: Returns seconds that never go back.
+        clock: Returns monotonic seconds.
         sleep: Waits for some seconds.
     """
     while True:
@@ -111,7 +110,7 @@ class Listeners:
         return Ready(config.host, port, self._probe_port, certificate.ca_pem)
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Send callers elsewhere, and come back when the last call is answered.
+        """Close connections after their answers, and return when the last call is answered.
 
         Readiness fails at once, but endpoints take seconds to learn of it, and connections that are open stay open
         until an answer says `Connection: close`. So calls are answered as ever for `drain_delay`.
@@ -169,4 +168,4 @@ class Listeners:
 
 def _log_end(watching: asyncio.Task[None]) -> None:
     if not watching.cancelled():
-        _logger.critical("certificate files are no longer watched", exc_info=watching.exception())
+        _logger.critical("the certificate files are no longer watched", exc_info=watching.exception())

@@ -13,7 +13,6 @@ from policies.kubernetes.objects import name_of, namespace_of
 from webhook.cluster.errors import ClusterError
 from webhook.server.admission_review import name_in
 from webhook.server.explain_question import NamedObject
-from webhook.server.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from webhook.server.explain_question import PostedObject
 
 __all__ = [
+    "REDACTED",
     "JSONFormatter",
     "configure",
     "log_broken_call",
@@ -36,7 +36,42 @@ __all__ = [
     "log_refused_template",
     "log_uncharged",
     "log_unknown_caller",
+    "redact",
 ]
+
+REDACTED = "[redacted]"
+
+_WHOLE_OBJECT = "kubectl.kubernetes.io/last-applied-configuration"
+"""An annotation in which kubectl keeps the whole manifest, including its environment, as one string."""
+
+
+def redact(document: Any) -> Any:
+    """A copy of an object without the values of environment variables.
+
+    The values are often passwords and tokens. Redacts every list with the key `env` whose items have a `value`: in pods,
+    in pod templates of every kind, in NVIDIA's configurations. Names and references to Secrets stay.
+    """
+    if isinstance(document, dict):
+        return {key: _member(key, value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [redact(item) for item in document]
+    return document
+
+
+def _member(key: Any, value: Any) -> Any:
+    if key == _WHOLE_OBJECT:
+        return REDACTED
+    if key == "env" and isinstance(value, list):
+        return [_variable(item) for item in value]
+    return redact(value)
+
+
+def _variable(item: Any) -> Any:
+    copy = redact(item)
+    if isinstance(copy, dict) and "value" in copy:
+        copy["value"] = REDACTED
+    return copy
+
 
 _LONGEST_VALUE = 512
 """Characters of one value that a caller chose; a Kubernetes name has at most 253."""
@@ -228,7 +263,7 @@ def _subject(entry: Entry, request: Request) -> dict[str, Any]:
 
 def _question_fields(asked: PostedObject | NamedObject) -> dict[str, str]:
     if isinstance(asked, NamedObject):
-        kind, name, namespace = asked.kind.name, asked.name, asked.namespace
+        kind, name, namespace = asked.resource.kind, asked.name, asked.namespace
     else:
         kind, name = asked.object["kind"], name_of(asked.object)
         namespace = namespace_of(asked.object) or asked.namespace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,11 @@ from policies.quota.charging.outcomes import OUTCOMES
 from webhook.server.open_connections import CLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.decision import Decision
 
-__all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "PORTS", "TEMPLATES", "VERDICTS", "Metrics"]
+__all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "PORTS", "TEMPLATES", "VERDICTS", "MetricFactory", "Metrics"]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """Results of a call: a decision (the first three), a failure, or refused before any review."""
@@ -39,6 +40,25 @@ _CONVERSION = "conversion"
 _QUOTAS = ("quota-enforced", "quota")
 
 
+@dataclass(frozen=True, slots=True)
+class MetricFactory:
+    """Creates metrics whose names begin with `gpu_admission_`."""
+
+    registry: CollectorRegistry
+
+    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        """A counter; `_total` is appended to its name."""
+        return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
+
+    def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        """A gauge."""
+        return Gauge(f"gpu_admission_{name}", meaning, labels, registry=self.registry)
+
+    def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        """A histogram."""
+        return Histogram(f"gpu_admission_{name}", meaning, labels, buckets=buckets, registry=self.registry)
+
+
 class Metrics:
     """The metrics of one server, in a registry of their own."""
 
@@ -47,55 +67,50 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        requests = self._counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
-        duration = Histogram(
-            "gpu_admission_request_duration_seconds",
-            "Time from the arrival of a call to its answer.",
-            ["webhook"],
-            buckets=_BUCKETS,
-            registry=self.registry,
+        self._new = new = MetricFactory(self.registry)
+        requests = new.counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
+        duration = new.histogram(
+            "request_duration_seconds", "Time from the arrival of a call to its answer.", _BUCKETS, "webhook"
         )
-        self._findings = self._counter("findings", "What rules found.", "webhook", "rule", "severity")
-        self._exempted = self._counter(
-            "exempted", "Findings that an exemption kept from refusing or warning.", "webhook", "rule"
+        self._findings = new.counter(
+            "findings", "Findings of rules, by webhook, rule and severity.", "webhook", "rule", "severity"
         )
-        conversions = self._counter(
+        self._exempted = new.counter("exempted", "Findings whose severity an exemption lowered.", "webhook", "rule")
+        conversions = new.counter(
             "conversions", "Pods that requested conversion, by outcome; dry runs are not counted.", "outcome"
         )
-        templates = self._counter("templates", "ResourceClaimTemplates that answers waited for, by outcome.", "outcome")
-        outcomes = self._counter(
+        templates = new.counter("templates", "ResourceClaimTemplates that answers waited for, by outcome.", "outcome")
+        outcomes = new.counter(
             "quota_outcomes", "Charges to quotas, by outcome; dry runs are not counted.", "webhook", "outcome"
         )
-        explanations = self._counter("explanations", "Calls for explanations, by how they ended.", "outcome")
-        explain_callers = self._counter(
+        explanations = new.counter("explanations", "Calls for explanations, by how they ended.", "outcome")
+        explain_callers = new.counter(
             "explanation_callers", "Calls for explanations, by whether their caller may have one.", "outcome"
         )
-        explaining = Histogram(
-            "gpu_admission_explanation_duration_seconds",
+        explaining = new.histogram(
+            "explanation_duration_seconds",
             "Time from the arrival of a call for an explanation to its answer.",
-            buckets=_BUCKETS,
-            registry=self.registry,
+            _BUCKETS,
         )
-        loop_lag = Histogram(
-            "gpu_admission_event_loop_lag_seconds",
-            "How late the event loop runs what is due, measured ten times a second.",
-            buckets=_LAG_BUCKETS,
-            registry=self.registry,
+        loop_lag = new.histogram(
+            "event_loop_lag_seconds", "Delay of the event loop, measured ten times a second.", _LAG_BUCKETS
         )
-        aside = self._counter("reviews_aside", "Reviews that were too long for the event loop and ran in a thread.")
-        refused = self._counter(
+        aside = new.counter("reviews_aside", "Reviews that were too long for the event loop and ran in a thread.")
+        refused = new.counter(
             "reviews_refused", "Reviews that were refused because they could not wait for their turn."
         )
-        in_flight = self._gauge("requests_in_flight", "Calls that are being answered.")
-        self._certificate = self._gauge(
+        in_flight = new.gauge("requests_in_flight", "Calls that are being answered.")
+        self._certificate = new.gauge(
             "certificate_expiry_timestamp_seconds", "When the serving certificate, or one of its chain, expires."
         )
-        build = self._gauge("build_info", "1; the version is in the label.", "version")
+        build = new.gauge("build_info", "Always 1; the label has the version.", "version")
         build.labels(version("gpu-admission")).set(1)
         # Children are made once: looking one up costs more than counting. It also shows zeros from the start.
-        closed = self._counter("connections_closed", "Connections that a limit closed.", "port", "reason")
+        closed = new.counter(
+            "connections_closed", "Connections that a limit closed, by port and reason.", "port", "reason"
+        )
         self._closed = {(port, reason): closed.labels(port, reason) for port in PORTS for reason in CLOSED}
-        self._connections = self._gauge("connections", "Open connections.", "port")
+        self._connections = new.gauge("connections", "Open connections, by port.", "port")
         self._requests = {
             (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
         }
@@ -168,24 +183,19 @@ class Metrics:
 
     def watch_readiness(self, ready: Callable[[], bool]) -> None:
         """Export whether this replica is ready, checked at every scrape."""
-        self._gauge("ready", "1 where calls should come to this replica.").set_function(ready)
+        self._new.gauge("ready", "1 if this replica is ready for calls.").set_function(ready)
 
     def watch_settings(self, accepted: Callable[[], bool]) -> None:
         """Export whether the stored settings are in effect, checked at every scrape."""
-        gauge = self._gauge(
-            "settings_accepted", "1 where the stored GPUAdmissionPolicy holds, or none is stored; 0 where others hold."
+        gauge = self._new.gauge(
+            "settings_accepted",
+            "1 if the stored GPUAdmissionPolicy is in effect or none is stored; 0 if it is invalid.",
         )
         gauge.set_function(accepted)
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
-
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
-
-    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        return Gauge(f"gpu_admission_{name}", meaning, labels, registry=self.registry)
 
 
 def _outcome(decision: Decision) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CLOSED", "FEWEST", "ConnectionLimits", "LimitedConnection", "OpenConnections", "counted_address"]
 
 FEWEST = 8
-"""The smallest limit of which an eighth is a connection."""
+"""The smallest limit: an eighth of it is one connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ CLOSED = ("address_limit", "total_limit", "handshake_timeout", "head_timeout", "
 """Why the server closes a connection."""
 
 _SECONDS_BETWEEN_LINES = 10.0
-"""Between two lines in the log, which a crowd must not fill."""
+"""Between two lines in the log, so that many clients do not fill it."""
 
 
 class LimitedConnection(Protocol):
@@ -82,7 +82,7 @@ class OpenConnections:
         Args:
             limits: How many there may be.
             count_closed: Called with one of `CLOSED` for each connection that a limit closes.
-            clock: Returns seconds that never go back.
+            clock: Returns monotonic seconds.
         """
         self._limits = limits
         self._count_closed = count_closed
@@ -144,7 +144,7 @@ class OpenConnections:
             self._unlogged = 0
 
     def remove(self, connection: LimitedConnection) -> None:
-        """Forget a connection that has ended; more than once is no error."""
+        """Forget a connection that has ended; may be called more than once."""
         self._uncount(connection)
         self._all.discard(connection)
 

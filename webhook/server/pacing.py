@@ -31,7 +31,7 @@ async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], 
         on_end: Called in the event loop when the function has ended, which may be after `seconds`.
 
     Raises:
-        TimeoutError: there is no result after `seconds`.
+        TimeoutError: No result after `seconds`.
         RuntimeError: the system cannot start another thread.
     """
     loop = asyncio.get_running_loop()
@@ -104,7 +104,7 @@ async def run_spread(work: Callable[[], T], seconds: float) -> T:
     """Run a function in a thread that pauses regularly; stop it when the caller stops waiting.
 
     Raises:
-        TimeoutError: there is no result after `seconds`.
+        TimeoutError: No result after `seconds`.
     """
     pacer = Pacer()
     try:

@@ -26,7 +26,7 @@ __all__ = ["IN_LOOP", "LARGEST_IN_LOOP", "LedgerRunner", "ReviewRunner", "Run"]
 T = TypeVar("T")
 
 IN_LOOP = 15_000
-"""Units of work that a review may take in the event loop, about 15 ms: beside them, steps too small to be counted come to
+"""Units of work that a review may take in the event loop, about 15 ms; steps too small to be counted come to
 as much, and no review is to hold the loop for more than 50 ms."""
 LARGEST_IN_LOOP = 32 * 1024
 """Bytes of a body that is reviewed in the event loop. Rules walk over an object several times, at the worst for a

@@ -1,4 +1,4 @@
-"""The service for a cluster that is known from manifests: it answers, and has no effects."""
+"""The service for a cluster in manifests; its answers have no effects."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from certs import BadKeyPair
 from webhook.server.admission import Admission
 from webhook.server.app import create_app
 from webhook.server.callers import Callers
-from webhook.server.certificates import certificate_of, client_ca_of
 from webhook.server.config import CannotServe
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
+from webhook.server.serving_certificate import certificate_of, client_ca_of
 from webhook.server.tls import BadClientCA
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _logger = logging.getLogger("gpu_admission.service")
 
 
 class Service:
-    """Answers about a cluster that stays as it is, by settings that stay as they are."""
+    """Answers reviews of an unchanging cluster, with unchanging settings."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Service:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Prepare everything that can go wrong before anything listens.
+        """Load the certificates; nothing listens yet.
 
         Raises:
-            CannotServe: There is no certificate to serve with, or a file cannot be read or written.
+            CannotServe: The certificate cannot be used, or a file cannot be read or written.
         """
         try:
             self._certificate = certificate_of(config.certificate, client_ca_of(config), now=now)
@@ -64,7 +64,7 @@ class Service:
         """Listen; answer probes from the beginning, and reviews from the end.
 
         Raises:
-            CannotServe: A port is taken or not allowed.
+            CannotServe: A port is in use or not allowed.
         """
         try:
             await self._listeners.answer_probes()
@@ -74,7 +74,7 @@ class Service:
             raise
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        """Send callers elsewhere, and come back when the last call is answered and everything is closed."""
+        """Close connections after their answers; return when the last call is answered and all is closed."""
         await self._listeners.drain(hurry)
         await self.close()
         _logger.info("stopped")

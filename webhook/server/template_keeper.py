@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.opt_in import Mode, mode_of
@@ -89,37 +90,25 @@ class TooManyTemplates(Exception):  # noqa: N818 - as above
         """Seconds after which a retry may succeed."""
 
 
+@dataclass(eq=False)
 class TemplateKeeper:
     """Creates templates that do not exist.
 
     Concurrent calls for a template share one task that creates it, so that the shortest deadline does not end the others.
     """
 
-    def __init__(
-        self,
-        client: APIClient,
-        view: ClusterView,
-        *,
-        rates: TemplateRates | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        count: Callable[[TemplateResult], None] = lambda _: None,
-    ) -> None:
-        """Create the keeper of one server; it sends no request before `ensure`.
-
-        Args:
-            client: Sends requests to the API server.
-            view: The cluster; a template that it shows is not requested.
-            rates: Limits new templates per namespace; None if callers cannot choose the templates.
-            clock: Returns monotonic seconds.
-            count: Called for each template that was requested from the API server.
-        """
-        self._client = client
-        self._view = view
-        self._rates = rates
-        self._clock = clock
-        self._count = count
-        self._remembered: OrderedDict[Key, float] = OrderedDict()
-        self._under_way: dict[Key, asyncio.Task[Object]] = {}
+    client: APIClient
+    """Sends requests to the API server."""
+    view: ClusterView
+    """The cluster; a template that it shows is not requested."""
+    rates: TemplateRates | None = None
+    """Limits new templates per namespace; None if callers cannot choose the templates."""
+    clock: Callable[[], float] = time.monotonic
+    """Returns monotonic seconds."""
+    count: Callable[[TemplateResult], None] = lambda _: None
+    """Called for each template that was requested from the API server."""
+    _remembered: OrderedDict[Key, float] = field(default_factory=OrderedDict, init=False)
+    _under_way: dict[Key, asyncio.Task[Object]] = field(default_factory=dict, init=False)
 
     async def ensure(self, templates: Iterable[Template], deadline: Deadline) -> dict[Key, Object]:
         """Create the templates that do not exist.
@@ -158,21 +147,21 @@ class TemplateKeeper:
             APIError: The API server failed.
             Unreachable: It did not answer.
         """
-        if mode_of(namespace, self._view) is Mode.ENABLED:
+        if mode_of(namespace, self.view) is Mode.ENABLED:
             return True
         stored = await self._namespace(namespace, deadline)
         if lookup(stored, ("metadata", "labels", DRA_LABEL)) == Mode.ENABLED.value:
             return True
-        self._count("unmatched")
+        self.count("unmatched")
         return False
 
     async def _namespace(self, name: str, deadline: Deadline) -> Object | None:
-        """A namespace as it is stored; None if there is none."""
+        """The stored namespace; None if it does not exist."""
         if not name:
             return None
         try:
             async with asyncio.timeout(max(deadline.remaining, 0)):
-                stored: Object = await self._client.get(_NAMESPACE.path(name=name), timeout=_CALL_SECONDS)
+                stored: Object = await self.client.get(_NAMESPACE.path(name=name), timeout=_CALL_SECONDS)
         except APIError as error:
             if error.not_found:
                 return None
@@ -185,14 +174,14 @@ class TemplateKeeper:
 
     def _knows(self, template: Template) -> bool:
         key = template.namespace, template.name
-        shown = self._view.get(_RESOURCE.kind, template.name, template.namespace)
+        shown = self.view.get(_RESOURCE.kind, template.name, template.namespace)
         if isinstance(shown, dict) and not is_marked(shown):
             return True
         seconds = REMEMBERED_SECONDS if shown is UNKNOWN else _LAG_SECONDS
-        return self._clock() - self._remembered.get(key, -seconds) < seconds
+        return self.clock() - self._remembered.get(key, -seconds) < seconds
 
     def _remember(self, key: Key) -> None:
-        self._remembered[key] = self._clock()
+        self._remembered[key] = self.clock()
         self._remembered.move_to_end(key)
         if len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)
@@ -221,9 +210,9 @@ class TemplateKeeper:
         # If all callers were cancelled, only this reads the exception; asyncio warns about exceptions that are not read.
         error = None if task.cancelled() else task.exception()
         if isinstance(error, TooManyTemplates):
-            self._count("limited")
+            self.count("limited")
         elif task.cancelled() or error is not None:
-            self._count("failed")
+            self.count("failed")
 
     async def _create_or_adopt(self, template: Template, more_turns: int = _MORE_TURNS) -> Object:
         """The stored template, created if it does not exist."""
@@ -246,16 +235,16 @@ class TemplateKeeper:
         return await self._create_or_adopt(template, more_turns - 1)
 
     async def _create(self, template: Template) -> Object:
-        if self._rates is not None and not self._rates.take(template.namespace):
-            return await self._adopt_without_token(template, self._rates)
+        if self.rates is not None and not self.rates.take(template.namespace):
+            return await self._adopt_without_token(template, self.rates)
         path = _RESOURCE.path(template.namespace)
         try:
-            stored: Object = await self._client.post(path, template.manifest(), FIELD_MANAGER, timeout=_CALL_SECONDS)
+            stored: Object = await self.client.post(path, template.manifest(), FIELD_MANAGER, timeout=_CALL_SECONDS)
         except APIError:
-            if self._rates is not None:
-                self._rates.give_back(template.namespace)
+            if self.rates is not None:
+                self.rates.give_back(template.namespace)
             raise
-        self._count("created")
+        self.count("created")
         return stored
 
     async def _adopt_without_token(self, template: Template, rates: TemplateRates) -> Object:
@@ -270,15 +259,13 @@ class TemplateKeeper:
     async def _adopt(self, template: Template) -> Object:
         """The existing template; removes the mark for sweeping if it has the right spec."""
         path = _RESOURCE.path(template.namespace, template.name)
-        stored: Object = await self._client.get(path, timeout=_CALL_SECONDS)
+        stored: Object = await self.client.get(path, timeout=_CALL_SECONDS)
         if without_nulls(stored.get("spec")) != template.spec:
-            self._count("foreign")
+            self.count("foreign")
         elif is_marked(stored):
             body = {"metadata": {"annotations": unmark()}}
-            stored = await self._client.patch(
-                path, body, FIELD_MANAGER, content_type=MERGE_PATCH, timeout=_CALL_SECONDS
-            )
-            self._count("unmarked")
+            stored = await self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH, timeout=_CALL_SECONDS)
+            self.count("unmarked")
         else:
-            self._count("found")
+            self.count("found")
         return stored

@@ -21,7 +21,7 @@ AT_ONCE = 600
 """New templates that a namespace gets without waiting, at each replica. A batch of several hundred jobs that all differ
 fits in; pods that differ only in names, images or commands share a template."""
 PER_MINUTE = 60
-"""How fast the tokens come back. A template that nothing needs is swept after an hour, so three replicas keep at most
+"""How fast the tokens are refilled. An unused template is swept after an hour, so three replicas keep at most
 some 13,000 made-up ones of a namespace, about 13 MB of etcd."""
 
 _SECONDS = 60 / PER_MINUTE
@@ -42,7 +42,7 @@ class TemplateRates:
         """When the bucket of a namespace is full again, those that took a token last at the end; full ones are left out."""
 
     def take(self, namespace: str) -> bool:
-        """Take a token of a namespace; False if there is none."""
+        """Take a token of a namespace; False if none is left."""
         if self.seconds_until_next(namespace):
             return False
         self._set(namespace, self._seconds_until_full(namespace) + _SECONDS)

@@ -32,7 +32,7 @@ _logger = logging.getLogger("gpu_admission.tls")
 
 
 class BadClientCA(ValueError):  # noqa: N818 - named like BadKeyPair, its neighbour
-    """The bundle that client certificates are to be verified against cannot be used."""
+    """The authorities of client certificates cannot be used."""
 
 
 def server_context(pair: KeyPair, client_ca: bytes | None = None) -> ssl.SSLContext:
@@ -142,7 +142,7 @@ class ReloadingContext:
         """Serve another pair from the next handshake on; safe to call from any thread.
 
         Raises:
-            BadKeyPair: The pair cannot be used now. The one from before keeps serving.
+            BadKeyPair: The pair cannot be used now; the previous one stays in use.
         """
         pair.check(self._clock())
         self._serving = (pair, server_context(pair, self._client_ca))
@@ -152,7 +152,7 @@ class ReloadingContext:
 
 
 class FileWatcher:
-    """Brings a changed key pair from its files into service.
+    """Puts a changed key pair from files into service.
 
     Files that cannot be read or do not make a usable pair change nothing: they are logged once, and read again at
     every poll, since a half-written file will be complete and a certificate of tomorrow will be valid.
@@ -177,10 +177,10 @@ class FileWatcher:
             self._refused = None
 
     async def watch(self, interval: float = POLL_SECONDS) -> NoReturn:
-        """Poll for ever; cancel the task to end it.
+        """Poll until cancelled.
 
         Args:
-            interval: Seconds between two looks.
+            interval: Seconds between two reads.
         """
         while True:
             await asyncio.sleep(interval)
@@ -200,7 +200,7 @@ class FileWatcher:
             return
         self._refused = (pair, reason)
         _logger.error(
-            "Refused the key pair in %s; the one from before, valid until %s, keeps serving. %s",
+            "Refused the key pair in %s; still serving the previous one, valid until %s. %s",
             self._files,
             _timestamp(self._reloading.pair.not_after),
             reason,

@@ -47,11 +47,11 @@ _EXCESS_FORGIVEN = 0.02
 _ASIDE_SECONDS = 60.0
 """For how long the reviews of a payer run aside."""
 _ANSWER_SECONDS = 0.5
-"""What is left of the deadline for the review itself when waiting is given up."""
+"""Seconds of the deadline that are reserved for the review itself."""
 
 
 class Busy(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
-    """The turn of a review would come too late."""
+    """A review would get its turn too late."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Turns:
         """Begin with full shares.
 
         Args:
-            clock: Returns seconds that never go back.
+            clock: Returns monotonic seconds.
         """
         self._clock = clock
         self._shares: dict[Payer, _Share] = {}

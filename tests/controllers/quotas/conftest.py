@@ -20,7 +20,7 @@ from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.metrics import QuotaMetrics
-from webhook.controllers.quotas import QuotaRound
+from webhook.controllers.quota_round import QuotaRound
 from webhook.ledger.writer import LedgerWriter
 
 CRD = Path(__file__).parents[3] / "deploy" / "base" / "api" / "gpuquotas.yaml"

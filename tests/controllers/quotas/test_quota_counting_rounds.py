@@ -170,5 +170,5 @@ async def test_quota_that_is_deleted_and_made_again_is_counted_anew(team, leader
 
 
 async def test_nothing_known_of_quotas_is_reported(team, leader):
-    with pytest.raises(IncompleteRound, match="nothing is known of GPUQuotas, so none of them is counted"):
+    with pytest.raises(IncompleteRound, match="GPUQuotas are unknown, so none is counted"):
         await leader.round.round()

@@ -79,7 +79,7 @@ async def test_ledger_of_another_history_is_counted_anew(team, leader, caplog):
     assert (team.amounts, team.charged) == ({"all": ("2", "1")}, {"late": [OWN]})
     assert team.condition("Ready") == ("True", "Counted", ANEW)
     assert int(team.status["counted"]["pods"]) < 900000000
-    reported = "what was counted rested on newer lists than the API server has, so counting began anew"
+    reported = "the ledger was counted from newer lists than the API server has; the count started again"
     assert caplog.messages.count(reported) == 1
     await leader.count()
     written = team.stored["metadata"]["resourceVersion"]
@@ -106,9 +106,7 @@ async def test_ledger_that_others_write_by_newer_lists_is_not_taken_for_another_
     team.pod("pod-00", 1)
     team.sandbox.faults.add(meanwhile, verb="GET", path="*/team-a/pods", count=2)
     await lagging.see("GPUQuota")
-    with pytest.raises(
-        IncompleteRound, match="its status rests on lists that are newer than those that the API server"
-    ):
+    with pytest.raises(IncompleteRound, match="its status was counted from newer lists than the API server"):
         await lagging.round.round()
     assert team.amounts == {"all": ("4", "0")}
 

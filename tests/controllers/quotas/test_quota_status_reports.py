@@ -123,7 +123,7 @@ async def test_pods_that_cannot_be_listed_are_reported_and_what_was_counted_hold
     await leader.see()
     leader.stores["Pod"].mark("forbidden", "pods is forbidden")
     await leader.round.round()
-    assert team.condition("Ready") == ("False", "NotCounted", "Nothing is known of Pods: pods is forbidden.")
+    assert team.condition("Ready") == ("False", "NotCounted", "Pods are unknown: pods is forbidden.")
     assert team.amounts == {"all": ("2", "1")}
     await leader.count()
     assert team.condition("Ready")[:2] == ("True", "Counted")
@@ -137,7 +137,7 @@ async def test_new_quota_stays_unprimed_while_nothing_is_known(team, leader):
     assert team.condition("Ready") == (
         "False",
         "NotCounted",
-        "Nothing is known of ResourceSlices: resourceslices.resource.k8s.io is forbidden.",
+        "ResourceSlices are unknown: resourceslices.resource.k8s.io is forbidden.",
     )
     assert team.amounts == {"all": (None, "0")}
     assert team.status["summary"] == "all ?/8"

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from certs import issue_client, make_authority
+from certs import make_authority
+from testbed.client_certificates import issue_client
 from webhook.server import guarded_connection
 from webhook.server.config import ClientCertificates
 from webhook.server.open_connections import ConnectionLimits

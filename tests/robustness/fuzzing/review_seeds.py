@@ -11,7 +11,7 @@ import yaml
 
 from policies.review import load_rooms
 from policies.rules import all_rules
-from webhook.cli.rules import read_examples
+from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ def test_helm_template_is_skipped_with_what_to_do(write, name):
     assert done.exit_code == 0
     assert (
         done.stdout.splitlines()[-1]
-        == "1 file skipped: templates; review what is made of them, such as the output of `helm template`"
+        == "1 file skipped: templates; review what they render, such as the output of `helm template`"
     )
 
 
@@ -207,7 +207,7 @@ def test_nothing_is_reviewed_if_facts_of_the_cluster_may_be_missing(write, files
 
 def test_large_file_without_objects_is_not_parsed(write, monkeypatch):
     parsed = []
-    scan = "webhook.cli.documents.scan_documents"
+    scan = "webhook.cli.manifest_reader.scan_documents"
     monkeypatch.setattr(scan, lambda content, **_: (parsed.append(content), ([], []))[1])
     write({"package-lock.json": json.dumps({"packages": {str(n): {"version": "1.0.0"} for n in range(1000)}})})
     write({"openapi.json": json.dumps({"definitions": [{"properties": {"kind": "apiVersion: v1"}}] * 1000})})
@@ -231,7 +231,7 @@ def test_template_of_other_tools_is_skipped_and_counted(write, name):
     write({name: UNRENDERED[name], "pod.yaml": pod("train")})
     done = review("repo")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].startswith("1 file skipped: templates; review what is made of them")
+    assert done.stdout.splitlines()[-1].startswith("1 file skipped: templates; review what they render")
 
 
 def test_template_that_is_named_is_reviewed(write):

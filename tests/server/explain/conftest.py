@@ -7,10 +7,10 @@ import pytest
 from certs import issue_serving
 from tests.sandbox.faults import FaultySandbox
 from tests.server.explain.rights import OURS, Clock, Rights
+from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.reviews import SubjectAccess, TokenAuthenticator
-from webhook.server.delegated_gate import DelegatedGate
+from webhook.server.explain_gate import DelegatedGate
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.server.explain.calls import CLAIM, PATH, ask, plain
-from webhook.server.explain import LARGEST_QUESTION
 from webhook.server.explain_question import MOST_TEMPLATES
+from webhook.server.explainer import LARGEST_QUESTION
 
 NO_PLACE = (
-    "The object finds no place on nodes; ask about a Pod, a workload with pod templates, a ResourceClaim or a "
+    "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or a "
     "ResourceClaimTemplate."
 )
 
@@ -17,14 +17,14 @@ HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "name
 
 async def test_no_explanations_without_authentication(webhook):
     assert plain(await ask(webhook.client, {"object": CLAIM}), 403) == (
-        "/v1/explain tells who holds which devices and answers only to known clients, and no client CA is configured; "
+        "/v1/explain shows the holders of devices and answers known clients only, and no client CA is configured; "
         "start the server with --client-ca and --client-name, and call with a client certificate."
     )
 
 
 async def test_caller_without_certificate_gets_no_explanation(guarded):
     assert plain(await ask(guarded.client, {"object": CLAIM}), 403) == (
-        "/v1/explain tells who holds which devices and answers only to known clients, and this one showed no "
+        "/v1/explain shows the holders of devices and answers known clients only, and this one showed no "
         "certificate with a common name; call with a client certificate, as in curl --cert client.pem --key client.key."
     )
 
@@ -32,8 +32,8 @@ async def test_caller_without_certificate_gets_no_explanation(guarded):
 async def test_caller_with_another_name_gets_no_explanation(guarded, client_of, client_context):
     client = await client_of(guarded.port, client_context("mallory"))
     assert plain(await ask(client, {"object": CLAIM}), 403) == (
-        '/v1/explain tells who holds which devices and answers only to known clients, and none of them is called "mallory"; '
-        "start the server with --client-name for it if it may know."
+        '/v1/explain shows the holders of devices and answers known clients only, and "mallory" is not one of them; '
+        "to allow it, start the server with --client-name for it."
     )
 
 
@@ -61,7 +61,7 @@ async def test_caller_is_refused_before_its_body_is_read(guarded, wire):
         ('{"objekt": {}}', f'The field "objekt" is unknown; {HOW}'),
         (
             '{"object": {}, "name": "train"}',
-            f"The body has an object beside kind or name, and it can be asked about one only; {HOW}",
+            f"The body has both an object and kind or name; {HOW}",
         ),
         ('{"object": null}', "The object must be a manifest with apiVersion and kind."),
         ('{"object": {"kind": "Pod"}}', "The object has no apiVersion; every object of Kubernetes names one."),
@@ -98,7 +98,7 @@ async def test_workload_of_very_many_templates_is_not_explained(caller):
 
 async def test_bad_timeout_is_refused(caller):
     assert plain(await ask(caller, {"object": CLAIM}, "?timeout=soon"), 400) == (
-        "The timeout in the query is no duration; write it as in ?timeout=10s."
+        "The timeout in the query is not a duration; write it as in ?timeout=10s."
     )
 
 
@@ -145,7 +145,7 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_answer_to_other_methods_names_the_method(caller, method):
     answer = await caller.request(method, PATH)
-    assert plain(answer, 405) == "This path answers POST only; what is posted is a question about an object."
+    assert plain(answer, 405) == "This path answers POST only; send a question about an object."
     assert answer.headers["Allow"] == "POST"
 
 

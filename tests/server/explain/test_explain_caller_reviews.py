@@ -7,10 +7,10 @@ from aiohttp import web
 
 from tests.sandbox.faults import dropped, failing, html, too_many
 from tests.server.explain.rights import ACCESS, ACCOUNT, OURS, TOKENS, ask, refused
-from webhook.cluster.shared_reviews import MOST_PENDING
+from webhook.cluster.caller_reviews import MOST_PENDING
 
 AWAY = (
-    "The API server could not be asked who you are and what you may; ask again in a moment, or look for the reason in "
+    "The API server could not identify or authorize you; try again in a moment, or look for the reason in "
     "this server's log.\n"
 )
 

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tests.server.explain.rights import ACCOUNT, TOKENS, ask, refused
-from webhook.server.delegated_gate import LARGEST_TOKEN
+from webhook.server.explain_gate import LARGEST_TOKEN
 
 NO_CREDENTIALS = (
-    "/v1/explain tells who holds which devices and answers only to users of the cluster; call with a token, as in "
+    "/v1/explain shows the holders of devices and answers users of the cluster only; call with a token, as in "
     'curl -H "Authorization: Bearer $(kubectl create token NAME)" with the name of a service account.\n'
 )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["ClientConfig", "Hook", "Rule", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant", "selects"]
+__all__ = ["ClientConfig", "Hook", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant", "selects"]
 
 _DEFAULT_TIMEOUT = 10
 _HTTPS = 443
@@ -56,18 +56,6 @@ class ClientConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """The writes that a webhook receives; `*` stands for all."""
-
-    groups: tuple[str, ...]
-    versions: tuple[str, ...]
-    operations: tuple[str, ...]
-    resources: tuple[str, ...]
-    """`pods`, `pods/status`, `*/status`, `pods/*`, `*/*`."""
-    scope: str
-
-
-@dataclass(frozen=True, slots=True)
 class Hook:
     """One webhook of one configuration."""
 
@@ -76,7 +64,8 @@ class Hook:
     """The unique position among all webhooks of its phase."""
     name: str
     client: ClientConfig
-    rules: tuple[Rule, ...]
+    rules: tuple[Object, ...]
+    """The writes that it receives, as they are written; `*` stands for all."""
     namespace_selector: Object
     object_selector: Object
     conditions: tuple[tuple[str, str], ...]
@@ -109,7 +98,7 @@ def _hook(configuration: str, index: int, webhook: Object) -> Hook:
         index=index,
         name=webhook["name"],
         client=_client(webhook.get("clientConfig") or {}),
-        rules=tuple(_rule(rule) for rule in webhook.get("rules") or []),
+        rules=tuple(webhook.get("rules") or ()),
         namespace_selector=webhook.get("namespaceSelector") or {},
         object_selector=webhook.get("objectSelector") or {},
         conditions=tuple((found["name"], found["expression"]) for found in webhook.get("matchConditions") or []),
@@ -129,16 +118,6 @@ def _client(config: Object) -> ClientConfig:
             written["namespace"], written["name"], written.get("port") or _HTTPS, written.get("path") or ""
         )
     return ClientConfig(config.get("url") or "", service, config.get("caBundle") or "")
-
-
-def _rule(rule: Object) -> Rule:
-    return Rule(
-        groups=tuple(rule.get("apiGroups") or ()),
-        versions=tuple(rule.get("apiVersions") or ()),
-        operations=tuple(rule.get("operations") or ()),
-        resources=tuple(rule.get("resources") or ()),
-        scope=rule.get("scope") or "*",
-    )
 
 
 _EXEMPT_GROUP = "admissionregistration.k8s.io"
@@ -169,19 +148,14 @@ def is_meant(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
     )
 
 
-def _takes(rule: Rule, attempt: Attempt) -> bool:
-    resource = attempt.resource
+def _takes(rule: Object, attempt: Attempt) -> bool:
+    resource, scope = attempt.resource, rule.get("scope") or "*"
+    wanted = {"operations": attempt.operation, "apiGroups": resource.group, "apiVersions": resource.version}
     return (
-        (rule.scope == "*" or (rule.scope == "Namespaced") == resource.namespaced)
-        and _names(rule.operations, attempt.operation)
-        and _names(rule.groups, resource.group)
-        and _names(rule.versions, resource.version)
-        and any(_is_resource(written, resource.plural, attempt.subresource) for written in rule.resources)
+        (scope == "*" or (scope == "Namespaced") == resource.namespaced)
+        and all({"*", value} & set(rule.get(field) or ()) for field, value in wanted.items())
+        and any(_is_resource(written, resource.plural, attempt.subresource) for written in rule.get("resources") or ())
     )
-
-
-def _names(written: tuple[str, ...], wanted: str) -> bool:
-    return "*" in written or wanted in written
 
 
 def _is_resource(written: str, plural: str, subresource: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import statuses
@@ -27,14 +28,15 @@ _KNOWN_VERSION = "v1"
 _SIDE_EFFECTS_ALLOWED = frozenset({"None", "NoneOnDryRun"})
 
 
+@dataclass(frozen=True, slots=True)
 class Reviewer:
     """Calls webhooks, for mutation and validation."""
 
-    def __init__(self, objects: Objects, caller: Caller, note: Note) -> None:
-        """`objects` has the webhook configurations and the namespaces; `note` takes audit annotations."""
-        self.objects = objects
-        self.note = note
-        self._caller = caller
+    objects: Objects
+    """The webhook configurations and the namespaces."""
+    caller: Caller
+    note: Note
+    """Takes audit annotations."""
 
     def concerns(self, hook: Hook, attempt: Attempt, variables: Variables) -> bool:
         """True if a webhook must be called for a write.
@@ -58,7 +60,7 @@ class Reviewer:
             why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise CallFailed(f"could not create admission objects: {why}")
         uid = str(uuid.uuid4())
-        document = await self._caller.ask(hook, review_of(attempt, uid))
+        document = await self.caller.ask(hook, review_of(attempt, uid))
         try:
             answer = read_answer(document, uid, mutating=mutating)
         except UnreadableAnswer as error:

@@ -5,28 +5,15 @@ from __future__ import annotations
 import click
 
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, cluster_options
+from webhook.cli.options import check_cluster_options, cluster_options, files_option, output_option
 
 __all__ = ["command"]
 
 
 @click.command("audit")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="PATH",
-    help="Files or folders with all objects of a cluster, as `kubectl get -A -o yaml` prints them, instead of a running "
-    "cluster. Can be repeated.",
-)
+@files_option("all objects of a cluster, as `kubectl get -A -o yaml` prints them, instead of a running cluster.")
 @cluster_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="text: what is broken first, then how ready namespaces are. json: the same, for programs.",
-)
+@output_option("what is broken first, then how ready namespaces are", "the same")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -63,12 +50,10 @@ def command(
     if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     check_cluster_options(cluster, kubeconfig, context, namespace)
+    reports = lazy_module("audit reports")
     if cluster:
-        audited = lazy_module("audits").audit_files(cluster, namespace, settings)
+        audited = reports.audit_files(cluster, namespace, settings)
     else:
         audited = lazy_module("running clusters").audit_cluster(kubeconfig, context, namespace, settings)
-    if output == "json":
-        click.echo(lazy_module("audits").as_json(audited), nl=False)
-    else:
-        click.echo(lazy_module("audits as text").text(audited))
+    click.echo(reports.as_json(audited) if output == "json" else reports.text(audited))
     ctx.exit(1 if audited.report.denied else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
@@ -39,23 +40,16 @@ _SECONDS = 600.0
 """The limit for one step of a round. A page takes milliseconds, the audit of a large cluster seconds."""
 
 
+@dataclass(slots=True)
 class AuditRound:
     """Audits the cluster, and keeps the last report for metrics and the status of the settings."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        view: ClusterView,
-        settings: Callable[[], GPUAdmissionPolicy],
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """`settings` returns the administrator's current settings."""
-        self._client = client
-        self._view = view
-        self._settings = settings
-        self._clockwork = clockwork
-        self._last: tuple[AuditReport, datetime] | None = None
+    client: APIClient
+    view: ClusterView
+    settings: Callable[[], GPUAdmissionPolicy]
+    """Returns the administrator's current settings."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    _last: tuple[AuditReport, datetime] | None = field(default=None, init=False)
 
     @property
     def metrics(self) -> AuditMetrics:
@@ -84,17 +78,17 @@ class AuditRound:
         Raises:
             ClusterError: The API server did not answer, or stopped within a list.
         """
-        settings = self._settings()
-        survey = Survey(self._view, settings)
+        settings = self.settings()
+        survey = Survey(self.view, settings)
         pacer = Pacer()
         try:
             await survey_cluster(
-                self._client, survey, lambda page: _run_in_thread(lambda: survey.add(page, pacer), pacer)
+                self.client, survey, lambda page: _run_in_thread(lambda: survey.add(page, pacer), pacer)
             )
-            report = await _run_in_thread(lambda: audit(self._view, settings, survey, pacer), pacer)
+            report = await _run_in_thread(lambda: audit(self.view, settings, survey, pacer), pacer)
         finally:
             pacer.stop()
-        self._last = report, self._clockwork.now()
+        self._last = report, self.clockwork.now()
         _logger.info("audited: %s", report.summary)
 
 

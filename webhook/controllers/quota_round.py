@@ -28,8 +28,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.quota_count import Basis, Count, Kept
-from webhook.controllers.quota_expiry import Expiry
+from webhook.controllers.quota_count import Basis, Count, Expiry, Kept
 from webhook.controllers.quota_lists import Lists
 from webhook.controllers.run import IncompleteRound
 from webhook.server.pacing import run_spread
@@ -111,7 +110,7 @@ class QuotaRound:
         """
         listed = self._view.list("GPUQuota")
         if listed is UNKNOWN:
-            raise IncompleteRound("nothing is known of GPUQuotas, so none of them is counted")
+            raise IncompleteRound("GPUQuotas are unknown, so none is counted")
         stored = {namespace_of(each): each for each in listed if name_of(each) == QUOTA_NAME}
         if stored:
             await run_spread(partial(warm, self._view), _COUNT_SECONDS)
@@ -174,17 +173,7 @@ class QuotaRound:
         for attempt in range(_TRIES):
             if attempt:
                 both = await self._lists.by_quorum(namespace)
-            count = Count(
-                both,
-                terms,
-                kept.counter,
-                basis.conditions,
-                self._time(),
-                self._lists.gone,
-                kept.known,
-                foreign,
-                kept.began_anew,
-            )
+            count = Count(both, terms, kept, basis.conditions, self._time(), self._lists.gone, foreign)
             before = Ledger.read(basis.document)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
@@ -196,7 +185,7 @@ class QuotaRound:
                 kept.settled = None if is_written else replace(basis, both=both)
                 return
             foreign = count.ledger.counted
-        raise IncompleteRound("its status rests on lists that are newer than those that the API server gives")
+        raise IncompleteRound("its status was counted from newer lists than the API server returns")
 
     def _take(self, namespace: str, kept: Kept, count: Count) -> None:
         """Keep the result of a count, and report uncharged objects."""
@@ -204,7 +193,7 @@ class QuotaRound:
             return
         if count.began_anew and not kept.began_anew:
             _logger.warning(
-                "what was counted rested on newer lists than the API server has, so counting began anew",
+                "the ledger was counted from newer lists than the API server has; the count started again",
                 extra={"fields": {"namespace": namespace}},
             )
         kept.known, kept.ledger, kept.began_anew = count.uids, count.ledger, count.began_anew

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -13,25 +16,81 @@ import click
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import MANAGED
-from webhook.cli.applied import apply, as_written
-from webhook.cli.audit_text import text
-from webhook.cli.demo_cluster import kubeconfig, made_claims, webhook_beside, without_webhooks
-from webhook.cli.documents import Reader
+from webhook.cli.audit_reports import text
 from webhook.cli.dump import colour_line, diff
+from webhook.cli.kubectl import apply, as_written
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import UnreadableInputError
 from webhook.cli.running_clusters import audit_cluster
 from webhook.cli.sandbox_start import load, loaded_sandbox
+from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
+from webhook.replica.config import NAMESPACE, SERVICE, ReplicaConfig
+from webhook.replica.replica import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cli.applied import Applied
-    from webhook.cli.documents import Manifest
+    from webhook.cli.kubectl import Applied
+    from webhook.cli.manifest_reader import Manifest
     from webhook.sandbox.server import Sandbox
 
-__all__ = ["command"]
+__all__ = ["command", "kubeconfig", "made_claims", "webhook_beside", "without_webhooks"]
+
+_CLAIMS_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
+    """Run one replica of the service, connected to the sandbox as a pod is to its cluster."""
+    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0))
+    try:
+        ready = await replica.start()
+        sandbox.services[NAMESPACE, SERVICE] = (ready.host, ready.port)
+        yield
+    finally:
+        await replica.close()
+
+
+async def _client(sandbox: Sandbox) -> APIClient:
+    """A client with the ServiceAccount of the service."""
+    with kubeconfig(sandbox.kubeconfig(f"system:serviceaccount:{NAMESPACE}:{SERVICE}")) as file:
+        return await APIClient.connect(file)
+
+
+@contextmanager
+def kubeconfig(text: str) -> Iterator[str]:
+    """A temporary file with a kubeconfig."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "kubeconfig"
+        file.write_text(text)
+        yield str(file)
+
+
+async def without_webhooks(session: aiohttp.ClientSession, pod: Object) -> Object:
+    """The pod as it would be stored without webhooks, or as it is if the API server refuses it."""
+    path = _POD.path(namespace_of(pod))
+    async with session.post(path, json=pod, params={"dryRun": "All"}) as answer:
+        stored: Object = await answer.json()
+        return stored if answer.ok else pod
+
+
+async def made_claims(session: aiohttp.ClientSession, pod: Object) -> Sequence[Object]:
+    """The claims in the status of a new pod, once it has any."""
+    query = {
+        "watch": "true",
+        "fieldSelector": f"metadata.name={name_of(pod)}",
+        "resourceVersion": pod["metadata"]["resourceVersion"],
+    }
+    path = _POD.path(namespace_of(pod))
+    async with asyncio.timeout(_CLAIMS_SECONDS), session.get(path, params=query, raise_for_status=True) as events:
+        async for event in events.content:
+            statuses: Sequence[Object] | None = lookup(json.loads(event), ("object", "status", "resourceClaimStatuses"))
+            if statuses:
+                return statuses
+    return ()
+
 
 _POD = RESOURCES["Pod"]
 _SETTINGS = Path("bypass") / "settings.yaml"
@@ -42,7 +101,7 @@ _LISTED = re.compile(r"^- \[(.+?)\]\((\S+?)\)", re.MULTILINE)
 
 _BEGIN = """\
 An API server in memory holds the cluster of {examples}/cluster and what {deploy}/install.yaml installs.
-The webhook watches it, and it asks the webhook over TLS. Settings: the defaults, but access.mode: deny.
+The webhook watches it, and it calls the webhook over TLS. Settings: the defaults, but access.mode: deny.
 """
 _TRY_NEXT = """\
 Try next, with .venv/bin on your PATH:
@@ -77,18 +136,17 @@ def command(examples: Path, deploy: Path) -> None:
         raise click.UsageError(f"{examples} is not the folder of the examples; run the demo beside it, or name it")
     if not (deploy / "install.yaml").is_file():
         raise click.UsageError(f"{deploy} has no install.yaml; run the demo beside the folder, or name it")
-    reader = Reader()
+    reader = ManifestReader()
     sandbox, _ = loaded_sandbox([str(examples / "cluster")], reader)
     pods = [(title, each) for title, each in _pods(examples, reader) if _is_at_home(each, sandbox)]
     installed = reader.manifests([str(deploy / "install.yaml"), str(examples / _SETTINGS)])
-    if reader.problems:
-        reader.fail()
+    reader.check()
     click.echo(_BEGIN.format(examples=examples, deploy=deploy))
     asyncio.run(_show(sandbox, pods, installed))
     click.echo(_TRY_NEXT.format(examples=examples))
 
 
-def _pods(examples: Path, reader: Reader) -> Iterator[tuple[str, Manifest]]:
+def _pods(examples: Path, reader: ManifestReader) -> Iterator[tuple[str, Manifest]]:
     """The pods of the examples with their titles, in the order of the README.
 
     Some examples have no manifests, because they explain pods of the cluster.
@@ -123,7 +181,7 @@ async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installe
                 await _show_again(sandbox, session, pods[0][1])
         refused = sum(one.refused for one in applied)
         counted = click.style(f"{len(pods)} pods: {len(pods) - refused} stored, {refused} refused", bold=True)
-        click.echo(f"{counted}. Each was asked about over TLS, in the API server's order.\n")
+        click.echo(f"{counted}. Each was reviewed over TLS, in the order of an API server.\n")
         await _show_audit(sandbox)
     finally:
         await sandbox.stop()
@@ -193,7 +251,7 @@ async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest
 
 async def _show_audit(sandbox: Sandbox) -> None:
     """Show the audit of the cluster."""
-    click.secho("━━ What is there by now ", fg="cyan", bold=True)
+    click.secho("━━ The audit of the cluster ", fg="cyan", bold=True)
     _echo_command("gpu-admission audit")
     with kubeconfig(sandbox.kubeconfig()) as file:
         # In a thread, because it starts an event loop.

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import files_option
 from webhook.server.open_connections import FEWEST, ConnectionLimits
 
 if TYPE_CHECKING:
@@ -29,12 +30,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("serve")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="PATH",
-    help="Files or folders with a cluster, as for review, instead of a running cluster. Can be repeated.",
-)
+@files_option("a cluster, as for review, instead of a running cluster.")
 @click.option(
     "--settings", metavar="FILE", help="With --cluster: a GPUAdmissionPolicy; default: the built-in defaults."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -46,24 +47,16 @@ _COMPUTE_SECONDS = 120.0
 """For one step in a thread; it takes a second in a large cluster."""
 
 
+@dataclass(frozen=True, slots=True)
 class TemplateRepair:
     """Creates missing templates of converted pods: they were deleted, or pods came from a backup."""
 
-    def __init__(
-        self,
-        keeper: TemplateKeeper,
-        view: ClusterView,
-        settings: Callable[[], GPUAdmissionPolicy],
-        metrics: ControllerMetrics,
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """`settings` returns the administrator's current settings."""
-        self._keeper = keeper
-        self._view = view
-        self._settings = settings
-        self._metrics = metrics
-        self._clockwork = clockwork
+    keeper: TemplateKeeper
+    view: ClusterView
+    settings: Callable[[], GPUAdmissionPolicy]
+    """Returns the administrator's current settings."""
+    metrics: ControllerMetrics
+    clockwork: Clockwork = field(default_factory=Clockwork)
 
     async def round(self) -> None:
         """Create every missing template.
@@ -71,7 +64,7 @@ class TemplateRepair:
         Raises:
             IncompleteRound: Some could not be created, or pods are unknown.
         """
-        find = partial(missing_templates, _known_objects("Pod", self._view), self._view, self._settings())
+        find = partial(missing_templates, _known_objects("Pod", self.view), self.view, self.settings())
         missing = await run_spread(find, _COMPUTE_SECONDS)
         problems = [problem for template in missing if (problem := await self._create(template))]
         _raise_first(
@@ -81,16 +74,16 @@ class TemplateRepair:
     async def _create(self, template: Template) -> str:
         """Create a template; returns the problem or an empty text."""
         # The keeper may remember a template that was deleted since.
-        self._keeper.forget(template)
+        self.keeper.forget(template)
         try:
-            deadline = Deadline.start(self._clockwork.clock, _CREATE_SECONDS)
-            foreign = await self._keeper.ensure([template], deadline)
+            deadline = Deadline.start(self.clockwork.clock, _CREATE_SECONDS)
+            foreign = await self.keeper.ensure([template], deadline)
         except (RefusedTemplate, ClusterError, TimeoutError) as error:
             return f"{template.namespace}/{template.name}: {str(error) or 'the API server has not answered in time'}"
         if foreign:
-            self._metrics.count_template("foreign")
+            self.metrics.count_template("foreign")
             return f"{template.namespace}/{template.name} exists with another spec; delete it to have it created again"
-        self._metrics.count_template("repaired")
+        self.metrics.count_template("repaired")
         fields = {"namespace": template.namespace, "template": template.name}
         _logger.warning(
             "a ResourceClaimTemplate that pods wait for was missing and is created again", extra={"fields": fields}
@@ -98,40 +91,31 @@ class TemplateRepair:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
 class TemplateSweep:
     """Deletes our own templates that were unused for a while."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        view: ClusterView,
-        settings: Callable[[], GPUAdmissionPolicy],
-        metrics: ControllerMetrics,
-        grace: timedelta,
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """Prepare.
+    client: APIClient
+    """Talks to the API server."""
+    view: ClusterView
+    """The cluster; checked with the API server before anything is deleted."""
+    settings: Callable[[], GPUAdmissionPolicy]
+    """Returns the administrator's current settings, which decide what workloads need."""
+    metrics: ControllerMetrics
+    """Counts changed templates."""
+    grace: timedelta
+    """For how long an unused template is kept."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    """Time and randomness."""
 
-        Args:
-            client: Talks to the API server.
-            view: The cluster; checked with the API server before anything is deleted.
-            settings: Returns the administrator's current settings, which decide what workloads need.
-            metrics: Counts.
-            grace: For how long an unused template is kept.
-            clockwork: Time and randomness.
+    def __post_init__(self) -> None:
+        """Check the grace.
 
         Raises:
-            ValueError: The grace is so short that a replica could rely on a template without having seen the mark.
+            ValueError: It is so short that a replica could rely on a template without having seen the mark.
         """
-        if grace.total_seconds() < 2 * REMEMBERED_SECONDS:
-            raise ValueError(f"the grace must be {2 * REMEMBERED_SECONDS:g} seconds or more, and is {grace}")
-        self._client = client
-        self._view = view
-        self._settings = settings
-        self._metrics = metrics
-        self._grace = grace
-        self._clockwork = clockwork
+        if self.grace.total_seconds() < 2 * REMEMBERED_SECONDS:
+            raise ValueError(f"the grace must be {2 * REMEMBERED_SECONDS:g} seconds or more, and is {self.grace}")
 
     async def round(self) -> None:
         """Mark unused templates, unmark used ones, and delete those that were marked long enough.
@@ -139,11 +123,11 @@ class TemplateSweep:
         Raises:
             IncompleteRound: Some could not be processed, or templates or pods are unknown.
         """
-        users = (*_known_objects(_POD.kind, self._view), *_known_objects(_POD_GROUP.kind, self._view))
+        users = (*_known_objects(_POD.kind, self.view), *_known_objects(_POD_GROUP.kind, self.view))
         used = await run_spread(partial(used_by_pods, users), _COMPUTE_SECONDS)
         # One time for all templates of the round.
-        now, templates = self._clockwork.now(), _known_objects(_TEMPLATE.kind, self._view)
-        steps = await run_spread(partial(next_steps, templates, used, now, self._grace), _COMPUTE_SECONDS)
+        now, templates = self.clockwork.now(), _known_objects(_TEMPLATE.kind, self.view)
+        steps = await run_spread(partial(next_steps, templates, used, now, self.grace), _COMPUTE_SECONDS)
         problems = []
         for namespace, group in groupby(sorted(steps, key=lambda item: _key(item[0])), lambda item: _key(item[0])[0]):
             todo = list(group)
@@ -170,16 +154,16 @@ class TemplateSweep:
 
     async def _used_now(self, namespace: str) -> set[Key]:
         """The templates that pods and workloads use, by the API server: the view may be outdated."""
-        pods = await list_all(self._client, _POD, namespace)
+        pods = await list_all(self.client, _POD, namespace)
         used = set(await run_spread(partial(used_by_pods, pods), _COMPUTE_SECONDS))
-        for resource in (_POD_GROUP, *await workload_resources(self._client, self._settings())):
+        for resource in (_POD_GROUP, *await workload_resources(self.client, self.settings())):
             try:
-                async for page in pages(self._client, resource, namespace):
+                async for page in pages(self.client, resource, namespace):
                     if resource is _POD_GROUP:
                         used |= used_by_pods(page)
                         continue
                     # Each workload is reviewed: half a second for a thousand of them.
-                    find = partial(needed_by_workloads, page, self._view, self._settings())
+                    find = partial(needed_by_workloads, page, self.view, self.settings())
                     used |= await run_spread(find, _COMPUTE_SECONDS)
             except APIError as error:
                 if not error.not_found:  # the kind is not installed
@@ -190,30 +174,30 @@ class TemplateSweep:
         """Mark, unmark or delete a template by its stored state; a write fails if that changes."""
         namespace, name = key
         path = _TEMPLATE.path(namespace, name)
-        stored: Object = await self._client.get(path)
-        now = self._clockwork.now()
-        step = next_step(stored, used=key in used, now=now, grace=self._grace)
+        stored: Object = await self.client.get(path)
+        now = self.clockwork.now()
+        step = next_step(stored, used=key in used, now=now, grace=self.grace)
         metadata = stored["metadata"]
         if step is None:
             return
         if step == "delete":
             guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-            await self._client.delete(path, {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": guard})
-            self._metrics.count_template("deleted")
+            await self.client.delete(path, {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": guard})
+            self.metrics.count_template("deleted")
             _logger.info(
                 "deleted an unused ResourceClaimTemplate", extra={"fields": {"namespace": namespace, "template": name}}
             )
             return
         annotations = mark(now) if step == "mark" else unmark()
         body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": annotations}}
-        await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
-        self._metrics.count_template(f"{step}ed")
+        await self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
+        self.metrics.count_template(f"{step}ed")
 
 
 def _known_objects(kind: str, view: ClusterView) -> Sequence[Object]:
     objects = view.list(kind)
     if objects is UNKNOWN:
-        raise IncompleteRound(f"nothing is known of {kind}s yet, so nothing is done to templates")
+        raise IncompleteRound(f"{kind}s are unknown, so no template is changed")
     return objects
 
 

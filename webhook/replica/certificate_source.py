@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from certs import BadKeyPair
 from webhook.controllers.ca_bundles import BundleCheck
-from webhook.server.certificates import ServingCertificate, certificate_of, client_ca_of
 from webhook.server.config import CannotServe
+from webhook.server.serving_certificate import ServingCertificate, certificate_of, client_ca_of
 from webhook.server.tls import BadClientCA, ReloadingContext
 
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from certs import KeyPairFiles
     from webhook.cluster.clockwork import Clockwork
     from webhook.controllers.ca_bundles import CABundles
-    from webhook.controllers.certificates import Certificates
+    from webhook.controllers.certificate_upkeep import Certificates
     from webhook.replica.config import ReplicaConfig
 
 __all__ = ["CertificateInFiles", "CertificateInSecret", "CertificateSource"]
-
-
-class CertificateSource(Protocol):
-    """Provides the certificate of a replica, and maintains it."""
-
-    async def obtain(self) -> ServingCertificate:
-        """Wait for a certificate to serve.
-
-        Raises:
-            CannotServe: The certificate or the client CAs cannot be used.
-        """
-        ...
-
-    async def look(self) -> object:
-        """Maintain the certificate once; failures are retried by the next call."""
-        ...
-
-    async def run(self) -> NoReturn:
-        """Maintain the certificate until cancelled."""
-        ...
-
-    def problem(self) -> str:
-        """Why API servers would refuse the serving certificate; empty if they would not."""
-        ...
 
 
 class CertificateInSecret:
@@ -58,7 +32,11 @@ class CertificateInSecret:
         self.problem = certificates.problem
 
     async def obtain(self) -> ServingCertificate:
-        """Create the certificate unless another replica has."""
+        """Wait for the certificate, and create it unless another replica has.
+
+        Raises:
+            CannotServe: The certificate or the client CAs cannot be used.
+        """
         client_ca = client_ca_of(self._config)
         pair = await self._certificates.obtain()
         try:
@@ -89,3 +67,7 @@ class CertificateInFiles:
     async def obtain(self) -> ServingCertificate:
         """The certificate in the files; its watcher loads later changes."""
         return self._certificate
+
+
+CertificateSource = CertificateInSecret | CertificateInFiles
+"""Provides the certificate of a replica (`obtain`), and maintains it (`look` once, `run` until cancelled)."""

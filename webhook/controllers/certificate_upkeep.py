@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from certs.keypair import BadKeyPair
@@ -17,7 +18,7 @@ from certs.rotation import Observed, next_state
 from certs.secret import BadSecret, NewerSecret, parse_secret
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import ClusterError
-from webhook.controllers.ca_bundles import LostRace, verdict
+from webhook.controllers.ca_bundles import NOT_COMPARED, LostRace, verdict
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,29 +44,21 @@ _SOON = 0.2
 _logger = logging.getLogger("gpu_admission.certificates")
 
 
+@dataclass(eq=False)
 class Certificates:
     """Makes, publishes, serves and rotates the certificates, in each replica."""
 
-    def __init__(
-        self,
-        secret: CertificateSecret,
-        bundles: CABundles,
-        policy: RotationPolicy,
-        metrics: CertificateMetrics,
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        self._secret = secret
-        self._bundles = bundles
-        self._policy = policy
-        self._metrics = metrics
-        self._clockwork = clockwork
-        self._reloading: ReloadingContext | None = None
-        self._remembered: tuple[RotationState, datetime] | None = None
-        self._problem = "the webhook configurations have not been compared with the serving certificate yet"
-        self._judged = False
-        self._failures = 0
-        self._logged = ""
+    secret: CertificateSecret
+    bundles: CABundles
+    policy: RotationPolicy
+    metrics: CertificateMetrics
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    _reloading: ReloadingContext | None = field(default=None, init=False)
+    _remembered: tuple[RotationState, datetime] | None = field(default=None, init=False)
+    _problem: str = field(default=NOT_COMPARED, init=False)
+    _judged: bool = field(default=False, init=False)
+    _failures: int = field(default=0, init=False)
+    _logged: str = field(default="", init=False)
 
     async def obtain(self) -> KeyPair:
         """Look until there is a certificate, and return it; a server needs one to start."""
@@ -73,7 +66,7 @@ class Certificates:
             delay = await self.look()
             if self._remembered is not None:
                 return self._remembered[0].leaf
-            await self._clockwork.sleep(delay)
+            await self.clockwork.sleep(delay)
 
     def serve(self, reloading: ReloadingContext) -> None:
         """Pass new certificates to a server from now on."""
@@ -82,11 +75,11 @@ class Certificates:
     async def run(self) -> NoReturn:
         """Look periodically until cancelled."""
         while True:
-            await self._clockwork.sleep(await self.look())
+            await self.clockwork.sleep(await self.look())
 
     def problem(self) -> str:
         """Why API servers would refuse the serving certificate, by the last look; empty if they would not."""
-        return self._problem
+        return self.NOT_COMPARED
 
     async def look(self) -> float:
         """Look once; returns the seconds until the next look. Failures are logged, counted and retried."""
@@ -95,22 +88,22 @@ class Certificates:
                 step = await self._look()
         except LostRace as error:
             _logger.debug("%s", error)
-            return _SOON + self._clockwork.random()
+            return _SOON + self.clockwork.random()
         except (ClusterError, TimeoutError) as error:
-            return self._note_failure("cluster", str(error) or f"nothing came of it in {LOOK_LIMIT:g} seconds")
+            return self._note_failure("cluster", str(error) or f"timed out after {LOOK_LIMIT:g} seconds")
         except NewerSecret as error:
-            text = f"{self._secret} was written by a newer version, and is left to it: {error}."
+            text = f"{self.secret} was written by a newer version, and is not changed: {error}."
             return self._note_failure("secret", text)
         except BadKeyPair as error:
             return self._note_failure("certificate", str(error))
         except Exception as error:
-            _logger.exception("a defect in the upkeep of certificates")
+            _logger.exception("unexpected error while certificates were checked")
             return self._note_failure("other", f"{type(error).__name__}: {error}")
         self._failures, self._logged = 0, ""
-        now = self._clockwork.now()
-        self._metrics.show_look(now)
+        now = self.clockwork.now()
+        self.metrics.show_look(now)
         pause = (step.look_at - now).total_seconds()
-        return self._clockwork.with_jitter(pause) if pause > 0 else _SOON + self._clockwork.random()
+        return self.clockwork.with_jitter(pause) if pause > 0 else _SOON + self.clockwork.random()
 
     async def _look(self) -> Step:
         # Configurations first, then the Secret: `webhook.controllers.ca_bundles` says why.
@@ -129,26 +122,26 @@ class Certificates:
     async def _read_configurations(self) -> tuple[list[Configuration] | None, ClusterError | None]:
         """The configurations, or the error: certificates are renewed even if configurations cannot be read."""
         try:
-            return await self._bundles.read(), None
+            return await self.bundles.read(), None
         except ClusterError as error:
             if not self._judged:
-                self._problem = f"the webhook configurations could not be read yet: {error}"
+                self.NOT_COMPARED = f"the webhook configurations could not be read yet: {error}"
             return None, error
 
     async def _step(self, configurations: list[Configuration] | None) -> Step:
-        stored = await self._secret.read()
-        now = self._clockwork.now()
+        stored = await self.secret.read()
+        now = self.clockwork.now()
         state, restored = self._state_in(stored, now)
-        step = next_state(state, now, Observed(_bundles_of(configurations), stored.rotation_request), self._policy)
+        step = next_state(state, now, Observed(_bundles_of(configurations), stored.rotation_request), self.policy)
         if step.changes or restored:
-            await self._secret.write(stored, step.state)
+            await self.secret.write(stored, step.state)
         if restored:
-            self._metrics.count_change("restored")
+            self.metrics.count_change("restored")
         for change in step.changes:
             _logger.info("%s", change.text)
-            self._metrics.count_change(change.kind)
+            self.metrics.count_change(change.kind)
         self._remembered = step.state, now
-        self._metrics.show(step.state.leaf.not_after, step.state.authority.not_after)
+        self.metrics.show(step.state.leaf.not_after, step.state.authority.not_after)
         return step
 
     def _state_in(self, stored: Stored, now: datetime) -> tuple[RotationState | None, bool]:
@@ -156,7 +149,7 @@ class Certificates:
         try:
             state = parse_secret(stored.data)
         except BadSecret as error:
-            self._metrics.count_failure("secret")
+            self.metrics.count_failure("secret")
             wrong = f"is damaged or not ours, and is replaced: {error}".removesuffix(".")
         else:
             if state is not None or self._remembered is None:
@@ -164,7 +157,7 @@ class Certificates:
             wrong = "was deleted or emptied, and is written again"
         remembered = self._memory(now)
         source = "made anew; calls fail until API servers know the new authority" if remembered is None else "as it was"
-        _logger.error("%s %s. Its content is %s.", self._secret, wrong, source)
+        _logger.error("%s %s. Its content is %s.", self.secret, wrong, source)
         return remembered, remembered is not None
 
     def _memory(self, now: datetime) -> RotationState | None:
@@ -172,7 +165,7 @@ class Certificates:
         if self._remembered is None:
             return None
         state, seen = self._remembered
-        return state if now - seen < self._policy.settle else None
+        return state if now - seen < self.policy.settle else None
 
     def _hand_over(self, leaf: KeyPair) -> BadKeyPair | None:
         if self._reloading is None or self._reloading.pair == leaf:
@@ -180,8 +173,8 @@ class Certificates:
         try:
             self._reloading.replace(leaf)
         except BadKeyPair as error:
-            return BadKeyPair(f"The certificate in {self._secret} cannot be served: {error}")
-        _logger.info("Now serving the certificate in %s: SHA-256 %s.", self._secret, leaf.fingerprint)
+            return BadKeyPair(f"The certificate in {self.secret} cannot be served: {error}")
+        _logger.info("Now serving the certificate in %s: SHA-256 %s.", self.secret, leaf.fingerprint)
         return None
 
     async def _publish(self, configurations: list[Configuration], bundle: bytes, reloading: ReloadingContext) -> None:
@@ -189,7 +182,7 @@ class Certificates:
         published = []
         for configuration in configurations:
             try:
-                written = await self._bundles.publish(configuration, bundle)
+                written = await self.bundles.publish(configuration, bundle)
                 published.append(written)
                 if written is not configuration:
                     # If this line recurs, another writer removes the bundle, such as a GitOps tool.
@@ -198,20 +191,20 @@ class Certificates:
                 published.append(configuration)
                 failure = failure or error
         self._judged = True
-        self._problem = verdict(published, reloading.pair, self._policy.names, self._clockwork.now())
+        self.NOT_COMPARED = verdict(published, reloading.pair, self.policy.names, self.clockwork.now())
         if failure is not None:
             raise failure
 
     def _note_failure(self, reason: Failure, text: str) -> float:
         """Count and log a failed look; returns the seconds until the next one."""
-        self._metrics.count_failure(reason)
+        self.metrics.count_failure(reason)
         if self._remembered is None:
-            self._problem = f"there is no certificate to serve yet: {text}"
+            self.NOT_COMPARED = f"there is no certificate to serve yet: {text}"
         if text != self._logged:
-            _logger.error("The upkeep of certificates failed, and is tried again: %s", text)
+            _logger.error("Certificates could not be checked or renewed; trying again: %s", text)
             self._logged = text
         self._failures += 1
-        return self._clockwork.with_jitter(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
+        return self.clockwork.with_jitter(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
 
 
 def _bundles_of(configurations: list[Configuration] | None) -> tuple[bytes, ...] | None:

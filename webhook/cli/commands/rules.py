@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from difflib import get_close_matches
 from importlib.resources import files
 from textwrap import fill, indent
@@ -12,6 +11,8 @@ import click
 
 import policies.review  # noqa: F401 - registers all rules
 from policies.rules import all_rules, get_rule
+from webhook.cli.options import output_option
+from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,14 +43,7 @@ def read_examples(rule_id: str) -> RuleExamples:
 
 @click.command("rules")
 @click.argument("rule_id", required=False, metavar="[ID]")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="text: for people. json: every field of the rules, for programs.",
-)
+@output_option("for people", "every field of the rules")
 def command(rule_id: str | None, output: str) -> None:
     """List the rules, or explain one.
 
@@ -61,12 +55,12 @@ def command(rule_id: str | None, output: str) -> None:
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     rules = all_rules()
     if rule_id is None:
-        click.echo(_json([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
+        click.echo(json_text([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
         return
     rule = get_rule(rule_id.upper())
     if rule is None:
         raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
-    click.echo(_json(_fields(rule)) if output == "json" else _in_full(rule))
+    click.echo(json_text(_fields(rule)) if output == "json" else _in_full(rule))
 
 
 def _table(rules: Sequence[Rule]) -> str:
@@ -121,7 +115,3 @@ def _unknown(rule_id: str, rules: Sequence[Rule]) -> str:
     alike = get_close_matches(rule_id.upper(), [rule.id for rule in rules])
     hint = f"did you mean {' or '.join(sorted(alike))}?" if alike else "gpu-admission rules lists them all."
     return f"there is no rule {rule_id}; {hint}"
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import files_option, output_option, settings_option
 
 __all__ = ["command"]
 
@@ -12,29 +13,14 @@ __all__ = ["command"]
 @click.command("explain")
 @click.argument("names", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file or folder. Can be repeated.")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="PATH",
-    help="Files or folders with objects of the cluster, as for review, and the pods and ResourceClaims of all "
-    "namespaces, which show what is in use. Can be repeated.",
+@files_option(
+    "objects of the cluster, as for review, and the pods and ResourceClaims of all namespaces, which show what is in use."
 )
 @click.option(
     "-n", "--namespace", default="", metavar="NAME", help="Namespace of KIND/NAME and of objects without one."
 )
-@click.option(
-    "--settings",
-    metavar="FILE",
-    help="A GPUAdmissionPolicy; default: the one in --cluster, else the built-in defaults.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="text: tables and sentences. json: a list with one mapping for each explanation, for programs.",
-)
+@settings_option("the one in --cluster, else the built-in defaults")
+@output_option("tables and sentences", "a list with one mapping for each explanation")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -71,9 +57,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not files and not names:
         raise click.UsageError("nothing to explain: name files, folders, - for standard input, or KIND/NAME")
-    explanations = lazy_module("explanations").explanations_of(files, names, cluster, namespace, settings)
-    if output == "json":
-        click.echo(lazy_module("explanations").as_json(explanations), nl=False)
-    else:
-        click.echo(lazy_module("explanations as text").text(explanations))
+    reports = lazy_module("explanations")
+    explanations = reports.explanations_of(files, names, cluster, namespace, settings)
+    click.echo(reports.as_json(explanations) if output == "json" else reports.text(explanations))
     ctx.exit(0 if all(explanation.is_placed for explanation in explanations) else 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,28 +13,29 @@ from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
 from webhook.cli.dump import dump_all
-from webhook.cli.folders import FolderOptions, exclusion_of
+from webhook.cli.folders import exclusion_of
 from webhook.cli.problems import show_problems
 from webhook.cli.repository import RepositoryReader
 from webhook.cli.review_text import kubectl_lines, text
 from webhook.cli.settings import cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
+from webhook.cli.text_layout import json_text
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from webhook.cli.admit import Result
+    from webhook.cli.folders import Exclusion
     from webhook.cli.problems import Problem
 
 __all__ = [
     "Circumstances",
-    "FolderOptions",
     "Review",
     "UserInfo",
     "as_json",
-    "as_patch",
     "as_yaml",
+    "exclusion_of",
     "print_review",
     "review_files",
 ]
@@ -71,9 +71,20 @@ def review_files(
     old: str | None,
     settings: str | None,
     circumstances: Circumstances,
-    folders: FolderOptions,
+    exclusion: Exclusion | None = None,
+    *,
+    strict: bool = False,
 ) -> Review:
     """Read everything, then review what can be read.
+
+    Args:
+        paths: Files and folders, or `-`.
+        cluster: Files and folders with the objects of the cluster.
+        old: The file with the objects before an update.
+        settings: The file with the administrator's settings; None for those of the cluster.
+        circumstances: The parts of requests that manifests lack.
+        exclusion: The files of folders to skip.
+        strict: True if other files of folders than manifests are problems; otherwise they are skipped.
 
     Raises:
         UnreadableInputError: No object can be read, or the settings, the cluster or the old objects have problems.
@@ -84,13 +95,13 @@ def review_files(
     files.print_notes()
     before = reader.manifests([old] if old is not None else [])
     is_reliable = not reader.problems
-    manifests = reader.repository(paths, exclusion_of(folders), strict=folders.strict)
+    manifests = reader.repository(paths, exclusion, strict=strict)
     reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
     view = ManifestsView(files.facts, reviewed)
     subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)
     subjects = subject_reader.subjects(manifests, before)
-    if reader.problems and not (is_reliable and subjects):
-        reader.fail()
+    if not (is_reliable and subjects):
+        reader.check()
     if not subjects:
         skipped = "".join(f"; {line}" for line in reader.others.lines)
         raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}{skipped}")
@@ -108,7 +119,7 @@ def print_review(review: Review, output: str) -> None:
     results = review.results
     match output:
         case "json":
-            click.echo(as_json(results), nl=False)
+            click.echo(as_json(results))
         case "yaml":
             _print_messages(results)
             click.echo(as_yaml(results), nl=False)
@@ -117,7 +128,7 @@ def print_review(review: Review, output: str) -> None:
                 raise click.UsageError(f"-o patch prints the patch of one object, and there are {len(results)}")
             _print_messages(results)
             if not results[0].is_refused:
-                click.echo(as_patch(results[0]), nl=False)
+                click.echo(json_text(list(results[0].patch)))
         case _:
             click.echo(text(results))
     for line in review.skipped:
@@ -139,7 +150,7 @@ def _print_messages(results: Sequence[Result]) -> None:
 
 def as_json(results: Iterable[Result]) -> str:
     """A list with one mapping for each result."""
-    return _json([_result(result) for result in results])
+    return json_text([_result(result) for result in results])
 
 
 def as_yaml(results: Iterable[Result]) -> str:
@@ -159,11 +170,6 @@ def as_yaml(results: Iterable[Result]) -> str:
                     documents.append(template.manifest())
                     written.add((template.namespace, template.name))
     return dump_all(documents)
-
-
-def as_patch(result: Result) -> str:
-    """The JSON Patch of one object."""
-    return _json(list(result.patch))
 
 
 def _result(result: Result) -> dict[str, Any]:
@@ -198,7 +204,3 @@ def _result(result: Result) -> dict[str, Any]:
         "patch": list(result.patch),
         "templates": [template.manifest() for template in result.templates],
     }
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import files_option, settings_option
 
 if TYPE_CHECKING:
     from policies.request import Operation
@@ -16,13 +17,10 @@ __all__ = ["command"]
 
 @click.command("review")
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="PATH",
-    help="Files or folders with objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
+@files_option(
+    "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
     "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
-    "other kinds are unknown. Can be repeated.",
+    "other kinds are unknown."
 )
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects without one.")
 @click.option(
@@ -43,11 +41,7 @@ __all__ = ["command"]
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
     "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults.",
 )
-@click.option(
-    "--settings",
-    metavar="FILE",
-    help="A GPUAdmissionPolicy; default: the one in --cluster, else the built-in defaults.",
-)
+@settings_option("the one in --cluster, else the built-in defaults")
 @click.option(
     "--exclude",
     multiple=True,
@@ -117,9 +111,9 @@ def command(
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
-    reviews = lazy_module("reviews")
+    reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
-    folders = reviews.FolderOptions(exclude, ignore_file, strict)
-    review = reviews.review_files(paths, cluster, old, settings, circumstances, folders)
+    exclusion = reviews.exclusion_of(exclude, ignore_file)
+    review = reviews.review_files(paths, cluster, old, settings, circumstances, exclusion, strict=strict)
     reviews.print_review(review, output)
     ctx.exit(review.exit_code)

@@ -9,6 +9,7 @@ one, and at most 32 objects for one review.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -55,32 +56,20 @@ _ANSWER_SECONDS = 0.25
 """Seconds of the deadline that are reserved for the answer; charging and the search for holders stop before."""
 
 
+@dataclass(frozen=True, slots=True)
 class QuotaKeeper:
     """Charges objects that are being created, and decides whether the quota admits them."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        view: ClusterView,
-        writer: LedgerWriter,
-        holders: HoldersSeen,
-        *,
-        count: Callable[[str, str], None] = lambda _entry, _outcome: None,
-    ) -> None:
-        """Create the keeper of one server.
-
-        Args:
-            client: Reads objects that the view does not show yet.
-            view: The cluster.
-            writer: Writes charges.
-            holders: Finds the holders of an exceeded quota.
-            count: Called for each charge with the entry and the outcome; not for dry runs.
-        """
-        self._client = client
-        self._view = view
-        self._writer = writer
-        self._holders = holders
-        self._count = count
+    client: APIClient
+    """Reads objects that the view does not show yet."""
+    view: ClusterView
+    """The cluster."""
+    writer: LedgerWriter
+    """Writes charges."""
+    holders: HoldersSeen
+    """Finds the holders of an exceeded quota."""
+    count: Callable[[str, str], None] = lambda _entry, _outcome: None
+    """Called for each charge with the entry and the outcome; not for dry runs."""
 
     async def charge(
         self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
@@ -115,14 +104,14 @@ class QuotaKeeper:
         (charge,) = decision.charges
         if charge.unseen or charge.excess is not None:
             async with _until(deadline):
-                if not await self._writer.has_quota(charge.namespace):
+                if not await self.writer.has_quota(charge.namespace):
                     return decision, NoQuota()
         known: dict[Key, Object | None] = {}
         while decision.charges and (new := [key for key in decision.charges[0].unseen if key not in known]):
             # A PodGroup names claims that the view may not show either.
             async with _until(deadline):
                 known.update(zip(new, await asyncio.gather(*map(self._get, new)), strict=True))
-            decision = await run(partial(review, request, Overlay(self._view, {**known}), settings))
+            decision = await run(partial(review, request, Overlay(self.view, {**known}), settings))
         if not decision.charges:
             return decision, NoQuota()
         (charge,) = decision.charges
@@ -136,7 +125,7 @@ class QuotaKeeper:
         needs_coverage = charge.of is not None and charge.of[1] == OWN
         try:
             async with _until(deadline):
-                return await self._writer.charge(
+                return await self.writer.charge(
                     charge.namespace,
                     partial(charge_under, charge),
                     enforced=charge.enforced,
@@ -158,27 +147,27 @@ class QuotaKeeper:
             why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
             log_uncharged(ENTRIES[request.entry], request, why)
         if not request.dry_run:
-            self._count(request.entry, outcome_name(outcome))
+            self.count(request.entry, outcome_name(outcome))
         holders: tuple[Holder, ...] = ()
         if isinstance(outcome, ChargeVerdict) and isinstance(outcome.reason, Exceeded):
             seconds = deadline.remaining - _ANSWER_SECONDS
-            holders = await self._holders.look(request.namespace, settings.quota, seconds)
+            holders = await self.holders.look(request.namespace, settings.quota, seconds)
         names = {"Always": True, "Never": False}.get(settings.quota.name_holders, request.caller_is_known)
         return settle(decision, outcome, holders, names_holders=names)
 
     async def _read_coverage(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
         """Read the amounts that the pod of a claim for extended resources is charged for it already."""
-        claims = list_all(self._client, RESOURCES["ResourceClaim"], charge.namespace)
+        claims = list_all(self.client, RESOURCES["ResourceClaim"], charge.namespace)
         pod, others = await asyncio.gather(self._get(("Pod", charge.namespace, charge.owner)), claims)
         if charge.of is None or lookup(pod, ("metadata", "uid")) != charge.of[0]:
             pod = None
-        return lambda quota: cover(pod, others, charge.uid, quota, self._view, settings.quota)
+        return lambda quota: cover(pod, others, charge.uid, quota, self.view, settings.quota)
 
     async def _get(self, key: Key) -> Object | None:
         """Read a stored object; None if it does not exist or its name is invalid."""
         kind, namespace, name = key
         try:
-            found: Object = await self._client.get(RESOURCES[kind].path(namespace, name), timeout=_CALL_SECONDS)
+            found: Object = await self.client.get(RESOURCES[kind].path(namespace, name), timeout=_CALL_SECONDS)
         except ValueError:
             return None
         except APIError as error:

@@ -5,28 +5,15 @@ from __future__ import annotations
 import click
 
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, cluster_options
+from webhook.cli.options import check_cluster_options, cluster_options, files_option, output_option
 
 __all__ = ["command"]
 
 
 @click.command("quota")
-@click.option(
-    "--cluster",
-    multiple=True,
-    metavar="PATH",
-    help="Files or folders with a cluster's GPUQuotas, namespaces, nodes, pods and ResourceClaims, instead of a running "
-    "cluster. Can be repeated.",
-)
+@files_option("a cluster's GPUQuotas, namespaces, nodes, pods and ResourceClaims, instead of a running cluster.")
 @cluster_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="text: bars and tables. json: the same with exact amounts, for programs.",
-)
+@output_option("bars and tables", "the same with exact amounts")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -64,12 +51,10 @@ def command(
     please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     check_cluster_options(cluster, kubeconfig, context, namespace)
+    reports = lazy_module("quota reports")
     if cluster:
-        quotas = lazy_module("quotas").report_quotas_of_files(cluster, namespace, settings)
+        quotas = reports.report_quotas_of_files(cluster, namespace, settings)
     else:
         quotas = lazy_module("running clusters").report_quotas(kubeconfig, context, namespace, settings)
-    if output == "json":
-        click.echo(lazy_module("quotas").as_json(quotas), nl=False)
-    else:
-        click.echo(lazy_module("quotas as text").text(quotas))
+    click.echo(reports.as_json(quotas) if output == "json" else reports.text(quotas))
     ctx.exit(0 if quotas.all_within_limits else 1)

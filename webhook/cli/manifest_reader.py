@@ -8,7 +8,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import YAMLError
     from webhook.cli.folders import Exclusion
 
-__all__ = ["LIMITS", "STDIN", "Content", "Manifest", "Reader"]
+__all__ = ["LIMITS", "STDIN", "Content", "Manifest", "ManifestReader"]
 
 STDIN = "STDIN"
 """The name of standard input in messages of kubectl."""
@@ -78,7 +78,7 @@ class Content:
     """Recognises other files than manifests; None for a file that must be a manifest."""
 
 
-class Reader:
+class ManifestReader:
     """Reads input and collects its problems, so that all of them are reported at once.
 
     Other files of folders are skipped; a named file that is not a manifest is a problem.
@@ -90,13 +90,14 @@ class Reader:
         """The files skipped in folders other than those of a cluster."""
         self._stdin_was_read = False
 
-    def fail(self) -> NoReturn:
-        """Raise the collected problems.
+    def check(self) -> None:
+        """Check that no problem was found.
 
         Raises:
-            UnreadableInputError: Always.
+            UnreadableInputError: With all problems.
         """
-        raise UnreadableInputError(list(dict.fromkeys(self.problems)))
+        if self.problems:
+            raise UnreadableInputError(list(dict.fromkeys(self.problems)))
 
     def manifests(self, paths: Iterable[str]) -> list[Manifest]:
         """The objects of files and folders; the items of lists one by one."""
