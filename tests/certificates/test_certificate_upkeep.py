@@ -213,10 +213,10 @@ async def test_a_lost_race_is_looked_at_again_soon(installation):
 
 async def test_a_stale_patch_is_refused(installation):
     replica, _ = await installation.served()
-    stale = await replica._bundles.read()
+    stale = await replica.bundles.read()
     installation.overwrite("Mutating", b"newer")
     with pytest.raises(Exception, match="MutatingWebhookConfiguration gpu-admission changed meanwhile") as raised:
-        await replica._bundles.publish(stale[0], b"older")
+        await replica.bundles.publish(stale[0], b"older")
     assert type(raised.value).__name__ == "LostRace"
     assert b"newer" in installation.bundles()
 

@@ -79,7 +79,7 @@ class Certificates:
 
     def problem(self) -> str:
         """Why API servers would refuse the serving certificate, by the last look; empty if they would not."""
-        return self.NOT_COMPARED
+        return self._problem
 
     async def look(self) -> float:
         """Look once; returns the seconds until the next look. Failures are logged, counted and retried."""
@@ -125,7 +125,7 @@ class Certificates:
             return await self.bundles.read(), None
         except ClusterError as error:
             if not self._judged:
-                self.NOT_COMPARED = f"the webhook configurations could not be read yet: {error}"
+                self._problem = f"the webhook configurations could not be read yet: {error}"
             return None, error
 
     async def _step(self, configurations: list[Configuration] | None) -> Step:
@@ -191,7 +191,7 @@ class Certificates:
                 published.append(configuration)
                 failure = failure or error
         self._judged = True
-        self.NOT_COMPARED = verdict(published, reloading.pair, self.policy.names, self.clockwork.now())
+        self._problem = verdict(published, reloading.pair, self.policy.names, self.clockwork.now())
         if failure is not None:
             raise failure
 
@@ -199,7 +199,7 @@ class Certificates:
         """Count and log a failed look; returns the seconds until the next one."""
         self.metrics.count_failure(reason)
         if self._remembered is None:
-            self.NOT_COMPARED = f"there is no certificate to serve yet: {text}"
+            self._problem = f"there is no certificate to serve yet: {text}"
         if text != self._logged:
             _logger.error("Certificates could not be checked or renewed; trying again: %s", text)
             self._logged = text
