@@ -75,7 +75,7 @@ def issue_serving(
     """
     if not names:
         raise ValueError("A serving certificate needs at least one DNS name or IP address: clients check nothing else.")
-    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    alternatives = x509.SubjectAlternativeName([general_name(name) for name in names])
     return issue(authority, SERVING_SUBJECT, ExtendedKeyUsageOID.SERVER_AUTH, now, lifetime, alternatives)
 
 
@@ -151,7 +151,8 @@ def _subject(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def general_name(name: str) -> x509.DNSName | x509.IPAddress:
+    """A DNS name or an IP address as certificates contain it."""
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
+from certs.authority import general_name
 from certs.keypair import BadKeyPair, parse_certificates
 
 if TYPE_CHECKING:
@@ -66,14 +65,7 @@ def refusal(bundle: bytes, pair: KeyPair, names: Sequence[str], now: datetime) -
     client = PolicyBuilder().store(Store(list(authorities))).time(now)
     for name in names:
         try:
-            client.build_server_verifier(_subject(name)).verify(own, intermediates)
+            client.build_server_verifier(general_name(name)).verify(own, intermediates)
         except VerificationError as error:
             return f"for {name}: {error}"
     return ""
-
-
-def _subject(name: str) -> x509.DNSName | x509.IPAddress:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.facts import Facts
 
-__all__ = ["counted_names", "full_name", "gpu_claims", "gpu_pods", "quoted_names", "the_nodes"]
+__all__ = ["counted_names", "gpu_claims", "gpu_pods", "namespaced_name", "quoted_names", "the_nodes"]
 
 _SHOWN = 3
 
@@ -23,7 +23,7 @@ _SHOWN = 3
 def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> list[str]:
     """The pods, as `namespace/name`, that run and request an extended resource that gives a GPU, or could."""
     return sorted(
-        full_name(pod)
+        namespaced_name(pod)
         for pod in facts.known_objects("Pod")
         if (matches is None or matches(pod))
         and lookup(pod, ("spec", "nodeName"))
@@ -35,7 +35,7 @@ def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> l
 def gpu_claims(facts: Facts) -> list[str]:
     """The claims, as `namespace/name`, that hold a GPU and are in use."""
     return sorted(
-        full_name(claim)
+        namespaced_name(claim)
         for claim in facts.known_objects("ResourceClaim")
         if Claim(claim).consumers and any(device.get("driver") == DRIVER for device in Claim(claim).allocated_devices)
     )
@@ -58,6 +58,6 @@ def the_nodes(nodes: Sequence[Object], noun: str = "node") -> str:
     return counted_names(noun, [name_of(node) for node in nodes])
 
 
-def full_name(document: Object) -> str:
+def namespaced_name(document: Object) -> str:
     """`namespace/name` of an object."""
     return f"{namespace_of(document) or 'default'}/{name_of(document)}"

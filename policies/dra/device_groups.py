@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import CelDevice
     from policies.kubernetes.resourceslices import Device
 
-__all__ = ["DeviceGroup", "largest_node", "shown_value"]
+__all__ = ["DeviceGroup", "device_count", "largest_node", "shown_value"]
 
 
 class DeviceGroup:
@@ -82,6 +82,11 @@ class DeviceGroup:
     def domains(self, part: str) -> frozenset[str]:
         """The domains of the attributes or capacities that the devices have."""
         return frozenset(self.sample.attributes if part == "attributes" else self.sample.capacity)
+
+
+def device_count(groups: Iterable[DeviceGroup]) -> int:
+    """The number of devices in groups."""
+    return sum(len(group.devices) for group in groups)
 
 
 def largest_node(counts: Iterable[Mapping[str, int]]) -> tuple[str, int]:

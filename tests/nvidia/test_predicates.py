@@ -21,8 +21,8 @@ from policies.nvidia.predicates import (
     VersionPart,
     all_of,
     any_of,
+    cel_string,
     negate,
-    quote,
 )
 from tests.published import published_device
 
@@ -254,5 +254,5 @@ def test_order_of_the_parts_does_not_matter(parts):
         ("ü", '"ü"'),
     ],
 )
-def test_quote_writes_a_literal(text, literal):
-    assert quote(text) == literal
+def test_text_is_written_as_a_cel_string(text, literal):
+    assert cel_string(text) == literal

@@ -226,7 +226,7 @@ def test_more_devices_never_come_to_less(wanted, quota, more):
 
 
 @given(st.lists(DEMAND, max_size=3), DEMAND, QUOTAS)
-def test_more_demands_never_come_to_less(wanted, another, quota):
+def test_bill_never_shrinks_with_more_demands(wanted, another, quota):
     assert covers(bill([*wanted, another], quota), bill(wanted, quota))
 
 

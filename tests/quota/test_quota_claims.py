@@ -47,7 +47,7 @@ def test_request_could_get_any_device_of_its_class(claim, request_for, example):
     assert demand == DeviceDemand(2, frozenset({A100, H100}), True, None, frozenset({DeviceKind("")}))
 
 
-def test_each_request_is_an_demand(claim, request_for, example):
+def test_each_request_is_a_demand(claim, request_for, example):
     wanted = claim(request_for(), request_for(MIG, name="slice", count=3))
     assert [demand.count for demand in demands_of_claim(wanted, example(), SETTINGS).demands] == [1, 3]
 

@@ -128,7 +128,7 @@ LOST = 'less memory than any GPU has; write a unit, such as "80Gi"'
         ("devices", 10**7 + 1, "is 10000001; the most is 10000000 devices"),
     ],
 )
-def test_implausible_amount_is_refused(unit, value, said):
+def test_invalid_amount_is_refused(unit, value, said):
     assert problems_of(limited(**{unit: value})) == [f"spec.limits[0].{unit}: {said}"]
 
 

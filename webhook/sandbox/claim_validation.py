@@ -11,7 +11,8 @@ from policies.dra.cel import CelCompileError, compile_selector
 from policies.dra.resource_claims import Claim, DeviceRequest, Subrequest
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.paths import FieldPath, mappings_at
-from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause, quote, unsupported_value
+from policies.kubernetes.printable import quote
+from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause, unsupported_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,10 +5,10 @@ Source: k8s.io/apimachinery pkg/api/errors and pkg/util/validation/field.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.kubernetes.printable import quote
 from webhook.sandbox.attempt import Refused
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ __all__ = [
     "no_such_path",
     "not_found",
     "patch_rejected",
-    "quote",
     "success",
     "too_large",
     "too_large_version",
@@ -85,11 +84,6 @@ class Cause:
     def body(self) -> str:
         """The text without the field's path."""
         return f"{_WORDS[self.type]}: {self.detail}" if self.detail else _WORDS[self.type]
-
-
-def quote(value: Any) -> str:
-    """A value as JSON, as it appears in causes."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def unsupported_value(field: str, value: Any, supported: Iterable[str]) -> Cause:

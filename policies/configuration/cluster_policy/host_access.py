@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.distributions import is_k0s, is_microk8s, is_openshift
-from policies.configuration.usage import full_name, the_nodes
+from policies.configuration.usage import namespaced_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import namespace_of
@@ -167,7 +167,9 @@ def host_network(change: Change) -> Iterator[Problem]:
             remedy = "write hostNetwork: false, or set psa.enabled: true"
             yield problem(path, f"{text}; Kubernetes would report: {error}", remedy)
         if port and (other := _listener(change, port)):
-            yield problem(path, f'needs port {port} of each GPU node, which pod "{full_name(other)}" uses already')
+            yield problem(
+                path, f'needs port {port} of each GPU node, which pod "{namespaced_name(other)}" uses already'
+            )
 
 
 def _listener(change: Change, port: int) -> Object | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from policies.dra.cel.types import Type
     from policies.dra.cel.values import Value
 
-__all__ = ["Function", "Library", "Overload", "function", "member"]
+__all__ = ["Function", "Library", "Overload", "function", "member", "no_overload"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,8 @@ def function(id_: str, parameters: tuple[Type, ...], result: Type, run: Callable
 def member(id_: str, parameters: tuple[Type, ...], result: Type, run: Callable[..., Value]) -> Overload:
     """An overload called as `target.name(arguments)`; the target's type is the first parameter."""
     return Overload(id_, parameters, result, run, is_member=True)
+
+
+def no_overload(*_: Value) -> NoReturn:
+    """Raises CelRuntimeError. For overloads that only the checker needs, or that the compiler evaluates itself."""
+    raise CelRuntimeError(NO_OVERLOAD)

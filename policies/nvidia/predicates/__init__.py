@@ -15,7 +15,7 @@ from policies.nvidia.predicates.predicate import (
     ProductLike,
     ProfileSlices,
     TextIn,
-    quote,
+    cel_string,
 )
 
 __all__ = [
@@ -37,6 +37,6 @@ __all__ = [
     "VersionPart",
     "all_of",
     "any_of",
+    "cel_string",
     "negate",
-    "quote",
 ]

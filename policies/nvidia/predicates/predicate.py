@@ -24,8 +24,8 @@ __all__ = [
     "Spelling",
     "TextIn",
     "attribute_of",
+    "cel_string",
     "compare",
-    "quote",
 ]
 
 ATTRIBUTES = f'device.attributes["{DRIVER}"]'
@@ -69,7 +69,7 @@ def compare(comparison: Comparison, difference: Fraction | int) -> bool:
             return difference < 0
 
 
-def quote(text: str) -> str:
+def cel_string(text: str) -> str:
     """A CEL string literal that no text can break out of."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
@@ -116,7 +116,7 @@ class TextIn:
             text += ".lowerAscii()"
         if self.spelling != "as is":
             text += '.replace(" ", "-")'
-        values = ", ".join(quote(value) for value in self.values)
+        values = ", ".join(cel_string(value) for value in self.values)
         return f"{guard} && {text} == {values}" if len(self.values) == 1 else f"{guard} && {text} in [{values}]"
 
     def matches(self, device: Device) -> bool:
@@ -213,7 +213,7 @@ class ProductLike:
 
 
 def _cel_of(globs: tuple[str, ...], texts: tuple[str, ...]) -> str:
-    pattern = quote(regular_expression([glob.lower() for glob in globs]))
+    pattern = cel_string(regular_expression([glob.lower() for glob in globs]))
     tests = [f"{text}.matches({pattern})" for text in texts]
     return tests[0] if len(tests) == 1 else f"({' || '.join(tests)})"
 

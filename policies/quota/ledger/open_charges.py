@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.sums import ZERO, larger_amounts, select_amounts
+from policies.quota.ledger.sums import ZERO, amount_texts, larger_amounts, select_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -112,14 +112,14 @@ class OpenCharge:
             document["time"] = self.time
         if self.of is not None:
             document["of"] = {"uid": self.of[0], "piece": self.of[1]}
-        if counted := _texts(self.counted):
+        if counted := amount_texts(self.counted):
             document["counted"] = counted
         if self.call:
             document["call"] = self.call
         document["pieces"] = [
             {
                 "name": name,
-                "amounts": _texts(bill.amounts),
+                "amounts": amount_texts(bill.amounts),
                 "most": {unit: str(most) for unit, most in bill.most.items()},
             }
             for name, bill in self.pieces.items()
@@ -162,7 +162,3 @@ def _larger(first: Bill, second: Bill) -> Bill:
 
 def _is_excessive(amount: Fraction) -> bool:
     return max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MOST_BITS
-
-
-def _texts(amounts: Amounts) -> dict[str, str]:
-    return {name: str(amount) for name, amount in amounts.items() if amount}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Amounts
 
-__all__ = ["ZERO", "add_amounts", "larger_amounts", "select_amounts", "subtract_amounts", "sum_amounts"]
+__all__ = ["ZERO", "add_amounts", "amount_texts", "larger_amounts", "select_amounts", "subtract_amounts", "sum_amounts"]
 
 ZERO = Fraction(0)
 
@@ -49,3 +49,8 @@ def subtract_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
 def select_amounts(amounts: Amounts, names: Collection[str]) -> dict[str, Fraction]:
     """The amounts of some limits; zeros are left out."""
     return {name: amount for name, amount in amounts.items() if name in names and amount}
+
+
+def amount_texts(amounts: Amounts) -> dict[str, str]:
+    """The amounts as JSON, as exact texts by limit; zeros are left out."""
+    return {name: str(amount) for name, amount in amounts.items() if amount}

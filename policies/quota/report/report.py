@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from policies.quota.ledger.sums import ZERO
+from policies.quota.ledger.sums import ZERO, amount_texts
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -104,7 +104,7 @@ class Reservation:
             "name": self.name,
             "uid": self.uid,
             "seconds": _seconds(self.age),
-            "amounts": _texts(self.amounts),
+            "amounts": amount_texts(self.amounts),
             "waitsFor": list(self.waits_for),
             "countedWithPod": self.of if self.of_kind == "Pod" else "",
             "countedWithPodGroup": self.of if self.of_kind != "Pod" else "",
@@ -171,11 +171,7 @@ class QuotaReport:
 
 
 def _holder(holder: Holder) -> dict[str, Any]:
-    return {"name": holder.name, "seconds": _seconds(holder.age), "amounts": _texts(holder.amounts)}
-
-
-def _texts(amounts: Amounts) -> dict[str, str]:
-    return {name: str(amount) for name, amount in amounts.items() if amount}
+    return {"name": holder.name, "seconds": _seconds(holder.age), "amounts": amount_texts(holder.amounts)}
 
 
 def _text(amount: Fraction | None) -> str | None:

@@ -156,7 +156,7 @@ def test_texts_that_are_no_configuration_are_refused(text, expected):
     assert (found.rule.id, found.text) == ("GA133", f"data.any: {expected}")
 
 
-def test_a_text_with_nothing_in_it_warns():
+def test_empty_text_warns():
     (found,) = found_in("# nothing yet\n")
     assert (found.rule.id, found.severity) == ("GA133", Severity.WARN)
     assert found.text == (

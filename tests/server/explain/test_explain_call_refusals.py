@@ -15,7 +15,7 @@ NO_PLACE = (
 HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}.'
 
 
-async def test_no_explanations_without_authentication(webhook):
+async def test_explanations_require_a_client_ca_or_tokens(webhook):
     assert plain(await ask(webhook.client, {"object": CLAIM}), 403) == (
         "/v1/explain shows the holders of devices and answers known clients only, and no client CA is configured; "
         "start the server with --client-ca and --client-name, and call with a client certificate."

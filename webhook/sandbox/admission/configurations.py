@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from policies.dra.cel import CelCompileError
+from policies.kubernetes.printable import quote
 from webhook.sandbox.admission.expressions import compile_condition
-from webhook.sandbox.statuses import Cause, invalid, quote, unsupported_value
+from webhook.sandbox.statuses import Cause, invalid, unsupported_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

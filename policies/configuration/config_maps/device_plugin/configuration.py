@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.checks import Checks
-from policies.configuration.config_maps.device_plugin.names import full_name
+from policies.configuration.config_maps.device_plugin.names import full_resource_name
 from policies.configuration.embedded import Embedded
 from policies.kubernetes.yaml import Limits, YAMLError, load_document
 
@@ -136,7 +136,7 @@ class SharedResource:
     def name(self) -> str:
         """The resource's full name, `nvidia.com/gpu`; empty where there is none."""
         name = self.item.get("name")
-        return full_name(name) if isinstance(name, str) and name else ""
+        return full_resource_name(name) if isinstance(name, str) and name else ""
 
     @property
     def replicas(self) -> int:

@@ -12,7 +12,7 @@ from policies.nvidia.identifiers import VENDOR_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["brief", "device_errors", "full_name", "guess_resource", "name_error"]
+__all__ = ["brief", "device_errors", "full_resource_name", "guess_resource", "name_error"]
 
 
 _LONGEST = 63
@@ -26,7 +26,7 @@ _EXITS = "the device plugin would exit with"
 _DEVICES = 'write "all", or remove it'
 
 
-def full_name(name: str) -> str:
+def full_resource_name(name: str) -> str:
     """A resource's name with the prefix that the device plugin adds where it is missing."""
     return name if name.startswith(VENDOR_PREFIX) else VENDOR_PREFIX + name
 
@@ -38,8 +38,8 @@ def brief(text: str) -> str:
 
 def guess_resource(name: str) -> str | None:
     """The resource that was probably meant: the prefix is common to all and tells nothing."""
-    guess = closest(full_name(name).removeprefix(VENDOR_PREFIX), ["gpu"])
-    return full_name(guess) if guess else None
+    guess = closest(full_resource_name(name).removeprefix(VENDOR_PREFIX), ["gpu"])
+    return full_resource_name(guess) if guess else None
 
 
 def name_error(value: Any) -> tuple[str, str] | None:
@@ -52,7 +52,7 @@ def name_error(value: Any) -> tuple[str, str] | None:
             f"is {shown(value)}, not a string; the device plugin would exit, unable to parse its config file",
             _NAME,
         )
-    name = full_name(value or "")
+    name = full_resource_name(value or "")
     if len(name) > _LONGEST:
         text = f"{_EXITS}: fully-qualified resource name must be 63 characters or less: {brief(name)}"
         return f"is {len(name)} characters long; {text}", "shorten it"

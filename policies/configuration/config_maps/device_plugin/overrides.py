@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
 from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
-from policies.configuration.config_maps.device_plugin.names import full_name, name_error
+from policies.configuration.config_maps.device_plugin.names import full_resource_name, name_error
 from policies.configuration.config_maps.device_plugin.usage import (
     default_key,
     is_governed,
@@ -121,7 +121,7 @@ def _is_renamed(resource: SharedResource) -> bool:
     if not isinstance(rename, str) or name_error(rename) is not None:
         return False
     by_default = resource.strategy.get("renameByDefault") is True
-    return not (by_default and full_name(rename) == f"{resource.name}.shared")
+    return not (by_default and full_resource_name(rename) == f"{resource.name}.shared")
 
 
 def _before_its_time(configuration: Configuration) -> Iterator[Problem]:

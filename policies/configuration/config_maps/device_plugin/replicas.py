@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
 from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, requesting_pods
-from policies.configuration.usage import counted_names, the_nodes
+from policies.configuration.usage import counted_names, namespaced_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import COMPUTE_LABELS
 from policies.view import UNKNOWN
@@ -136,16 +135,12 @@ def _rename_problems(configuration: Configuration, resource: SharedResource) -> 
 
 def _quotas(configuration: Configuration, resource: str) -> list[str]:
     quotas = configuration.change.facts.known_objects("ResourceQuota")
-    return sorted(_full_name(quota) for quota in quotas if _limits_only(quota, resource))
+    return sorted(namespaced_name(quota) for quota in quotas if _limits_only(quota, resource))
 
 
 def _limits_only(quota: Object, resource: str) -> bool:
     hard = lookup(quota, ("spec", "hard"))
     return isinstance(hard, dict) and f"requests.{resource}" in hard and f"requests.{resource}.shared" not in hard
-
-
-def _full_name(document: Object) -> str:
-    return f"{namespace_of(document) or 'default'}/{name_of(document)}"
 
 
 def _more_than_one(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:

@@ -5,14 +5,8 @@ Source: k8s.io/apiserver/pkg/cel/library/authz.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
-
-from policies.dra.cel.declarations import Function, Library, Overload, member
-from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
+from policies.dra.cel.declarations import Function, Library, Overload, member, no_overload
 from policies.dra.cel.types import BOOL, STRING, Type
-
-if TYPE_CHECKING:
-    from policies.dra.cel.values import Value
 
 __all__ = ["LIBRARY"]
 
@@ -23,13 +17,8 @@ _RESOURCE_CHECK = Type("kubernetes.authorization.ResourceCheck", kind="object")
 _DECISION = Type("kubernetes.authorization.Decision", kind="object")
 
 
-def _refuse(*_arguments: Value) -> NoReturn:
-    """No value is an authorizer or came from one."""
-    raise CelRuntimeError(NO_OVERLOAD)
-
-
 def _of(id_: str, target: Type, result: Type, *arguments: Type) -> Overload:
-    return member(id_, (target, *arguments), result, _refuse)
+    return member(id_, (target, *arguments), result, no_overload)
 
 
 LIBRARY = Library(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel import types
-from policies.dra.cel.declarations import Function, Library, Overload, function, member
+from policies.dra.cel.declarations import Function, Library, Overload, function, member, no_overload
 from policies.dra.cel.equality import compare, equal, equals
 from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
 from policies.dra.cel.libraries import arithmetic
@@ -95,11 +95,6 @@ def _not_equal(left: Value, right: Value) -> bool:
     return not equal(left, right)
 
 
-def _evaluated_otherwise(*_: Value) -> Value:
-    """Stands where the compiler has its own way: branches are lazy, errors absorbed, look-ups fused."""
-    raise CelRuntimeError(NO_OVERLOAD)
-
-
 _ORDERED = (
     ("bool", BOOL, BOOL),
     ("int64", INT, INT),
@@ -128,9 +123,9 @@ def _arithmetic(name: str, run: Callable[..., Value], *signatures: tuple[str, tu
 
 LIBRARY = Library(
     functions=(
-        Function("_?_:_", (function("conditional", (BOOL, _A, _A), _A, _evaluated_otherwise),)),
-        Function("_&&_", (function("logical_and", (BOOL, BOOL), BOOL, _evaluated_otherwise),)),
-        Function("_||_", (function("logical_or", (BOOL, BOOL), BOOL, _evaluated_otherwise),)),
+        Function("_?_:_", (function("conditional", (BOOL, _A, _A), _A, no_overload),)),
+        Function("_&&_", (function("logical_and", (BOOL, BOOL), BOOL, no_overload),)),
+        Function("_||_", (function("logical_or", (BOOL, BOOL), BOOL, no_overload),)),
         Function("!_", (function("logical_not", (BOOL,), BOOL, logical_not),)),
         Function("@not_strictly_false", (function("not_strictly_false", (BOOL,), BOOL, is_not_strictly_false),)),
         Function("_==_", (function("equals", (_A, _A), BOOL, equals),)),
@@ -191,8 +186,8 @@ LIBRARY = Library(
         Function(
             "_[_]",
             (
-                function("index_list", (_LIST, INT), _A, _evaluated_otherwise),
-                function("index_map", (_MAP, _A), _B, _evaluated_otherwise),
+                function("index_list", (_LIST, INT), _A, no_overload),
+                function("index_map", (_MAP, _A), _B, no_overload),
             ),
         ),
         Function(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.dra.cel.declarations import Function, Library, function, member
-from policies.dra.cel.errors import NO_OVERLOAD, CelRuntimeError
+from policies.dra.cel.declarations import Function, Library, function, member, no_overload
+from policies.dra.cel.errors import CelRuntimeError
 from policies.dra.cel.kinds import usable
 from policies.dra.cel.libraries.printing import printed_text
 from policies.dra.cel.libraries.times import Duration, Timestamp
@@ -86,11 +86,6 @@ def _unwrap(name: str, optionals: List) -> List:
     return tuple(values)
 
 
-def _evaluated_otherwise(*_: Value) -> Value:
-    """Stands where the evaluator has its own way."""
-    raise CelRuntimeError(NO_OVERLOAD)
-
-
 LIBRARY = Library(
     functions=(
         Function("optional.of", (function("optional_of", (_V,), _OPTIONAL, Optional),)),
@@ -98,33 +93,33 @@ LIBRARY = Library(
         Function("optional.none", (function("optional_none", (), _OPTIONAL, _none),)),
         Function("value", (member("optional_value", (_OPTIONAL,), _V, _value),)),
         Function("hasValue", (member("optional_hasValue", (_OPTIONAL,), BOOL, _has_value),)),
-        Function("or", (member("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _evaluated_otherwise),)),
-        Function("orValue", (member("optional_orValue_value", (_OPTIONAL, _V), _V, _evaluated_otherwise),)),
-        Function("_?._", (function("select_optional_field", (DYN, STRING), _OPTIONAL, _evaluated_otherwise),)),
+        Function("or", (member("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, no_overload),)),
+        Function("orValue", (member("optional_orValue_value", (_OPTIONAL, _V), _V, no_overload),)),
+        Function("_?._", (function("select_optional_field", (DYN, STRING), _OPTIONAL, no_overload),)),
         Function(
             "_[?_]",
             (
-                function("list_optindex_optional_int", (_LIST, INT), _OPTIONAL, _evaluated_otherwise),
+                function("list_optindex_optional_int", (_LIST, INT), _OPTIONAL, no_overload),
                 function(
                     "optional_list_optindex_optional_int",
                     (optional_of(_LIST), INT),
                     _OPTIONAL,
-                    _evaluated_otherwise,
+                    no_overload,
                 ),
-                function("map_optindex_optional_value", (_MAP, _K), _OPTIONAL, _evaluated_otherwise),
+                function("map_optindex_optional_value", (_MAP, _K), _OPTIONAL, no_overload),
                 function(
                     "optional_map_optindex_optional_value",
                     (optional_of(_MAP), _K),
                     _OPTIONAL,
-                    _evaluated_otherwise,
+                    no_overload,
                 ),
             ),
         ),
         Function(
             "_[_]",
             (
-                function("optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, _evaluated_otherwise),
-                function("optional_map_index_value", (optional_of(_MAP), _K), _OPTIONAL, _evaluated_otherwise),
+                function("optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, no_overload),
+                function("optional_map_index_value", (optional_of(_MAP), _K), _OPTIONAL, no_overload),
             ),
         ),
         Function("last", (member("list_last", (_LIST,), _OPTIONAL, _last),)),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.field_errors import qualified_name_error
-from policies.dra.device_groups import shown_value
+from policies.dra.device_groups import device_count, shown_value
 from policies.dra.device_reads import Read
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
@@ -67,12 +67,14 @@ def with_capacity(
 def shortage(known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]) -> Shortage | None:
     """The first capacity that no device has enough of; None if only their combination is missing."""
     whose = (
-        "the only device that matches" if _count(groups) == 1 else f"none of the {devices(_count(groups))} that match"
+        "the only device that matches"
+        if device_count(groups) == 1
+        else f"none of the {devices(device_count(groups))} that match"
     )
     for name, value in wanted.items():
         having = [group for group in groups if _published_capacity(group, name) is not None]
         if not having:
-            lacks = "does not have it" if _count(groups) == 1 else "has it"
+            lacks = "does not have it" if device_count(groups) == 1 else "has it"
             return Shortage(name, f"is no capacity that devices have: {whose} {lacks}", _other(groups, name))
         if with_capacity(known, having, {name: value}) == []:
             apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
@@ -123,7 +125,3 @@ def _other(groups: Sequence[DeviceGroup], name: str) -> str:
 def _names(group: DeviceGroup) -> Sequence[str]:
     items = group.first.body.get("capacity")
     return list(items) if isinstance(items, dict) else []
-
-
-def _count(groups: Sequence[DeviceGroup]) -> int:
-    return sum(len(group.devices) for group in groups)

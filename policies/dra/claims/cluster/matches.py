@@ -19,7 +19,7 @@ from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.device_groups import largest_node
+from policies.dra.device_groups import device_count, largest_node
 from policies.dra.resource_claims import MOST_DEVICES
 from policies.kubernetes.printable import printable
 from policies.kubernetes.quantities import INT64_MAX
@@ -77,7 +77,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
     choice = devices_for_request(subject, subrequest)
     if choice is None or choice.failed or not choice.complete:
         return
-    total = sum(len(group.devices) for group in of_this_class.matched)
+    total = device_count(of_this_class.matched)
     if not choice.matched:
         if any(misspelt for _, selector in wanted for misspelt in misspellings(selector, subject.facts)):
             return  # that is why, and another rule says it

@@ -11,6 +11,7 @@ from policies.dra.claims.cluster.nvidia_devices import DRIVERS, REMOVED, SINCE, 
 from policies.dra.claims.cluster.typed_values import mistakes
 from policies.dra.claims.cluster.wording import cut, devices, format_devices, path_of, text_place, verb_of_lack, what
 from policies.dra.claims.subject import CLAIMS
+from policies.dra.device_groups import device_count
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
 from policies.view import UNKNOWN
@@ -72,7 +73,7 @@ def _message_and_remedy(found: Missing) -> tuple[str, str]:
     of_class = f" of class {found.device_class}" if found.device_class else ""
     if found.lacking:
         if found.reason == "unknown":
-            total = sum(len(group.devices) for group in found.candidates)
+            total = device_count(found.candidates)
             whose = (
                 f"none of the {devices(total)}{of_class} has"
                 if total > 1

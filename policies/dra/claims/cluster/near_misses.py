@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel import CelCompileError, split_conjuncts
 from policies.dra.claims.cluster.wording import devices
-from policies.dra.device_groups import shown_value
+from policies.dra.device_groups import device_count, shown_value
 from policies.dra.failed_conditions import describe_failure
 from policies.phrases import inflect
 
@@ -46,7 +46,7 @@ def near_misses(known: PublishedDevices, groups: Sequence[DeviceGroup], texts: I
     failing = _groups_by_failed_term(selectors, apart, verdicts)
     return "".join(
         f"; {_phrase(selector, missing)}"
-        for selector, missing in sorted(failing.items(), key=lambda item: -_count(item[1]))[:_TOLD]
+        for selector, missing in sorted(failing.items(), key=lambda item: -device_count(item[1]))[:_TOLD]
     )
 
 
@@ -63,14 +63,10 @@ def _groups_by_failed_term(
 
 
 def _phrase(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
-    count = _count(groups)
+    count = device_count(groups)
     has = describe_failure(selector.text, lambda read: _values(read, groups)).text
     subject, verb = ("it", "fails") if count == 1 else ("they", "fail")
     return f"{devices(count)} {verb} only one condition: {subject} {inflect(has, count)}"
-
-
-def _count(groups: Sequence[DeviceGroup]) -> int:
-    return sum(len(group.devices) for group in groups)
 
 
 def _values(read: Read, groups: Sequence[DeviceGroup]) -> str | None:

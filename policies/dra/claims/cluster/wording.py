@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.decision import Place as TextPlace
+from policies.dra.device_groups import device_count
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ def devices(count: int) -> str:
 
 def format_devices(groups: Sequence[DeviceGroup]) -> str:
     """Some devices: the first by name, the others by number."""
-    count = sum(len(group.devices) for group in groups)
+    count = device_count(groups)
     first = groups[0].first.label
     return first if count == 1 else f"{first} and {count - 1} more"
 
 
 def verb_of_lack(groups: Sequence[DeviceGroup]) -> str:
     """The verb for what `format_devices` names."""
-    return "lacks" if sum(len(group.devices) for group in groups) == 1 else "lack"
+    return "lacks" if device_count(groups) == 1 else "lack"
 
 
 def what(place: Place) -> str:
