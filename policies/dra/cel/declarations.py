@@ -61,5 +61,8 @@ def member(id_: str, parameters: tuple[Type, ...], result: Type, run: Callable[.
 
 
 def no_overload(*_: Value) -> NoReturn:
-    """Raises CelRuntimeError. For overloads that only the checker needs, or that the compiler evaluates itself."""
+    """Raise CelRuntimeError.
+
+    Implements overloads that only the checker needs, or that the compiler evaluates itself.
+    """
     raise CelRuntimeError(NO_OVERLOAD)
