@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.quantities import parse_quantity
-from policies.quota.limits.amounts import amount_with_unit
+from policies.quota.limits.amounts import amount_with_unit, quoted_value
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,10 @@ def test_amount_is_spoken_exactly(unit, amount, said):
 @given(st.integers(0, 2**62))
 def test_spoken_memory_is_the_quantity(amount):
     assert parse_quantity(amount_with_unit("memory", Fraction(amount))) == amount
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("8" * 78, f'"{"8" * 78}"'), ("8" * 79, f'"{"8" * 76}...')], ids=["80-characters", "more"]
+)
+def test_value_in_a_message_is_at_most_80_characters(value, text):
+    assert quoted_value(value) == text

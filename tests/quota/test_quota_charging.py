@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.fleet.pod_claims import MOST_CLAIMS
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charges import OWN
-from policies.quota.charging.charging import charge_decision
+from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
 from policies.request import Request
 from policies.settings import DEFAULTS
 from policies.settings.choices import GPUAdmissionPolicy, Quotas
@@ -274,3 +275,49 @@ def test_charging_holds_what_a_charge_needs(pod, cluster):
         "train",
         ("p", "train"),
     )
+
+
+def from_templates(count, template_name="gpus".format):
+    return [{"name": f"c-{index}", "resourceClaimTemplateName": template_name(index)} for index in range(count)]
+
+
+def test_pod_with_more_claims_than_are_charged_is_refused_for_good(pod, example, template, request_for):
+    view = example(template(request_for()))
+    crowd = pod(resourceClaims=from_templates(MOST_CLAIMS + 1)).document
+    assert charge_request(crowd, view).excess.is_lasting
+    most = charge_request(pod(resourceClaims=from_templates(MOST_CLAIMS)).document, view)
+    assert (most.excess, len(most.pieces)) == (None, MOST_CLAIMS)
+
+
+def test_pod_with_more_unknown_templates_than_are_read_may_come_again(pod, example):
+    crowd = pod(resourceClaims=from_templates(MOST_UNSEEN + 1, "gpus-{}".format)).document
+    assert not charge_request(crowd, example()).excess.is_lasting
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_refused"), [("quota-enforced", True), ("quota", False)], ids=["enforced", "not-enforced"]
+)
+def test_too_many_claims_are_refused_where_the_quota_is_enforced_and_else_reported(
+    pod, example, template, request_for, entry, is_refused
+):
+    crowd = pod(resourceClaims=from_templates(MOST_CLAIMS + 1)).document
+    decision = decided(crowd, example(template(request_for())), entry=entry)
+    (found,) = decision.charges
+    assert (found.refusal is not None, len(decision.findings)) == (is_refused, 0 if is_refused else 1)
+
+
+def test_claim_that_is_stored_is_not_charged_again_for_an_unknown_caller(claim, example, request_for):
+    document = owned(claim(request_for()), OF_TEMPLATE)
+    assert charge_request(document, example(document), CONTROLLER, caller_is_known=False) is None
+    assert charge_request(document, example(document), CONTROLLER) is not None
+
+
+def test_claim_of_an_unknown_caller_is_to_be_looked_for(claim, example, request_for, pod):
+    view = example(pod({"nvidia.com/gpu": 1}).document)
+    found = charge_request(owned(claim(request_for()), OF_TEMPLATE), view, CONTROLLER, caller_is_known=False)
+    assert (found.of, found.unseen) == (("1", "gpus"), (("ResourceClaim", "team-a", "gpus"),))
+
+
+def test_claim_without_an_origin_is_charged_to_an_unknown_caller_at_once(claim, example, request_for):
+    found = charge_request(claim(request_for()), example(), CONTROLLER, caller_is_known=False)
+    assert (found.of, found.unseen) == (None, ())

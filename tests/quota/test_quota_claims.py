@@ -83,6 +83,10 @@ def test_profile_narrows_unseen_devices(claim, request_for, example):
     assert demand.unseen == {DeviceKind("", "3g.40gb", Fraction(1, 2), 40 * GIB + GIB // 2)}
 
 
+def test_profile_that_no_gpu_has_is_charged_as_a_whole_gpu_of_any_product(claim, request_for, example):
+    assert only(claim(request_for(MIG, f'{PROFILE} == "half"')), example()).unseen == {DeviceKind("", "half")}
+
+
 def test_product_that_no_slice_shows_is_charged_by_its_name(claim, request_for, example):
     text = f'{PRODUCT} in ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]'
     demand = only(claim(request_for("gpu.nvidia.com", text)), example())

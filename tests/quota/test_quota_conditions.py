@@ -6,7 +6,12 @@ import pytest
 
 from policies.kubernetes.objects import with_conditions
 from policies.kubernetes.paths import FieldPath
-from policies.quota.counting.conditions import not_counted_condition, ready_condition, unreadable_condition
+from policies.quota.counting.conditions import (
+    enforced_condition,
+    not_counted_condition,
+    ready_condition,
+    unreadable_condition,
+)
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import Count
 from policies.quota.limits.quota import Limit, Quota, QuotaError
@@ -68,3 +73,23 @@ def test_conditions_of_others_stay_in_their_place():
 def test_condition_that_changes_has_the_time_of_now(before):
     ours = {"type": "Ready", "status": "True", "reason": "Counted", "message": "."}
     assert with_conditions(before, [ours], 1, "now")[0]["lastTransitionTime"] == "now"
+
+
+@pytest.mark.parametrize(("guesses", "ends"), [(True, "nvidia.com/gpu.memory."), (False, "were counted.")])
+def test_unknown_memory_is_told_in_the_condition(guesses, ends):
+    ledger = Ledger({limit.name: Count(limit.key, Fraction(1)) for limit in LIMITS})
+    found = ready_condition(ledger, Quota(LIMITS), guesses_memory=guesses, began_anew=False)
+    assert (found["status"], found["message"].endswith(ends)) == ("True", True)
+
+
+@pytest.mark.parametrize(
+    ("exempt", "is_enforced", "status", "reason"),
+    [
+        ("", True, "True", "Enforced"),
+        ("", False, "False", "FailsOpen"),
+        ("no webhook is called for it", True, "False", "Exempt"),
+    ],
+)
+def test_condition_says_whether_the_quota_fails_closed(exempt, is_enforced, status, reason):
+    found = enforced_condition("team-a", exempt, is_enforced=is_enforced)
+    assert (found["type"], found["status"], found["reason"]) == ("Enforced", status, reason)

@@ -201,10 +201,11 @@ def test_ledger_of_an_unknown_cluster_is_counted_as_empty():
     assert counted_ledger(document(), ManifestsView(), Quotas()).used_amount(parse_quota(document()).limits[0]) == 0
 
 
-def test_objects_of_files_that_have_no_uid_count_each():
+@pytest.mark.parametrize("uid", [None, ""], ids=["none", "empty"])
+def test_objects_of_files_that_have_no_uid_count_each(uid):
     pods = [pod("first", 2), pod("second", 3)]
     for each in pods:
-        del each["metadata"]["uid"]
+        each["metadata"]["uid"] = uid
     assert counted_ledger(document(), ManifestsView(pods), Quotas()).used_amount(parse_quota(document()).limits[0]) == 5
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from policies.dra.published_devices import published_devices
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import ConsumedCapacity, Sharing, quota_device
+from policies.quota.devices.device_kinds import ConsumedCapacity, QuotaDevice, Sharing, quota_device
 from policies.quota.devices.node_kinds import Offer, node_kinds
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
@@ -164,3 +164,12 @@ def shareable(**capacity):
 def test_claim_of_a_shareable_device_takes_its_part(capacity, wanted, gpus, memory):
     taken = shareable(**capacity).kind_taken(ConsumedCapacity.read(wanted))
     assert (taken.gpus, taken.memory) == (Fraction(gpus), memory)
+
+
+def test_device_that_one_claim_takes_whole_is_counted_whole():
+    device = QuotaDevice(DeviceKind("Tesla-T4", memory=16 * 2**30), shares=Fraction(4))
+    assert device.kind_taken(ConsumedCapacity(memory=Fraction(4 * 2**30))) == device.device
+
+
+def test_mig_resource_of_an_unknown_profile_is_a_whole_gpu(node):
+    assert offers(node("f2", offers={"nvidia.com/mig-half": "1"}))["nvidia.com/mig-half"] == Offer(DeviceKind(A100))

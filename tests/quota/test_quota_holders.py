@@ -54,6 +54,12 @@ def test_holder_without_a_time_has_no_age(created):
     assert held(train)[0].age == timedelta()
 
 
+def test_age_of_a_time_without_a_zone_is_that_of_utc():
+    train = pod("train")
+    train["metadata"]["creationTimestamp"] = "2027-01-03T23:00:00"
+    assert held(train)[0].age == timedelta(hours=1)
+
+
 def covered(train, *claims, uid="uid-of-new"):
     return cover(train, claims, uid, parse_quota(document()), ManifestsView(), Quotas())
 

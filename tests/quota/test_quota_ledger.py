@@ -37,7 +37,7 @@ def claim(uid, count, of=None):
 
 
 def primed():
-    return recount(Ledger(), QUOTA, Snapshot({}, {}, "5", "5"))
+    return recount(Ledger(), QUOTA, Snapshot({}, {}, "5", "6"))
 
 
 def charged(*charges, ledger=None):
@@ -58,7 +58,7 @@ def test_status_is_read_as_it_was_written():
     assert status["summary"] == "h100 4/8"
     assert status["observedGeneration"] == 3
     assert status["limits"] == [{"name": "h100", "hard": "8", "reserved": "4", "key": QUOTA.limits[0].key, "used": "0"}]
-    assert status["counted"] == {"pods": "5", "claims": "5"}
+    assert status["counted"] == {"pods": "5", "claims": "6"}
     assert status["charges"][1] == {
         "uid": "c",
         "kind": "ResourceClaim",
@@ -84,9 +84,11 @@ def test_conditions_survive_a_charge():
         {"limits": [{"name": "h100", "used": 5}]},
         {"counted": {"pods": "x", "claims": "5"}},
         {"counted": {"pods": "05", "claims": "5"}},
+        {"counted": {"pods": 5, "claims": "5"}},
         {"counted": None},
         {"charges": [{"uid": "p"}]},
         {"charges": {}},
+        {"charges": [{"uid": "p", "kind": "Pod", "name": "n", "pieces": []}] * 2},
         {"charges": [{"uid": "p", "kind": "Pod", "name": "n", "pieces": [{"name": "", "amounts": {"h100": "1/0"}}]}]},
     ],
     ids=str,
@@ -262,3 +264,9 @@ def test_piece_is_open_until_it_is_released():
     assert ledger.reservations.is_open("p", "train")
     assert not ledger.reservations.is_open("p", "other")
     assert not ledger.release("p", ["train"]).reservations.is_open("p", "train")
+
+
+def test_charge_keeps_no_amount_of_a_limit_that_is_gone():
+    changed = Quota((Limit("slices", "devices", Fraction(8)),))
+    charge = charged(pod("p", 2)).under(changed).reservations.get("p")
+    assert charge.pieces[OWN].amounts == {"slices": 2}

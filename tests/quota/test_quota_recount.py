@@ -147,3 +147,18 @@ def test_used_covers_two_claims_of_one_pod_once():
         scheduled = Charge(uid, "ResourceClaim", "team-a", uid, {OWN: bill(4)}, ("s", OWN))
         first = first.charge(scheduled, QUOTA, counted={"all": Fraction(4)})
     assert reserved(first) == 4
+
+
+def with_scheduled_claim(ledger):
+    """The ledger with a claim for the extended resources of the pod `p`, which is charged too."""
+    return ledger.charge(Charge("c", "ResourceClaim", "team-a", "c", {OWN: bill(1)}, ("p", OWN)), QUOTA)
+
+
+def test_claim_for_extended_resources_stays_charged_until_its_pod_is_seen(ledger):
+    counted = seen(with_scheduled_claim(ledger), claim("c", 1))
+    assert [charge.uid for charge in counted.reservations] == ["p", "c"]
+
+
+def test_claim_for_extended_resources_is_closed_with_its_pod(ledger):
+    counted = seen(with_scheduled_claim(ledger), shown("p", 1), claim("c", 1, "p"))
+    assert [(charge.uid, *charge.pieces) for charge in counted.reservations] == [("p", "train")]

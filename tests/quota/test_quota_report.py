@@ -150,3 +150,10 @@ def test_json_has_exact_amounts_as_text():
         "problems": [],
         "remarks": [],
     }
+
+
+def test_json_names_holders_with_their_age_in_seconds():
+    held = pod("a", 2, created=before(hours=1))
+    assert reported(counted(quota(), all="2"), namespace(), node(), held).as_json()["holders"] == [
+        {"name": "team-a/a", "seconds": 3600, "amounts": {"all": "2"}}
+    ]

@@ -130,6 +130,28 @@ def test_limit_is_not_compared_with_the_cluster_again_while_it_stays_as_it_is(h1
     assert decided(limited_to("H100"), limited_to("H100"), view=h100).findings == ()
 
 
+def test_limit_of_profiles_that_its_products_do_not_have_counts_nothing(cluster):
+    selector = {"products": ["H100*"], "profiles": ["1g.5gb"]}
+    document = quota({"limits": [{"name": "h100", "selector": selector, "gpus": 8}]})
+    slices = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}
+    (finding,) = decided(document, view=cluster("f2", "f4", slices)).findings
+    assert finding.message == (
+        "no GPU that nodes or ResourceSlices show is of these products and has these profiles, so limit h100 counts "
+        "nothing that runs"
+    )
+
+
+def test_priority_class_that_is_misspelled_is_suggested():
+    selector = {"priorityClasses": ["bacth"]}
+    document = quota({"limits": [{"name": "batch", "selector": selector, "gpus": 8}]})
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
+        for name in ("batch", "urgent")
+    ]
+    (finding,) = decided(document, view=ManifestsView(classes)).findings
+    assert finding.remedy == 'write "batch", or leave it if that comes later'
+
+
 @pytest.mark.parametrize("rule_id", ["GA501", "GA508"])
 def test_examples_of_a_rule_are_what_they_say(rule_id):
     examples = read_examples(rule_id)

@@ -33,6 +33,7 @@ UNKNOWN_PRODUCT = UnknownProduct(H100, DEMAND)
 UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), DEMAND)
 UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
 UNAVAILABLE = Unavailable("no route\nto host.")
+FORBIDDEN = Unavailable("gpuquotas is forbidden", is_lasting=True)
 TOO_MANY = TooManyClaims(FieldPath(), "has 1,001 claims", "request fewer claims", is_lasting=True)
 
 
@@ -74,6 +75,19 @@ def test_over_quota_says_what_kubernetes_says_and_what_would_help():
         "8 left (2 reserved); team-a/train-7 has held 4 for 3 days; request fewer GPUs, or ask your administrator to raise "
         "GPUQuota gpu [GA502]"
     )
+
+
+def test_request_of_all_that_the_limit_allows_says_what_is_left():
+    whole = Over("h100", "gpus", Fraction(8), Fraction(7), Fraction(0), Fraction(8))
+    assert 'requested 8 GPUs, but limit "h100" has 1 of 8 left' in said(refused(Exceeded((whole,), Ledger())))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(1, "1 pod or claim holds 4;"), (2, "2 pods and claims hold 8;")], ids=["one", "two"]
+)
+def test_holders_that_are_not_named_are_counted(number, text):
+    found = settle(charge_decision(), refused(EXCEEDED), [HOLDER] * number, names_holders=False)
+    assert f"(2 reserved); {text}" in str(found.findings[0])
 
 
 def test_over_quota_that_only_warns_says_that_it_is_admitted():
@@ -227,6 +241,7 @@ def test_unavailable_quota_is_no_hindrance_where_quotas_are_not_enforced():
         (refused(Contended()), 1),
         (UNREADABLE, None),
         (UNAVAILABLE, 5),
+        (FORBIDDEN, None),
     ],
     ids=[
         "exceeded",
@@ -238,6 +253,7 @@ def test_unavailable_quota_is_no_hindrance_where_quotas_are_not_enforced():
         "contended",
         "unreadable",
         "unavailable",
+        "forbidden",
     ],
 )
 def test_refusal_that_will_not_last_says_when_to_come_again(outcome, seconds):
@@ -249,6 +265,11 @@ def test_refusal_that_will_not_last_says_when_to_come_again(outcome, seconds):
 def test_what_requests_nothing_need_not_wait_until_it_can_be_charged(outcome):
     reported = answered(outcome, enforced=True, pieces=False)
     assert (reported.allowed, reported.retry_after) == (True, None)
+
+
+def test_pod_with_too_many_claims_is_refused_even_if_nothing_else_is_charged():
+    reported = answered(TOO_MANY, enforced=True, pieces=False)
+    assert (reported.allowed, reported.retry_after) == (False, None)
 
 
 def test_what_is_missing_is_a_warning_beside_everything_else():

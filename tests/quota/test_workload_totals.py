@@ -187,3 +187,11 @@ def test_pods_of_a_workload_that_exists_count_with_the_claim_that_they_share():
             "at most 8 GPUs, so none is created"
         )
     ]
+
+
+def test_pods_each_of_which_takes_all_that_is_left_do_not_fit_together():
+    assert len(findings_of(pods(2, 8))) == 1
+
+
+def test_pods_without_gpus_are_not_counted_among_the_others():
+    assert findings_of(pods(1, 0), pods(10, 1)) == findings_of(pods(10, 1))

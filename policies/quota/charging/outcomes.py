@@ -131,7 +131,6 @@ def settle(
     return replace(
         decision,
         findings=(finding, *decision.findings),
-        charges=decision.charges if admitted else (),
         retry_after=None if admitted else said.retry_after,
     )
 

@@ -164,10 +164,11 @@ class Ledger:
             return self
         names = {limit.name for limit in quota.limits}
         charges = self.reservations.map(lambda charge: charge.with_limits(new, names))
-        limits = {limit.name: self.limits.get(limit.name, Count("", None)) for limit in quota.limits}
-        return replace(
-            self, limits=limits | {limit.name: _unprimed_count(limit, charges) for limit in new}, reservations=charges
-        )
+        limits = {
+            limit.name: self.limits[limit.name] if self._knows(limit) else _unprimed_count(limit, charges)
+            for limit in quota.limits
+        }
+        return replace(self, limits=limits, reservations=charges)
 
     def _knows(self, limit: Limit) -> bool:
         count = self.limits.get(limit.name)

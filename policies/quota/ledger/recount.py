@@ -114,8 +114,6 @@ def _move_to_groups(reservations: Reservations, shares: Mapping[str, SharedClaim
             before = moved.get(group.uid) or reservations.get(group.uid)
             before = before or OpenCharge(group.uid, "PodGroup", group.name, charge.time, {})
             moved[group.uid] = before.with_pieces(pieces)
-    if not moved:
-        return reservations
     kept = reservations.map(
         lambda charge: charge.without(shares[charge.uid].pieces) if charge.uid in shares else charge
     )
