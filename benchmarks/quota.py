@@ -210,7 +210,7 @@ async def create(client: APIClient, waiting: list[Document], times: list[float])
                 await client.post(path, pod, timeout=_SECONDS)
                 break
             except APIError as error:
-                if not error.too_many:
+                if not error.is_too_many_requests:
                     raise
                 await asyncio.sleep(error.retry_after or 1)
         times.append(time.perf_counter() - begin)

@@ -1,4 +1,4 @@
-"""Causes: each is reported once, whatever follows from it and however many objects it concerns."""
+"""Causes: each is reported once, without its consequences, for all objects together."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Request:
     """The webhook entry that was called; empty for everything the API server would call, in its order."""
 
     compares: bool = True
-    """Whether claims are compared with the devices of the cluster. A server whose caller has used its share of time says
+    """True if claims are compared with the devices of the cluster. A server whose caller has used its share of time says
     no; the answer says so, and nothing else is left out."""
 
     caller_is_known: bool = True

@@ -37,11 +37,11 @@ class ClusterView(Protocol):
     """
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it certainly does not exist."""
+        """One object; None if it certainly does not exist."""
         ...
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind, of one namespace where one is given."""
+        """All objects of a kind; only those of one namespace if it is given."""
         ...
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
@@ -53,64 +53,63 @@ class ClusterView(Protocol):
         ...
 
     def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """`function(view)`, remembered for as long as the facts it read stay the same.
+        """`function(view)`, cached until the facts that it read change.
 
-        Decisions often need a digest of many objects (which GPUs exist, how many of each); reading 5,000 nodes for
-        every pod would not do.
+        Decisions often need a digest of many objects (which GPUs exist, how many of each). Reading 5,000 nodes for every
+        pod would be too slow.
         """
         ...
 
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
-        """`function` of every object of a kind, in the order of `list`; unknown while the kind is.
+        """The results of `function` for all objects of a kind, in the order of `list`; unknown if the kind is.
 
-        A digest of many objects that is made of such parts costs little to make anew when one of them has changed: the
-        parts of all others are remembered.
+        Results are cached per object, so a digest that is made of them is cheap to compute again after one object changed.
 
         Args:
-            kind: Whose objects.
-            function: One that a module defines. It reads nothing but the object, and does not raise.
+            kind: The kind of the objects.
+            function: A function of a module. It reads only the object, and does not raise.
         """
         ...
 
     def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """For how many objects of a kind `function` gives the same, None left out; unknown while the kind is.
+        """The number of objects of a kind for each result of `function`, without None; unknown if the kind is.
 
-        A view of a running cluster counts each change when it happens, so that an answer takes no longer with more
-        objects. Call it outside of what is derived, like `others_on`.
+        A view of a running cluster counts each change when it happens, so the number of objects does not matter. Like
+        `others_on`, do not call it in functions passed to `derive`.
 
         Args:
-            kind: Whose objects.
-            function: One that a module defines. It reads nothing but the object, gives few different values, and does
-                not raise.
+            kind: The kind of the objects.
+            function: A function of a module. It reads only the object, returns few different values, and does not raise.
         """
         ...
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that `list` does not show take of a node.
+        """The resources of a node that pods use which `list` does not show.
 
         In billionths of each resource, and one of `pods` for each. A view may list only pods that may get GPUs, and keep
-        these sums of all others. Call it outside of what is derived: a digest that rests on them is outdated whenever any pod of the cluster comes or goes.
+        the sums of all others. Do not call it in functions passed to `derive`: every pod that starts or ends in the cluster
+        would make their results outdated.
         """
         ...
 
 
 class PassingView:
-    """A view that passes every question on; for those that answer some of them in another way.
+    """A view that forwards every call to another view; subclasses override some of them.
 
-    What is derived stays what it is, since the view caches it for all callers: replace only objects that nothing is
-    derived from.
+    Derived results stay the same, because the other view caches them for all callers. Override only objects from which
+    nothing is derived.
     """
 
     def __init__(self, view: ClusterView) -> None:
-        """Pass all questions on to a view."""
+        """Forward all calls to a view."""
         self._view = view
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it certainly does not exist."""
+        """One object; None if it certainly does not exist."""
         return self._view.get(kind, name, namespace)
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind, of one namespace where one is given."""
+        """All objects of a kind; only those of one namespace if it is given."""
         return self._view.list(kind, namespace)
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
@@ -122,19 +121,19 @@ class PassingView:
         return self._view.server_version()
 
     def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """`function` of the view that is asked."""
+        """The result of `function` for the other view."""
         return self._view.derive(function)
 
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
-        """`function` of every object of a kind, in the order of `list`."""
+        """The results of `function` for all objects of a kind, in the order of `list`."""
         return self._view.derive_each(kind, function)
 
     def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """For how many objects of a kind `function` gives the same."""
+        """The number of objects of a kind for each result of `function`."""
         return self._view.count_each(kind, function)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that `list` does not show take of a node."""
+        """The resources of a node that pods use which `list` does not show."""
         return self._view.others_on(node)
 
 
@@ -152,7 +151,7 @@ class Overlay(PassingView):
         self._objects = objects
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it certainly does not exist."""
+        """One object; None if it certainly does not exist."""
         key = kind, namespace, name
         if key not in self._objects:
             return super().get(kind, name, namespace)

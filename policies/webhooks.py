@@ -50,7 +50,7 @@ class Webhook:
 
     entry: Entry = field(kw_only=False)
     mutating: bool
-    """Whether it is one of the mutating configuration. The entry `configuration` is in both, to deny in better words."""
+    """True if it is one of the mutating configuration. The entry `configuration` is in both, to deny in better words."""
     note: str
     """The comment in the manifest."""
     rules: tuple[ResourceRule, ...]

@@ -36,7 +36,7 @@ def injecting_annotations(subject: Subject) -> Iterator[Problem]:
     `cdi.k8s.io/...` in mode `cdi` under CRI-O, which passes it the annotations of pods; containerd does not. If no node
     reads an annotation, it is allowed. If that is unknown, it is a warning in every mode.
     """
-    if not subject.created:
+    if not subject.is_created:
         return
     for key, value in subject.annotations.items():
         follower = _FOLLOWERS.get(key.partition("/")[0]) if isinstance(key, str) else None

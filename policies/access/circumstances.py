@@ -41,7 +41,7 @@ def privileges(subject: Subject) -> Iterator[Problem]:
     """
     if subject.spec.get("hostPID") is True:
         text = "is true as well: the pod sees every process of the node, and through /proc/PID/root what they see"
-        yield problem(FieldPath(("spec", "hostPID")), text, None if subject.created else _POD_KEEPS)
+        yield problem(FieldPath(("spec", "hostPID")), text, None if subject.is_created else _POD_KEEPS)
     for container in subject.containers:
         yield from _of_container(container)
     for container, mount in subject.host_mounts:

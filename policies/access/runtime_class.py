@@ -46,7 +46,7 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     the RuntimeClass applies to every container of a pod.
     """
     name = subject.spec.get("runtimeClassName")
-    if not isinstance(name, str) or not name or not subject.created:
+    if not isinstance(name, str) or not name or not subject.is_created:
         return
     handler = _handler(name, subject.view)
     if handler not in _HANDLERS and handler not in subject.view.derive(_configured_handlers):

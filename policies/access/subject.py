@@ -186,7 +186,7 @@ class Subject:
     spec: dict[str, Any]
     containers: tuple[Container, ...]
     """The containers under review."""
-    created: bool
+    is_created: bool
     """True if the pod is created; False if ephemeral containers are added to a running pod."""
     namespace: str
     view: ClusterView

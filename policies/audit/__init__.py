@@ -1,4 +1,4 @@
-"""Audits what a cluster holds already: the webhook sees only what changes.
+"""Audits the existing objects of a cluster: the webhook sees only changes.
 
 `Survey` takes in pods, workloads and node pools, which no view keeps whole. `audit` judges them and everything that the
 view keeps with the same review that the webhook uses. Reports are data; the callers render them.

@@ -1,4 +1,4 @@
-"""What conversion would make of pods, computed once for pods of one form."""
+"""The result of converting existing pods, computed once for pods of one form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConversionResult(Enum):
 
 
 class Conversion(NamedTuple):
-    """What conversion would make of a pod."""
+    """The result of converting an existing pod."""
 
     result: ConversionResult
     findings: tuple[Finding, ...]

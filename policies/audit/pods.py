@@ -55,7 +55,7 @@ def pod_findings(
     settings: GPUAdmissionPolicy,
     check_cancelled: CancelCheck,
 ) -> Iterator[AuditFinding]:
-    """What is wrong with existing pods, by the rules for new ones."""
+    """Findings on existing pods, by the rules for new ones."""
     for form in survey.pods.values():
         check_cancelled()
         findings = list(form.access)

@@ -166,7 +166,7 @@ class Readiness:
     """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """True if all workloads convert."""
         return self.converts == self.workloads
 
@@ -175,7 +175,7 @@ class Readiness:
         return {
             "namespace": self.namespace,
             "mode": self.mode.value,
-            "ready": self.ready,
+            "ready": self.is_ready,
             "workloads": self.workloads,
             "converts": self.converts,
             "refused": self.refused,
@@ -200,7 +200,7 @@ class AuditReport:
     gaps: tuple[Gap, ...]
 
     @property
-    def denied(self) -> bool:
+    def has_denials(self) -> bool:
         """True if any object would be refused today."""
         return self.count(Severity.DENY) > 0
 
@@ -216,7 +216,7 @@ class AuditReport:
             **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
             "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
             "namespaces": len(self.readiness),
-            "namespacesReady": sum(each.ready for each in self.readiness),
+            "namespacesReady": sum(each.is_ready for each in self.readiness),
             "namespacesOptedIn": len(opted_in),
             "workloads": sum(each.workloads for each in self.readiness),
             "workloadsConvert": sum(each.converts for each in self.readiness),

@@ -1,4 +1,4 @@
-"""Validates configuration: what makes a GPU cluster work, before it can hurt."""
+"""Validates the configuration of GPU clusters before it is stored."""
 
 from policies.configuration.leniency import lenient
 from policies.configuration.validate import is_configuration, uses, validate

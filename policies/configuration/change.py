@@ -108,12 +108,12 @@ class Change(_Fields):
         )
 
     @property
-    def created(self) -> bool:
+    def is_created(self) -> bool:
         """True if the object is new."""
         return self.operation == "CREATE"
 
     @property
-    def deleted(self) -> bool:
+    def is_deleted(self) -> bool:
         """True if the object is deleted."""
         return self.operation == "DELETE"
 

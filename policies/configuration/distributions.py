@@ -1,4 +1,4 @@
-"""Distributions: what nodes tell about the Kubernetes that they belong to."""
+"""Distributions of Kubernetes, recognised by fields and labels of their nodes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["is_k0s", "is_microk8s", "is_openshift", "is_rancher", "runtime_of"]
 
 
 def runtime_of(node: Object) -> str:
-    """The container runtime and its version, `containerd://2.1.4`; empty where the node does not tell."""
+    """The container runtime and its version, `containerd://2.1.4`; empty if the node does not report it."""
     return _info(node, "containerRuntimeVersion")
 
 
 def is_rancher(node: Object) -> bool:
-    """Whether the node is one of K3s or RKE2, which bring their own containerd."""
+    """True for a node of K3s or RKE2, which bring their own containerd."""
     version = _info(node, "kubeletVersion")
     return "+k3s" in version or "+rke2" in version
 
 
 def is_k0s(node: Object) -> bool:
-    """Whether the node is one of k0s, whose kubelet lives below /var/lib/k0s."""
+    """True for a node of k0s, whose kubelet uses /var/lib/k0s."""
     return "+k0s" in _info(node, "kubeletVersion")
 
 
@@ -35,7 +35,7 @@ def is_microk8s(node: Object) -> bool:
 
 
 def is_openshift(node: Object) -> bool:
-    """Whether the node is one of OpenShift."""
+    """True for a node of OpenShift."""
     return any(key.startswith("node.openshift.io/") for key in labels_of(node))
 
 

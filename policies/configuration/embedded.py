@@ -28,11 +28,11 @@ class Embedded:
 
     @property
     def path(self) -> FieldPath:
-        """Where in the ConfigMap it is."""
+        """The path of the document in the ConfigMap."""
         return FieldPath(["data", self.key])
 
     def value(self, *steps: str | int) -> Any:
-        """What is at a path of the document; None where nothing is."""
+        """The value at a path of the document; None if it is missing."""
         return lookup(self.document.value, steps)
 
     def problem(

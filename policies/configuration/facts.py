@@ -1,4 +1,4 @@
-"""Facts that configuration is judged by: the other objects of a GPU cluster."""
+"""Facts about the other objects of a GPU cluster, by which configuration is judged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Facts"]
 
 
 class Facts:
-    """What a view knows of the GPU Operator's surroundings. Every answer may be `UNKNOWN`."""
+    """The objects around the GPU Operator, by a view. Every result may be `UNKNOWN`."""
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
         self.view = view
@@ -35,7 +35,7 @@ class Facts:
 
     @property
     def cluster_policy_deletion(self) -> Severity:
-        """What the administrator wants of a ClusterPolicy that is deleted while pods use GPUs."""
+        """The setting `configuration.clusterPolicyDeletion`."""
         return Severity(self._settings.configuration.cluster_policy_deletion)
 
     def get(self, kind: str, name: str) -> Object | Unknown | None:
@@ -47,7 +47,7 @@ class Facts:
         return self.view.list(kind)
 
     def known_objects(self, kind: str) -> Sequence[Object]:
-        """All objects of a kind; none where they are unknown: for findings that need one to say anything."""
+        """All objects of a kind; empty if they are unknown. For findings that need an object."""
         found = self.view.list(kind)
         return () if found is UNKNOWN else found
 
@@ -73,7 +73,7 @@ class Facts:
         return any(each is document for each in self.view.objects_under_review(str(document.get("kind"))))
 
     def after(self, document: Object) -> Facts:
-        """The facts as they are once an object is stored."""
+        """The facts after an object is stored."""
         return Facts(_With(self.view, document), self._settings)
 
     def cluster_policy(self) -> Object | Unknown | None:
@@ -93,12 +93,12 @@ class Facts:
         return [node for node in nodes if has_gpu_labels(labels_of(node))]
 
     def known_gpu_nodes(self) -> list[Object]:
-        """The nodes with GPUs; none where nodes are unknown: for findings that need one to say anything."""
+        """The nodes with GPUs; empty if nodes are unknown. For findings that need a node."""
         found = self.gpu_nodes()
         return [] if found is UNKNOWN else found
 
     def nodes_with(self, label: str, value: str | None = None) -> list[Object]:
-        """The known nodes that have a label, with a value where one is given."""
+        """The known nodes with a label, and with a value if it is given."""
         return [
             node
             for node in self.known_objects("Node")
@@ -115,19 +115,19 @@ class Facts:
 
 
 class _With(PassingView):
-    """The view with an object as it will be."""
+    """The view after an object is stored."""
 
     def __init__(self, view: ClusterView, document: Object) -> None:
         super().__init__(view)
         self._document = document
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind; the one that will be in place of the one that is."""
+        """All objects of a kind, with the stored object replaced."""
         listed = super().list(kind, namespace)
         if listed is UNKNOWN or kind != self._document.get("kind"):
             return listed
         return [*(each for each in listed if name_of(each) != name_of(self._document)), self._document]
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
-        """The objects of a kind under review; of the kind of this one, no other."""
+        """The objects of a kind under review; of the stored object's kind, only that one."""
         return super().objects_under_review(kind) if kind != self._document.get("kind") else (self._document,)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
-from policies.configuration.usage import counted_names
+from policies.configuration.named_objects import counted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of
@@ -47,7 +47,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
     driver needs an API that Kubernetes has since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
     """
     policies = [name_of(policy) for policy in change.facts.known_objects("ClusterPolicy")]
-    if change.created and policies:
+    if change.is_created and policies:
         text = (
             f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
             f'ClusterPolicy CR "{policies[0]}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
@@ -63,7 +63,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
 
 
 def _old_drivers(change: Change) -> Iterator[Problem]:
-    """Where NVIDIADrivers are known and all of them are too old; a host may have its driver without one."""
+    """A problem if NVIDIADrivers are known and all of them are too old; hosts may have a driver without one."""
     drivers = change.facts.known_objects("NVIDIADriver")
     old = [f"{name_of(driver)} {lookup(driver, ('spec', 'version'))}" for driver in drivers if _is_old(driver)]
     if old and len(old) == len(drivers):
@@ -131,12 +131,12 @@ def startable(change: Change) -> Iterator[Problem]:
 
 
 def _is_on(change: Change, gate: str) -> bool:
-    """Whether a gate is on; all that are off by default are alpha."""
+    """True if a gate is on; all that are off by default are alpha."""
     return change.flag(*_GATES, gate, default=gate in ON_BY_DEFAULT or change.flag(*_GATES, "AllAlpha"))
 
 
 def _shares(change: Change) -> Iterator[Problem]:
-    """ConsumableShares takes a gate and a variable, and MPS has no part in it."""
+    """Problems of ConsumableShares: it needs a gate and a variable, and excludes MPS."""
     on = _is_on(change, "ConsumableShares")
     values = [
         (index, lookup(variable, ("value",)))

@@ -91,7 +91,7 @@ def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
 
 
 def configs_named(facts: Facts, name: str, node: str = "") -> SelectableConfigs:
-    """The configurations that a node can select where the ClusterPolicy names this ConfigMap, or none.
+    """The configurations that a node can select if the ClusterPolicy names this ConfigMap, or none.
 
     Without one, the MIG manager makes a ConfigMap for each node since 26.3; before that it used the same for all.
 
@@ -115,7 +115,7 @@ def configs_named(facts: Facts, name: str, node: str = "") -> SelectableConfigs:
 
 
 def unfit_for_single(entries: Sequence[Entry]) -> str | None:
-    """Why the device plugin does not serve a node that is cut like this under the strategy "single".
+    """Why the device plugin does not serve a node with these entries under the strategy "single".
 
     Source: github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go.
     """

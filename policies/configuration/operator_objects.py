@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.usage import quoted_names
+from policies.configuration.named_objects import quoted_names
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup

@@ -1,4 +1,4 @@
-"""Settings: a GPUAdmissionPolicy that could never hold, and what it says without effect."""
+"""Rules on GPUAdmissionPolicies: invalid ones, and settings without effect."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def is_configuration(request: Request, view: ClusterView, settings: GPUAdmission
 def uses(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, ...]:
     """The fields that put a ConfigMap into effect, a sentence for each; empty for other kinds."""
     change = Change.of(request, Facts(view, settings)) if (request.group, request.kind) == ("", "ConfigMap") else None
-    if change is None or change.deleted:
+    if change is None or change.is_deleted:
         return ()
     return tuple(f'ConfigMap "{change.name}" is in effect: {user} names it' for user in users(change))
 
@@ -55,20 +55,20 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     change = Change.of(request, Facts(view, settings))
     if change is None:
         return
-    if not change.deleted:
+    if not change.is_deleted:
         yield from ANY_KIND.run(change)
     match request.group, request.kind:
-        case "nvidia.com", "ClusterPolicy" if change.deleted:
+        case "nvidia.com", "ClusterPolicy" if change.is_deleted:
             yield from CLUSTER_POLICY_DELETION.run(change)
-        case "nvidia.com", kind if kind in _NVIDIA and not change.deleted:
+        case "nvidia.com", kind if kind in _NVIDIA and not change.is_deleted:
             found = [*SCHEMA.run(change), *COMPONENTS.run(change), *_NVIDIA[kind].run(change)]
             yield from found
             yield from named_config_maps(change, {each.path for each in found if each.severity is Severity.DENY})
-        case "gpu-admission.io", "GPUAdmissionPolicy" if not change.deleted:
+        case "gpu-admission.io", "GPUAdmissionPolicy" if not change.is_deleted:
             yield from SETTINGS.run(change)
         case "", "ConfigMap":
             yield from DEPENDENTS.run(change)
-            for role in () if change.deleted else sorted(roles_of(change)):
+            for role in () if change.is_deleted else sorted(roles_of(change)):
                 yield from CONFIG_MAPS[role].run(change)
         case "", "Node":
             yield from NODE.run(change)

@@ -55,7 +55,7 @@ def check(
     A pod that conversion leaves alone may request them; one that holds a claim of ours, or that conversion would change,
     may not. Arguments are those of `convert`.
     """
-    if pod.past_scheduling:
+    if pod.is_past_scheduling:
         return
     earlier = conversion_record(pod, namespace)
     if not settings.conversion.keep_translated_labels and earlier is not None:

@@ -65,7 +65,7 @@ def convert(
 
 
 def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Conversion:
-    if pod.past_scheduling:
+    if pod.is_past_scheduling:
         return Conversion()
     earlier = conversion_record(pod, namespace)
     if earlier is not None:

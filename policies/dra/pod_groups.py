@@ -29,7 +29,7 @@ class PodGroup:
     document: Object
 
     def shares(self, entry: Object) -> bool:
-        """Whether an entry of a pod's `spec.resourceClaims` is a claim of the group.
+        """True if an entry of a pod's `spec.resourceClaims` is a claim of the group.
 
         The name and the references must be equal.
 
@@ -84,6 +84,6 @@ def pod_group_name(pod: Object) -> str:
 
 
 def is_pod_group(reference: Object) -> bool:
-    """Whether an object or ownerReference is Kubernetes' PodGroup; other projects have kinds of that name."""
+    """True if an object or ownerReference is Kubernetes' PodGroup; other projects have kinds of that name."""
     group = str(reference.get("apiVersion", "")).partition("/")[0]
     return (group, reference.get("kind")) == (_API_GROUP, KIND)

@@ -71,7 +71,7 @@ class _Model:
     """Attributes of its driver that it does not have."""
 
     def knows(self, read: Read) -> bool:
-        """Whether what an expression looks at is known of the device."""
+        """True if what an expression looks at is known of the device."""
         if read.part == "driver":
             return True
         if read.domain is None:

@@ -91,13 +91,13 @@ class Subrequest:
         return tuple(text for text in self.selectors if text is not None)
 
     @cached_property
-    def admin_access(self) -> bool:
-        """Whether devices that are in use are requested too; only an exact request can have it."""
+    def has_admin_access(self) -> bool:
+        """True if devices that are in use are requested too; only an exact request can have it."""
         return self.parent is None and self.fields.get("adminAccess") is True
 
     @property
     def sets_admin_access(self) -> bool:
-        """Whether the field is set, even to false."""
+        """True if the field is set, even to false."""
         return self.parent is None and self.fields.get("adminAccess") is not None
 
     @cached_property
@@ -126,7 +126,7 @@ class DeviceRequest:
     subrequests: tuple[Subrequest, ...]
     """One for an exact request; the entries of `firstAvailable` in their order; empty if it has neither."""
     is_prioritized: bool
-    """Whether it has `firstAvailable`, a list of which the first entry that can be met is taken."""
+    """True if it has `firstAvailable`, a list of which the first entry that can be met is taken."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _Part:
         return tuple(name for name in items_at(self.fields, ("requests",)) if isinstance(name, str))
 
     def covers(self, subrequest: Subrequest) -> bool:
-        """Whether it is for the devices of a subrequest; the name of a request stands for all its subrequests."""
+        """True if it is for the devices of a subrequest; the name of a request stands for all its subrequests."""
         names = self.requests
         return not names or subrequest.request_name in names or subrequest.full_name in names
 

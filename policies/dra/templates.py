@@ -83,5 +83,5 @@ def without_nulls(value: Any) -> Any:
 
 
 def is_our_name(name: object) -> bool:
-    """Whether a name has the form of our templates' names."""
+    """True if a name has the form of our templates' names."""
     return isinstance(name, str) and _OUR_NAME.fullmatch(name) is not None

@@ -73,7 +73,7 @@ class DeviceReasons:
             for request in claim.requests
         )
         for subrequests in tallies:
-            if all(found.short for found in subrequests):
+            if all(found.is_short for found in subrequests):
                 pool = _unusable_pool(allocator, subrequests, pools, self._problem.index)
                 if pool:
                     return DeviceMismatch(*_pool_reason(pool), tallies=tallies)
@@ -222,7 +222,7 @@ def _usable(constraint: Constraint, tallies: Sequence[Sequence[Tally]]) -> list[
         found
         for subrequests in tallies
         for found in subrequests
-        if constraint.covers(found.subrequest) and not found.short
+        if constraint.covers(found.subrequest) and not found.is_short
     ]
 
 

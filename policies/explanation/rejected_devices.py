@@ -57,7 +57,7 @@ class DeviceRejection:
     """Key, value and effect of the untolerated taint."""
 
     @property
-    def outside(self) -> bool:
+    def is_outside(self) -> bool:
         """True if the device is not of the request's class, or not for the node."""
         return self.check in (Check.CLASS_SELECTOR, Check.OTHER_NODE)
 
@@ -83,11 +83,11 @@ class Tally:
     @property
     def of_class(self) -> int:
         """The number of devices of the class on the node."""
-        outside = sum(len(devices) for why, devices in self.rejected.items() if why.outside)
+        outside = sum(len(devices) for why, devices in self.rejected.items() if why.is_outside)
         return len(self.usable) + sum(map(len, self.rejected.values())) - outside
 
     @property
-    def short(self) -> bool:
+    def is_short(self) -> bool:
         """True if too few devices can serve the request."""
         return len(self.usable) < self.asked
 
@@ -99,7 +99,7 @@ class Tally:
         """
         counts: dict[str, int] = {}
         for why, devices in self.rejected.items():
-            if not why.outside or not self.of_class:
+            if not why.is_outside or not self.of_class:
                 gist = why.text if with_values and why.check is Check.REQUEST_SELECTOR else why.gist
                 counts[gist] = counts.get(gist, 0) + len(devices)
         return tuple(sorted(counts.items() if self.of_class else ((gist, 0) for gist in counts)))
@@ -107,7 +107,7 @@ class Tally:
     def details(self) -> tuple[str, ...]:
         """One sentence for each kind of device that cannot serve; devices outside the class only if all are."""
         told = _sentences(
-            {why: devices for why, devices in self.rejected.items() if not why.outside or not self.of_class}
+            {why: devices for why, devices in self.rejected.items() if not why.is_outside or not self.of_class}
         )
         sentences = [f"{format_ranges(names)} {inflect(text, len(names))}" for text, names in told]
         rest = sum(len(names) for _, names in told[_MOST_TOLD:])
@@ -254,7 +254,7 @@ def value_of(device: AllocatableDevice, read: Read) -> str | None:
         case "driver":
             return device.slice.driver
         case "allowMultipleAllocations":
-            return "true" if device.shareable else "false"
+            return "true" if device.is_shareable else "false"
         case "attributes":
             attribute = attribute_of(device, f"{read.domain}/{read.name}")
             return None if attribute is None else _scalar(attribute)

@@ -60,7 +60,7 @@ def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Ite
     if mismatch.constraint is not None:
         number, position = mismatch.constraint
         yield _without_constraint(number, claims[number], position)
-    shortages = [found for subrequests in mismatch.tallies for found in subrequests if found.short]
+    shortages = [found for subrequests in mismatch.tallies for found in subrequests if found.is_short]
     for found in shortages:
         if (number := own.get(found.claim.name, -1)) < 0:
             continue

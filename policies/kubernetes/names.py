@@ -12,7 +12,7 @@ _DNS_SUBDOMAIN = re.compile(rf"{_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*")
 
 
 def is_label_value(text: object) -> bool:
-    """Whether a node could carry this label value.
+    """True if a node could carry this label value.
 
     Source: k8s.io/apimachinery/pkg/util/validation.IsValidLabelValue.
     """
@@ -20,7 +20,7 @@ def is_label_value(text: object) -> bool:
 
 
 def is_label_key(text: object) -> bool:
-    """Whether this can be the key of a label: a name, and before it, if anything, a DNS name and a slash.
+    """True if this can be the key of a label: a name, and before it, if anything, a DNS name and a slash.
 
     Source: k8s.io/apimachinery/pkg/api/validate/content.IsLabelKey.
     """
@@ -35,7 +35,7 @@ def is_label_key(text: object) -> bool:
 
 
 def is_dns_label(text: object) -> bool:
-    """Whether this can name a container, a pod claim or a request of a claim.
+    """True if this can name a container, a pod claim or a request of a claim.
 
     Source: k8s.io/apimachinery/pkg/util/validation.IsDNS1123Label.
     """
@@ -43,7 +43,7 @@ def is_dns_label(text: object) -> bool:
 
 
 def is_dns_subdomain(text: object) -> bool:
-    """Whether this can name a DeviceClass, and most other objects.
+    """True if this can name a DeviceClass, and most other objects.
 
     Source: k8s.io/apimachinery/pkg/util/validation.IsDNS1123Subdomain.
     """

@@ -130,7 +130,7 @@ def both(first: Alternatives, second: Alternatives) -> Alternatives:
 
 
 def can_hold(requirements: Iterable[NodeRequirement]) -> bool:
-    """Whether some node could meet all requirements; False only where no labels at all can do so."""
+    """True if some node could meet all requirements; False only where no labels at all can do so."""
     return Conjunction(requirements).can_hold()
 
 
@@ -143,13 +143,13 @@ class Conjunction:
         self._is_possible = all(label.is_possible for label in self._labels.values())
 
     def can_hold(self, more: Iterable[NodeRequirement] = ()) -> bool:
-        """Whether some node could meet all of them and `more`; False only where no labels at all can do so."""
+        """True if some node could meet all of them and `more`; False only where no labels at all can do so."""
         return self._is_possible and all(
             _Label.of([*self._by_key.get(key, ()), *of_key]).is_possible for key, of_key in _by_key(more).items()
         )
 
     def implies(self, requirement: NodeRequirement) -> bool:
-        """Whether every node that meets all of them certainly meets another one too.
+        """True if every node that meets all of them certainly meets another one too.
 
         No node meets requirements that cannot hold together; they imply everything.
         """
@@ -192,7 +192,7 @@ class _Label:
         )
 
     def admits(self, value: str) -> bool:
-        """Whether it may have this value."""
+        """True if it may have this value."""
         return (
             self.may_be_present
             and value not in self.excluded
@@ -212,11 +212,11 @@ class _Label:
 
     @property
     def is_possible(self) -> bool:
-        """Whether anything is left, be it that the label is missing."""
+        """True if anything is left, be it that the label is missing."""
         return self.may_be_missing or self.values != []
 
     def implies(self, requirement: NodeRequirement) -> bool:
-        """Whether a requirement on this label is met by everything that is left for it."""
+        """True if a requirement on this label is met by everything that is left for it."""
         met = _Label.of([requirement])
         if self.may_be_missing and not met.may_be_missing:
             return False

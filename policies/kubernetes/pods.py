@@ -139,8 +139,8 @@ class Pod:
         return "" if owner is None else str(owner.get("kind"))
 
     @property
-    def past_scheduling(self) -> bool:
-        """Whether no scheduler will place it: it has a node already, as static and mirror pods do."""
+    def is_past_scheduling(self) -> bool:
+        """True if no scheduler will place it: it has a node already, as static and mirror pods do."""
         return bool(self.spec.get("nodeName"))
 
 
@@ -172,14 +172,14 @@ def _read_containers(reader: _Reader, spec: dict[str, Any], field: str) -> Itera
 
 
 def _have_texts(items: Any, keys: tuple[str, ...]) -> bool:
-    """Whether a list is as it should be. Nearly all are, and a pod may have 20,000 claims."""
+    """True if a list is as it should be. Nearly all are, and a pod may have 20,000 claims."""
     if not isinstance(items, list) or {type(item) for item in items} - {dict}:
         return False
     return {type(item.get(key, "")) for key in keys for item in items} <= {str}
 
 
 def has_pod_constraints_shape(node_selector: Any, terms: Any) -> bool:
-    """Whether these could be a pod's `nodeSelector` and `nodeSelectorTerms`."""
+    """True if these could be a pod's `nodeSelector` and `nodeSelectorTerms`."""
     reader = _Reader()
     affinity: Any = {"nodeSelectorTerms": terms}
     for field in reversed(REQUIRED):

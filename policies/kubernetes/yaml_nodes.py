@@ -74,7 +74,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the text has passed a limit, so that the rest of it is not read."""
+        """True if the text has passed a limit, so that the rest of it is not read."""
         return self.left < 0 or self.aliased > self.aliased_limit
 
     def spend(self, nodes: int, piece: Piece, mark: Mark) -> None:

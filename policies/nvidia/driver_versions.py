@@ -38,7 +38,7 @@ class DriverVersion:
 
     @property
     def is_branch(self) -> bool:
-        """Whether only the branch is given."""
+        """True if only the branch is given."""
         return len(self.numbers) == 1
 
     @property
@@ -52,7 +52,7 @@ class DriverVersion:
 
     @property
     def knows_auto(self) -> bool:
-        """Whether its container chooses between open and proprietary modules by itself.
+        """True if its container chooses between open and proprietary modules by itself.
 
         Source: docs.nvidia.com GPU Operator, getting started: "570.86.15 and 570.124.06 or later driver containers".
         """
@@ -60,7 +60,7 @@ class DriverVersion:
 
     @property
     def leaves_full_gpus_pending(self) -> bool:
-        """Whether pods that request whole GPUs stay pending on nodes that have MIG devices too.
+        """True if pods that request whole GPUs stay pending on nodes that have MIG devices too.
 
         Source: github.com/NVIDIA/gpu-operator issues 1361, release notes of GPU Operator 25.3.
         """
@@ -100,7 +100,7 @@ def driver_needs(labels: Mapping[str, str]) -> Need | None:
 
 
 def needs_proprietary_modules(labels: Mapping[str, str]) -> bool:
-    """Whether a node's GPUs are older than Turing, which the open kernel modules begin with."""
+    """True if a node's GPUs are older than Turing, which the open kernel modules begin with."""
     return _family(labels) in _OLD_FAMILIES
 
 

@@ -40,7 +40,7 @@ __all__ = ["SharedGPUError", "Subject", "UntranslatableError", "is_gpu_label", "
 
 
 def is_gpu_label(key: str) -> bool:
-    """Whether a node label is one that describes GPUs: GPU Feature Discovery's or the GPU Operator's."""
+    """True if a node label is one that describes GPUs: GPU Feature Discovery's or the GPU Operator's."""
     return key.startswith(VENDOR_PREFIX) and _label(key.removeprefix(VENDOR_PREFIX)) is not None
 
 

@@ -71,5 +71,5 @@ class MIGProfile:
 
     @property
     def shares_gpu_instance(self) -> bool:
-        """Whether it is a compute instance smaller than its GPU instance, which DRA drivers do not publish."""
+        """True if it is a compute instance smaller than its GPU instance, which DRA drivers do not publish."""
         return self.compute_slices != 0

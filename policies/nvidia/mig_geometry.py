@@ -58,7 +58,7 @@ class Match:
     most: int
     """How many of them a GPU has room for."""
     exact: bool
-    """Whether the name is this GPU's own, and not one that another driver may have given it."""
+    """True if the name is this GPU's own, and not one that another driver may have given it."""
 
 
 @dataclass(frozen=True, slots=True)

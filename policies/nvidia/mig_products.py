@@ -110,7 +110,7 @@ def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
 
 
 def is_capable(labels: Mapping[str, str]) -> bool | None:
-    """Whether MIG can divide the GPUs of a node; None where its labels do not tell.
+    """True if MIG can divide the GPUs of a node; None where its labels do not tell.
 
     Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go hasMIGCapableGPU.
     """

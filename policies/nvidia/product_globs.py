@@ -42,7 +42,7 @@ def fold_name(name: str) -> str:
 
 
 def any_matches(globs: Collection[str], name: str) -> bool:
-    """Whether some glob matches the whole name.
+    """True if some glob matches the whole name.
 
     Args:
         globs: in lower case and without `nvidia-`.
@@ -69,7 +69,7 @@ def regular_expression(globs: Collection[str]) -> str:
 
 
 def is_within(inner: str, outer: str) -> bool:
-    """Whether it is certain that `outer` matches every name that `inner` matches.
+    """True if it is certain that `outer` matches every name that `inner` matches.
 
     The inner glob is matched as if it were a name: its `*` can be any text, so only a `*` of the outer one takes it in;
     its `?` is one character that no letter of the outer one is.

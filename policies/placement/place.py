@@ -30,7 +30,7 @@ def place(
 
     A pod that has a node already is left alone.
     """
-    if pod.past_scheduling:
+    if pod.is_past_scheduling:
         return
     if _has_conditions(settings, wishes) or wishes.findings:
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.

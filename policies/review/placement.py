@@ -32,7 +32,7 @@ __all__ = ["placement"]
 @review_created_pod
 def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The pod with tolerations and node conditions, and findings on its wishes and requests."""
-    if pod.past_scheduling or not (may_request_gpu(pod.document) or has_annotations(pod)):
+    if pod.is_past_scheduling or not (may_request_gpu(pod.document) or has_annotations(pod)):
         return Decision(object=request.object)
     edits = Editor(request.object)
     judged = settings.judge(_place(pod, request, view, settings, edits), request.namespace)

@@ -1,4 +1,4 @@
-"""What the administrator can choose, and what holds where nothing is chosen."""
+"""The settings of a GPUAdmissionPolicy and their defaults."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _MODEL: dict[str, Any] = {"extra": "forbid", "alias_generator": _camel}
 
 
 DRA_DRIVER_NAMESPACES = ("nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu")
-"""Where NVIDIA's DRA driver usually runs: in a namespace called like its Helm chart, which was renamed."""
+"""The usual namespaces of NVIDIA's DRA driver: the old and the new name of its Helm chart."""
 
 
 class _InNamespaces:
-    """What holds in the namespaces that match one of its shell patterns."""
+    """A setting for the namespaces that match one of its shell patterns."""
 
     __slots__ = ()
 
     namespaces: tuple[str, ...]
 
     def holds_in(self, namespace: str) -> bool:
-        """Whether it holds in a namespace."""
+        """True if the setting holds in a namespace."""
         return any(fnmatchcase(namespace, pattern) for pattern in self.namespaces)
 
 
@@ -81,9 +81,9 @@ class Conversion:
     schedulers: tuple[str, ...] = ("default-scheduler",)
     """Schedulers that allocate claims; pods of others are left alone."""
     allow_pod_opt_out: bool = True
-    """Whether the pod label `gpu-admission.io/dra: disabled` is honoured."""
+    """True if the pod label `gpu-admission.io/dra: disabled` is honoured."""
     keep_translated_labels: bool = False
-    """Whether node labels that became device selectors stay in the pod as well; they vanish from nodes without GFD."""
+    """True if node labels that became device selectors stay in the pod as well; they vanish from nodes without GFD."""
     native_quota: Literal["deny", "warn"] = "deny"
     """What happens when conversion would switch a ResourceQuota of the namespace off."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
@@ -104,7 +104,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class DRADriver:
-    """NVIDIA's DRA driver, as it runs in this cluster; it does not tell by itself."""
+    """NVIDIA's DRA driver in this cluster. No object of the cluster has these facts."""
 
     __pydantic_config__ = _MODEL
 
@@ -116,7 +116,7 @@ class DRADriver:
 
 @dataclass(frozen=True, slots=True)
 class WishDefault(_InNamespaces):
-    """Wishes of pods that say nothing themselves."""
+    """Default wishes, for pods without own ones."""
 
     __pydantic_config__ = _MODEL
 
@@ -128,7 +128,7 @@ class WishDefault(_InNamespaces):
 
 @dataclass(frozen=True, slots=True)
 class TaintTolerated(_InNamespaces):
-    """A taint of GPU nodes that GPU pods are made to tolerate, whether or not a node carries it now."""
+    """A taint that GPU pods get a toleration for, even if no node has it now."""
 
     __pydantic_config__ = _MODEL
 
@@ -137,7 +137,7 @@ class TaintTolerated(_InNamespaces):
     """Empty for every value."""
     effect: Literal["NoSchedule", "PreferNoSchedule"] = "NoSchedule"
     namespaces: tuple[str, ...] = ("*",)
-    """Whose pods may have it: a taint that reserves nodes is tolerated by their pods only."""
+    """The namespaces whose pods get it. A taint that reserves nodes is tolerated by pods of their namespaces only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,16 @@ class Placement:
 
     wishes: tuple[WishDefault, ...] = ()
     tolerations: tuple[TaintTolerated, ...] = ()
-    """Beside the taint `nvidia.com/gpu`, which every GPU pod tolerates."""
+    """In addition to the taint `nvidia.com/gpu`, which every GPU pod tolerates."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
     """What happens when no node has what a pod wishes now."""
     avoid_shared_gpus: bool = False
-    """Whether pods that request `nvidia.com/gpu` and do not wish otherwise are kept off nodes that share their GPUs."""
+    """True if pods that request `nvidia.com/gpu` and do not wish otherwise are kept off nodes that share their GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What is done about containers that take GPUs without asking the scheduler for them."""
+    """How containers that use GPUs without a request to the scheduler are treated."""
 
     __pydantic_config__ = _MODEL
 
@@ -165,19 +165,19 @@ class Access:
     exempt_namespaces: tuple[str, ...] = ("gpu-admission", *DRA_DRIVER_NAMESPACES)
     """Shell patterns, beside `kube-system`, our own namespace and those of the GPU Operator."""
     exempt_service_accounts: tuple[str, ...] = ()
-    """Service accounts of pods that may, as `namespace/name`, each a shell pattern: `monitoring/dcgm-*`."""
+    """Service accounts of exempt pods, as `namespace/name`, each a shell pattern: `monitoring/dcgm-*`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWeight:
-    """How much of a GPU one replica counts for, where 1/replicas is not what the administrator wants."""
+    """The part of a GPU that one replica counts as, instead of 1/replicas."""
 
     __pydantic_config__ = _MODEL
 
     products: Annotated[tuple[str, ...], "globs as in wishes"]
     sharing: Literal["time-slicing", "mps"]
     gpus: str
-    """A fraction of what is shared, above 0 and at most 1: `1/4`, `0.25`."""
+    """A fraction of the shared device, above 0 and at most 1: `1/4`, `0.25`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Quotas:
     name_holders: Literal["Auto", "Always", "Never"] = "Auto"
     """Whether a refusal names the pods and claims that hold the rest; `Auto`: to callers with a client certificate."""
     weights: tuple[ReplicaWeight, ...] = ()
-    """Of several for one product the last one counts."""
+    """If several match a product, the last one counts."""
     admin_access: Literal["charge", "free"] = "charge"
     """Whether devices that a claim requests with adminAccess count; Kubernetes' own quota counts them."""
     trusted_creators: tuple[str, ...] = (
@@ -200,12 +200,12 @@ class Quotas:
         "system:kube-controller-manager",
         "system:kube-scheduler",
     )
-    """Users who make the claims of pods; what other users make is no pod's, whatever it says of its owner."""
+    """Users who create the claims of pods. A claim of any other user is charged by itself, whatever owner it names."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedKind:
-    """A kind of objects that make pods, beside the built-in ones."""
+    """A kind of workload, in addition to the built-in ones."""
 
     __pydantic_config__ = _MODEL
 
@@ -227,7 +227,7 @@ class AddedKind:
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """Which objects make pods."""
+    """The kinds of workloads whose pods are reviewed."""
 
     __pydantic_config__ = _MODEL
 
@@ -248,9 +248,9 @@ class Exemption(_InNamespaces):
     groups: tuple[str, ...] = ()
     """Shell patterns; one group suffices."""
     service_accounts: tuple[str, ...] = ()
-    """Service accounts that ask, as `namespace/name`, each a shell pattern."""
+    """Service accounts of the user, as `namespace/name`, each a shell pattern."""
     namespaces: tuple[str, ...] = ("*",)
-    """Where it holds, as shell patterns; of objects without a namespace it holds with `*` only."""
+    """Where it holds, as shell patterns. For objects without a namespace it must be `*`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class GPUAdmissionPolicy:
         return False
 
     def severity_of(self, rule: str, default: Severity, namespace: str) -> Severity:
-        """The severity of a rule in a namespace; `default` where nothing overrides it."""
+        """The severity of a rule in a namespace; `default` if nothing overrides it."""
         for override in reversed(self.rules):
             if override.rule == rule and override.holds_in(namespace):
                 return override.severity

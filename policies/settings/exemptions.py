@@ -1,7 +1,6 @@
-"""Exemptions: whom some of the settings do not concern, and what becomes of findings about them.
+"""Exemptions: users who are exempt from some rules, and the severity of findings about them.
 
-A finding that would refuse or warn is kept for the audit log and the metrics, and does no more: so each use of an
-exemption can be seen.
+A finding that would refuse or warn is only audited, so that the audit log and the metrics show each use of an exemption.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class ExemptPolicy(GPUAdmissionPolicy):
-    """The settings as they hold for a user who is exempt from some of them."""
+    """The settings for a user who is exempt from some of them."""
 
     exempt_from: frozenset[str] = frozenset()
-    """What the exemptions name, `access` as the rules that it stands for."""
+    """The values of `from` of the exemptions; `access` is replaced by `GA6*`."""
 
     @property
     def exempts_from_conversion(self) -> bool:
-        """Whether their pods stay as they are."""
+        """True if the pods of the user are not converted."""
         return CONVERSION in self.exempt_from
 
     def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
@@ -55,7 +54,7 @@ class ExemptPolicy(GPUAdmissionPolicy):
 
 
 def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -> GPUAdmissionPolicy:
-    """The settings as they hold for who asks: the same, or an `ExemptPolicy`."""
+    """The settings for a user: the same ones, or an `ExemptPolicy`."""
     exempt_from = {
         _OF_ACCESS if what == ACCESS else what
         for exemption in settings.exemptions
@@ -69,7 +68,7 @@ def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -
 
 
 def _names(exemption: Exemption, user: UserInfo) -> bool:
-    """Whether an exemption is for a user; who is not authenticated has no name and no exemption."""
+    """True if an exemption includes a user; never for an unauthenticated one."""
     if not user.username:
         return False
     if any(fnmatchcase(user.username, pattern) for pattern in exemption.users):

@@ -111,7 +111,7 @@ def test_what_could_not_be_surveyed_is_reported_with_the_reason(k8s, kind):
 
 def test_cluster_without_anything_is_all_right(audited):
     report = audited()
-    assert (report.findings, report.readiness, report.gaps, report.denied) == ((), (), (), False)
+    assert (report.findings, report.readiness, report.gaps, report.has_denials) == ((), (), (), False)
     assert report.summary == "0 objects would be refused, 0 with warnings; 0 of 0 namespaces ready to convert"
 
 

@@ -34,7 +34,7 @@ def test_configuration_that_would_be_refused_is_reported(k8s, audited):
     (finding,) = (each for each in report.findings if str(each.path) == "spec.dcgmExporter.enabled")
     assert (finding.severity, finding.kind, finding.namespace) == (Severity.DENY, "ClusterPolicy", "")
     assert finding.name == "cluster-policy"
-    assert report.denied
+    assert report.has_denials
 
 
 def test_only_the_younger_of_two_cluster_policies_is_one_too_many(k8s, audited):

@@ -17,7 +17,7 @@ def rows(report):
 )
 def test_workloads_are_judged_whatever_the_namespace_has_chosen(k8s, audited, mode, known):
     (row,) = audited(k8s.namespace(mode=mode), k8s.workload()).readiness
-    assert (row.mode, row.ready, row.workloads, row.converts) == (known, True, 1, 1)
+    assert (row.mode, row.is_ready, row.workloads, row.converts) == (known, True, 1, 1)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"])
@@ -37,7 +37,7 @@ def test_workload_that_would_be_refused_is_counted_with_its_reason(k8s, audited)
     refused = {"nodeSelector": {"nvidia.com/gpu.count": "8"}}
     objects = [k8s.workload(name="b", **refused), k8s.workload(name="a", **refused), k8s.workload(name="fine")]
     (row,) = audited(k8s.namespace(mode=""), *objects).readiness
-    assert (row.ready, row.workloads, row.converts, row.refused) == (False, 3, 1, 2)
+    assert (row.is_ready, row.workloads, row.converts, row.refused) == (False, 3, 1, 2)
     (obstacle,) = row.obstacles
     assert (obstacle.rule.id, obstacle.workload, obstacle.count) == ("GA307", "Deployment a", 2)
     assert obstacle.message == "counts the GPUs of the node; no device knows how many there are"
@@ -45,7 +45,7 @@ def test_workload_that_would_be_refused_is_counted_with_its_reason(k8s, audited)
 
 def test_workload_that_stays_with_the_device_plugin_is_left(k8s, audited):
     (row,) = audited(k8s.namespace(), k8s.workload(schedulerName="volcano")).readiness
-    assert (row.ready, row.left, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA315"])
+    assert (row.is_ready, row.left, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA315"])
 
 
 def test_obstacles_that_stop_most_come_first(k8s, audited):
@@ -143,7 +143,7 @@ def test_workload_that_the_strategy_leaves_to_its_class_is_ready(k8s, audited):
 
 def test_quota_that_opting_in_would_switch_off_stops_every_workload(k8s, audited):
     (row,) = audited(k8s.namespace(mode=""), k8s.workload(), k8s.quota()).readiness
-    assert (row.ready, row.refused, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA312"])
+    assert (row.is_ready, row.refused, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA312"])
 
 
 def test_workloads_of_kube_system_are_not_counted(k8s, audited):
@@ -179,7 +179,7 @@ def test_workloads_that_could_preempt_others_are_counted(k8s, audited):
         k8s.workload(name="low"),
     ]
     row, _ = audited(k8s.namespace(mode=""), *objects).readiness
-    assert (row.ready, row.converts, row.obstacles) == (True, 3, ())
+    assert (row.is_ready, row.converts, row.obstacles) == (True, 3, ())
     lost = row.preemption
     assert (lost.rule.id, lost.workload, lost.count) == ("GA335", "Deployment a", 2)
     assert lost.message == (

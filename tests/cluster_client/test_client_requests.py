@@ -87,18 +87,18 @@ async def test_empty_answer_is_none(answering):
 @pytest.mark.parametrize(
     ("code", "reason", "named"),
     [
-        (404, "NotFound", "not_found"),
-        (403, "Forbidden", "forbidden"),
+        (404, "NotFound", "is_not_found"),
+        (403, "Forbidden", "is_forbidden"),
         (409, "AlreadyExists", "already_exists"),
-        (409, "Conflict", "conflict"),
-        (410, "Expired", "gone"),
-        (429, "TooManyRequests", "too_many"),
+        (409, "Conflict", "is_conflict"),
+        (410, "Expired", "is_gone"),
+        (429, "TooManyRequests", "is_too_many_requests"),
     ],
 )
 async def test_status_is_raised_in_the_servers_words(answering, answers, code, reason, named):
     with pytest.raises(APIError, match=r"^the words$") as caught:
         await answering(answers.status(code, reason, "the words")).get("/api/v1/nodes/a")
-    properties = ["not_found", "forbidden", "already_exists", "conflict", "gone", "too_many"]
+    properties = ["is_not_found", "is_forbidden", "already_exists", "is_conflict", "is_gone", "is_too_many_requests"]
     assert [name for name in properties if getattr(caught.value, name)] == [named]
     assert (caught.value.code, caught.value.reason, caught.value.message) == (code, reason, "the words")
 
@@ -132,13 +132,13 @@ async def test_plain_text_of_the_api_server_is_an_error_of_it(api, answering):
     with pytest.raises(APIError) as caught:
         await answering(text).get("/api/v1/nodes")
     assert str(caught.value) == f"GET /api/v1/nodes at {api.url}: Too many requests, please try again later."
-    assert (caught.value.too_many, caught.value.retry_after) == (True, 1.0)
+    assert (caught.value.is_too_many_requests, caught.value.retry_after) == (True, 1.0)
 
 
 async def test_404_of_an_api_that_is_not_served_is_not_found(answering):
     with pytest.raises(APIError) as caught:
         await answering(web.Response(status=404, text="404 page not found\n")).get("/apis/no/v1/things")
-    assert caught.value.not_found
+    assert caught.value.is_not_found
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def test_refusal_to_begin_is_raised(api, client, faults):
     api.faults.append(faults.gone)
     with pytest.raises(APIError) as caught:
         await watched(client)
-    assert caught.value.gone
+    assert caught.value.is_gone
 
 
 async def test_page_instead_of_events_is_a_bad_answer(api, client, faults):

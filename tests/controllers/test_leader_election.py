@@ -63,9 +63,9 @@ def test_new_lease_is_led_after_it_has_stood(in_virtual_time, candidate, lease_s
     async def story():
         async with standing(elector):
             await asyncio.sleep(14.9)
-            assert not elector.leading
+            assert not elector.is_leading
             await asyncio.sleep(3)
-            assert elector.leading
+            assert elector.is_leading
             assert elector.note == "this replica leads"
 
     in_virtual_time(story())

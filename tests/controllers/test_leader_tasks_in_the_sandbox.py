@@ -84,7 +84,7 @@ async def test_unused_template_is_marked_and_after_the_grace_deleted(
     await sweep()
     with pytest.raises(APIError) as raised:
         await client.get(path)
-    assert raised.value.not_found
+    assert raised.value.is_not_found
 
 
 def _in_ten_seconds():

@@ -65,7 +65,7 @@ async def test_change_that_is_always_too_late_fails_as_conflict(namespace, sandb
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     with pytest.raises(APIError) as failed:
         await (await writer(hurried)).change("team-a", findings_of)
-    assert failed.value.conflict
+    assert failed.value.is_conflict
     assert str(failed.value) == "every write of GPUQuota gpu of namespace team-a met a conflict for 10 s"
 
 

@@ -254,4 +254,4 @@ def test_whatever_is_in_a_pod_it_is_read_or_refused_with_places(changes):
         assert all(lookup(pod, path[:1]) is not None and sentence for path, sentence in refusal.problems)  # noqa: PT017 - either outcome is fine, this one with places
     else:
         assert all(is_dns_label(container.name) for container in read.all_containers)
-        assert (type(read.controller_kind), type(read.past_scheduling)) == (str, bool)
+        assert (type(read.controller_kind), type(read.is_past_scheduling)) == (str, bool)

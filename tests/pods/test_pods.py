@@ -73,7 +73,7 @@ def test_nulls_count_as_absent():
     }
     read = Pod.read(document)
     assert (read.labels, read.annotations, read.resource_claims) == ({}, {}, [])
-    assert (read.controller_kind, read.past_scheduling, read.init_containers) == ("", False, ())
+    assert (read.controller_kind, read.is_past_scheduling, read.init_containers) == ("", False, ())
     assert (read.containers[0].limits, read.containers[0].requests, read.containers[0].claims) == ({}, {}, ())
 
 
@@ -95,12 +95,12 @@ def test_controller_of_a_pod_is_the_owner_that_says_so(owners, kind):
 @pytest.mark.parametrize("annotation", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
 def test_annotation_of_static_pods_without_a_node_is_not_believed(annotation):
     document = {"metadata": {"annotations": {annotation: ""}}, "spec": {"containers": [{"name": "x"}]}}
-    assert not Pod.read(document).past_scheduling
+    assert not Pod.read(document).is_past_scheduling
 
 
 def test_pod_with_a_node_is_past_scheduling():
-    assert pod(nodeName="a").past_scheduling
-    assert not pod(nodeName="").past_scheduling
+    assert pod(nodeName="a").is_past_scheduling
+    assert not pod(nodeName="").is_past_scheduling
 
 
 def test_unread_fields_may_have_any_value():

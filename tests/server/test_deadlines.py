@@ -55,5 +55,5 @@ def test_deadline_comes_before_the_callers(timeout, seconds):
 def test_deadline_passes():
     moments = iter([100.0, 104.4, 104.6])
     deadline = Deadline.start(lambda: next(moments), "5s")
-    assert not deadline.passed
-    assert deadline.passed
+    assert not deadline.has_passed
+    assert deadline.has_passed

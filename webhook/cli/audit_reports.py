@@ -158,7 +158,7 @@ def _columns(rows: Sequence[Readiness]) -> list[Column]:
 
 def _cells(row: Readiness) -> list[list[str]]:
     numbers = [[str(getattr(row, name))] for _, name in _NUMBERS]
-    return [[printable(row.namespace)], [row.mode.value], ["yes" if row.ready else "no"], *numbers]
+    return [[printable(row.namespace)], [row.mode.value], ["yes" if row.is_ready else "no"], *numbers]
 
 
 def _result(obstacle: ConversionObstacle) -> str:

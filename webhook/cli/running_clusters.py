@@ -136,10 +136,10 @@ async def stored_settings(client: APIClient) -> tuple[GPUAdmissionPolicy, list[s
     try:
         known = [{**empty, "items": await list_all(client, resource)}]
     except APIError as error:
-        if not (error.not_found or error.forbidden):
+        if not (error.is_not_found or error.is_forbidden):
             raise
         # If the kind is not installed, there are no settings. If it is forbidden, they are unknown, and a note says so.
-        known = [] if error.forbidden else [empty]
+        known = [] if error.is_forbidden else [empty]
     return settings_in(ManifestsView(known))
 
 
@@ -198,9 +198,9 @@ async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> lis
         try:
             stored.append(await client.get(RESOURCES[kind].path(name=name)))
         except APIError as error:
-            if error.forbidden:
+            if error.is_forbidden:
                 return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
-            if not error.not_found:
+            if not error.is_not_found:
                 raise
     return uncovered_notes(stored, policy)
 
@@ -223,12 +223,12 @@ async def _list_quotas(client: APIClient, namespace: str) -> Object:
     try:
         return _list(resource, await list_all(client, resource, namespace))
     except APIError as error:
-        if error.not_found:
+        if error.is_not_found:
             raise NoClusterError(
                 f"{client.url} serves no GPUQuotas: the CustomResourceDefinition {resource.name} is not installed; "
                 "kubectl apply -f deploy/install.yaml installs it, see docs/install.md"
             ) from error
-        if error.forbidden:
+        if error.is_forbidden:
             role = "request the ClusterRole gpu-admission-quota-view"
             one = "" if namespace else "; with -n NAMESPACE only those of one namespace are listed"
             raise NoClusterError(f"{client.url}: {error}; {role}{one}") from error
@@ -244,9 +244,9 @@ async def _list_namespaces(client: APIClient, namespace: str) -> list[Object]:
     try:
         return [_list(resource, [await client.get(resource.path(name=namespace))])]
     except APIError as error:
-        if error.not_found:
+        if error.is_not_found:
             return [_list(resource, [])]
-        if error.forbidden:
+        if error.is_forbidden:
             return []
         raise
 
@@ -259,9 +259,9 @@ async def _list_trimmed(client: APIClient, kind: str, namespace: str) -> Object 
         async for page in pages(client, resource, namespace if kind in _NAMESPACED else ""):
             items += [kept for item in page if (kept := trim(item)) is not None]
     except APIError as error:
-        if error.forbidden:
+        if error.is_forbidden:
             return None
-        if not error.not_found:
+        if not error.is_not_found:
             raise
     return _list(resource, items)
 

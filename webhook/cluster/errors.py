@@ -25,12 +25,12 @@ class APIError(ClusterError):
         self.retry_after = retry_after
 
     @property
-    def not_found(self) -> bool:
+    def is_not_found(self) -> bool:
         """True if the object, or the whole resource, does not exist."""
         return self.code == 404
 
     @property
-    def forbidden(self) -> bool:
+    def is_forbidden(self) -> bool:
         """True if RBAC does not allow the request, or admission refused it."""
         return self.code == 403
 
@@ -40,17 +40,17 @@ class APIError(ClusterError):
         return self.code == 409 and self.reason == "AlreadyExists"
 
     @property
-    def conflict(self) -> bool:
+    def is_conflict(self) -> bool:
         """True if the object changed since it was read, or a precondition failed."""
         return self.code == 409 and self.reason != "AlreadyExists"
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """True if the resourceVersion or the continue token is too old."""
         return self.code == 410
 
     @property
-    def too_many(self) -> bool:
+    def is_too_many_requests(self) -> bool:
         """True if the server limits the rate; `retry_after` may say how long to wait."""
         return self.code == 429
 

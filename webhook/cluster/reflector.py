@@ -106,7 +106,7 @@ class Reflector:
         try:
             self._resume = await self._list_by(PAGE)
         except APIError as error:
-            if not error.gone:
+            if not error.is_gone:
                 raise
             # The pages took longer than the server keeps its history. A list in one page is costly, but cannot expire.
             self._resume = await self._list_by(0)

@@ -175,6 +175,6 @@ async def _get_if_served(client: Reader, path: str) -> Any:
     try:
         return await client.get(path)
     except APIError as error:
-        if not error.not_found:
+        if not error.is_not_found:
             raise
         return None

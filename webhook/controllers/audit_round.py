@@ -136,7 +136,7 @@ class AuditMetrics(Collector):
         if (last := self._last()) is not None:
             report, now = last
             _fill(findings, {(rule.id, str(severity)): count for (rule, severity), count in report.found.items()})
-            _fill(namespaces, Counter((each.mode.value, str(each.ready).lower()) for each in report.readiness))
+            _fill(namespaces, Counter((each.mode.value, str(each.is_ready).lower()) for each in report.readiness))
             _fill(workloads, _outcomes(report))
             unknown.add_metric((), report.counts["kindsNotReviewed"])
             moment.add_metric((), now.timestamp())
@@ -180,7 +180,7 @@ async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list
         try:
             await _survey(client, resource, survey, take)
         except APIError as error:
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             survey.miss(resource.kind, f"forbidden: list {resource.name}")
 
@@ -193,5 +193,5 @@ async def _survey(
         async for page in pages(client, resource, namespace):
             await take(page)
     except APIError as error:
-        if not error.not_found:
+        if not error.is_not_found:
             raise

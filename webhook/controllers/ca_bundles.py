@@ -91,7 +91,7 @@ class CABundles:
             try:
                 answer = await self.api.get(RESOURCES[kind].path(name=name))
             except APIError as error:
-                if not error.not_found:
+                if not error.is_not_found:
                     raise
                 missing.append(f"{kind} {name}")
             else:
@@ -116,7 +116,7 @@ class CABundles:
             answer = await self.api.patch(path, [test, *patch], content_type=JSON_PATCH)
         except APIError as error:
             # 422 is the API server's answer to a failed test (apiserver pkg/endpoints/handlers/patch.go).
-            if error.conflict or error.code == 422:
+            if error.is_conflict or error.code == 422:
                 raise LostRace(f"{configuration} changed meanwhile: {error}") from error
             raise
         return _configuration(configuration.kind, configuration.name, answer)

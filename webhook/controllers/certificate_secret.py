@@ -59,7 +59,7 @@ class CertificateSecret:
         try:
             secret = await self._api.get(self._path)
         except APIError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return Stored(None, {})
             raise
         return _parse_secret(secret)
@@ -80,7 +80,7 @@ class CertificateSecret:
                 await self._api.put(self._path, {**over.secret, "data": data})
         except APIError as error:
             # It may have been deleted since the read: a PUT with a UID does not create it again.
-            if error.conflict or error.already_exists or (over.secret is not None and error.not_found):
+            if error.is_conflict or error.already_exists or (over.secret is not None and error.is_not_found):
                 raise LostRace(f"{self} changed meanwhile: {error}") from error
             raise
 

@@ -100,7 +100,7 @@ class Elector:
         self._trouble = ""
 
     @property
-    def leading(self) -> bool:
+    def is_leading(self) -> bool:
         """True if this replica leads at this moment."""
         return self._clockwork.clock() < self._until
 
@@ -108,7 +108,7 @@ class Elector:
     def note(self) -> str:
         """The current leader, and the last error, for readiness and logs."""
         others = self._holder != self._identity and self._holder
-        leader = "this replica leads" if self.leading else f"{others} leads" if others else "no replica leads"
+        leader = "this replica leads" if self.is_leading else f"{others} leads" if others else "no replica leads"
         return f"{leader}; {self._trouble}" if self._trouble else leader
 
     async def run(self) -> None:
@@ -124,14 +124,14 @@ class Elector:
         try:
             await self._renew_beside(led)
         finally:
-            held, self._until = self.leading, _NEVER
+            held, self._until = self.is_leading, _NEVER
             await self._end(led)
             if held:
                 await self._release()
 
     async def _renew_beside(self, led: asyncio.Task[None]) -> None:
         """Renew the lease until it is lost, or until the led task has ended by itself."""
-        while self.leading:
+        while self.is_leading:
             left = self._until - self._clockwork.clock()
             pause = asyncio.create_task(
                 self._clockwork.sleep(min(self._clockwork.with_jitter(self._timing.retry), left))
@@ -170,13 +170,13 @@ class Elector:
 
     async def _attempt(self) -> bool:
         """Try once to take or renew the lease; False also if the outcome is unknown."""
-        limit = min(self._timing.call, self._until - self._clockwork.clock()) if self.leading else self._timing.call
+        limit = min(self._timing.call, self._until - self._clockwork.clock()) if self.is_leading else self._timing.call
         try:
             async with asyncio.timeout(limit):
                 held = await self._hold()
         except (ClusterError, TimeoutError) as error:
             # Another replica's write may come first at any time.
-            if not (isinstance(error, APIError) and (error.conflict or error.already_exists)):
+            if not (isinstance(error, APIError) and (error.is_conflict or error.already_exists)):
                 self._log_once(_reason(error), None)
             return False
         except Exception as error:  # noqa: BLE001 - the election must go on
@@ -211,7 +211,7 @@ class Elector:
         try:
             lease: Object = await self._client.get(LEASE.path(self._namespace, self._name), timeout=self._timing.call)
         except APIError as error:
-            if not error.not_found:
+            if not error.is_not_found:
                 raise
             new = new_lease(self._namespace, self._name, self._timing.lease, self._clockwork.now())
             lease = await self._client.post(LEASE.path(self._namespace), new, timeout=self._timing.call)

@@ -69,7 +69,7 @@ class PolicyStatus:
             if change and _identity(stored) == _identity(state.stored):
                 await self._write(stored, change)
         except APIError as error:
-            if not (error.not_found or error.conflict):
+            if not (error.is_not_found or error.is_conflict):
                 raise
 
     async def _write(self, stored: Object, change: Mapping[str, Any]) -> None:

@@ -237,7 +237,7 @@ class Expiry:
         try:
             found: Object = await self.client.get(path)
         except APIError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return False
             raise
         # An object that caches drop is never counted, so a forged charge for it would stay as long as the object.

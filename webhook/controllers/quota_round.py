@@ -245,7 +245,7 @@ class QuotaRound:
             await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         except APIError as refusal:
             # If it was deleted or changed since, the next round decides again.
-            if not (refusal.not_found or refusal.conflict):
+            if not (refusal.is_not_found or refusal.is_conflict):
                 raise
 
     def _enforced_condition(self, namespace: str) -> tuple[Object, ...]:

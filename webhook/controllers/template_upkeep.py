@@ -148,7 +148,7 @@ class TemplateSweep:
                 await self._treat(_key(template), used)
             except ClusterError as error:
                 # If it was deleted or changed meanwhile, the next round decides again.
-                if not (isinstance(error, APIError) and (error.not_found or error.conflict)):
+                if not (isinstance(error, APIError) and (error.is_not_found or error.is_conflict)):
                     problems.append(f"{namespace}/{name_of(template)}: {error}")
         return problems
 
@@ -166,7 +166,7 @@ class TemplateSweep:
                     find = partial(needed_by_workloads, page, self.view, self.settings())
                     used |= await run_spread(find, _COMPUTE_SECONDS)
             except APIError as error:
-                if not error.not_found:  # the kind is not installed
+                if not error.is_not_found:  # the kind is not installed
                     raise
         return used
 

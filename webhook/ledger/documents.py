@@ -89,7 +89,7 @@ class Documents:
         try:
             found: Object = await self._client.get(_RESOURCE.path(namespace, QUOTA_NAME), timeout=_CALL_SECONDS)
         except APIError as error:
-            if not error.not_found:
+            if not error.is_not_found:
                 raise
             self.forget(namespace)
             return None
@@ -112,7 +112,7 @@ class Documents:
             written: Object = await self._client.put(path, body, timeout=_CALL_SECONDS)
         except APIError as error:
             # Changed, deleted or recreated since it was read; the next read shows which.
-            if error.conflict or error.not_found:
+            if error.is_conflict or error.is_not_found:
                 return False
             raise
         except Unreachable as error:

@@ -94,7 +94,7 @@ class Replica:
         leading = Leading(client, sync.view, self._settings, repairer, self._writer, sync, metrics.registry)
         identity = new_identity(config.host_name)
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
-        leading.metrics.watch_leader(lambda: self._elector.leading)
+        leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)
         metrics.registry.register(sync.metrics)
 

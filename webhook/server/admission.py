@@ -194,7 +194,7 @@ class Admission:
     def _encode_answer(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
         answer = orjson.dumps(encode(decision, entry, request))
         # A review in the loop cannot be interrupted by a timer.
-        if deadline.passed:
+        if deadline.has_passed:
             return self._failure(entry, request, deadline, "ran out of time", None)
         self._record(entry, request, decision, deadline.elapsed)
         return answer

@@ -116,7 +116,7 @@ def encode_refused_template(request: Request, refused: RefusedTemplate) -> dict[
     said = _one_line(error.message, _LONGEST_LINE).rstrip(".")
     needs = f'the pod needs the ResourceClaimTemplate "{refused.template.name}"'
     status: dict[str, Any]
-    if error.too_many:
+    if error.is_too_many_requests:
         seconds = max(1, math.ceil(error.retry_after or 1))
         message = f"{needs}, and the API server has no time to create it: {said}; try again in {seconds} s"
         status = _later(message, seconds)

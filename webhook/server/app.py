@@ -61,7 +61,7 @@ class Traffic:
         finally:
             self._change(-1)
 
-    async def quiet(self, longest: float) -> bool:
+    async def wait_until_idle(self, longest: float) -> bool:
         """Wait until no call is in flight; False if one still is after `longest` seconds."""
         try:
             async with asyncio.timeout(longest):

@@ -79,6 +79,6 @@ class Deadline:
         return self.seconds - self.elapsed
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """True if an answer would be too late."""
         return self.remaining <= 0

@@ -103,7 +103,7 @@ class Explainer:
         def check_cancelled() -> None:
             if not is_awaited():
                 raise UnavailableError("The caller has gone.")
-            if deadline.passed:
+            if deadline.has_passed:
                 raise TimeoutError
 
         try:

@@ -131,7 +131,7 @@ class Listeners:
             pass
         for site in self._webhook.sites:
             await site.stop()
-        if not await traffic.quiet(self._config.drain_timeout):
+        if not await traffic.wait_until_idle(self._config.drain_timeout):
             _logger.warning("calls are still under way after %g seconds and are cut off", self._config.drain_timeout)
 
     async def close(self) -> None:

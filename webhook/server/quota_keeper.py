@@ -171,7 +171,7 @@ class QuotaKeeper:
         except ValueError:
             return None
         except APIError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return None
             raise
         return found

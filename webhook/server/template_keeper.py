@@ -163,7 +163,7 @@ class TemplateKeeper:
             async with asyncio.timeout(max(deadline.remaining, 0)):
                 stored: Object = await self.client.get(_NAMESPACE.path(name=name), timeout=_CALL_SECONDS)
         except APIError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return None
             raise
         return stored
@@ -227,10 +227,10 @@ class TemplateKeeper:
                 try:
                     return await self._adopt(template)
                 except APIError as gone:
-                    if not (more_turns and gone.not_found):
+                    if not (more_turns and gone.is_not_found):
                         raise
             # A conflict of something new is about what else is written with it, such as the status of a ResourceQuota.
-            elif not (more_turns and error.conflict):
+            elif not (more_turns and error.is_conflict):
                 raise
         return await self._create_or_adopt(template, more_turns - 1)
 
@@ -252,7 +252,7 @@ class TemplateKeeper:
         try:
             return await self._adopt(template)
         except APIError as error:
-            if not error.not_found:
+            if not error.is_not_found:
                 raise
             raise TooManyTemplates(template, max(1, rates.seconds_until_next(template.namespace))) from error
 

@@ -10,8 +10,8 @@ from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.config_maps.device_plugin.configuration import configurations
 from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
+from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.configuration.operator_objects import check_object, data_keys
-from policies.configuration.usage import quoted_names, the_nodes
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
@@ -225,7 +225,7 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     if nodes:
         hand_out = "hands out its GPUs" if len(nodes) == 1 else "hand out their GPUs"
         text = f"is true, and {the_nodes(nodes)} {hand_out} by DRA (gpu.nvidia.com) already; two pods could get one GPU"
-        was_on = not change.created and change.value_before("devicePlugin", "enabled") is not False
+        was_on = not change.is_created and change.value_before("devicePlugin", "enabled") is not False
         severity = Severity.WARN if was_on else None
         yield problem(change.at("devicePlugin", "enabled"), text, severity=severity)
 

@@ -37,7 +37,7 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
     precompiled. Package repositories, certificates and the module type concern a build that does not happen.
     """
     for driver in drivers_of(change):
-        if not driver.precompiled:
+        if not driver.is_precompiled:
             continue
         for name, label in (("gds", "GPUDirect Storage driver (nvidia-fs)"), ("gdrcopy", "GDRCopy")):
             if change.flag(name, "enabled"):
@@ -49,7 +49,7 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
                 text = "is for vGPU drivers, and precompiled ones do not exist"
                 yield problem(driver.at("licensingConfig", name), text, _VGPU)
                 break
-        if driver.for_vgpu:
+        if driver.is_for_vgpu:
             text = f'"{driver.text("image")}" is a vGPU driver, and precompiled ones do not exist'
             yield problem(driver.at("image"), text, _VGPU)
         for steps in (("repoConfig", "configMapName"), ("certConfig", "name"), ("secretEnv",)):
@@ -158,7 +158,7 @@ def probes(change: Change) -> Iterator[Problem]:
         if successes > 1:
             text = f"is {successes}; Kubernetes would report: must be 1"
             yield problem(startup.at("successThreshold"), text, "write successThreshold: 1")
-        if not driver.precompiled and any(startup.number(field) for field in _PROBE_FIELDS):
+        if not driver.is_precompiled and any(startup.number(field) for field in _PROBE_FIELDS):
             yield from _short_startup(startup)
 
 

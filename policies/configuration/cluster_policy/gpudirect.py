@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.distributions import is_k0s, is_microk8s, is_openshift
-from policies.configuration.usage import namespaced_name, the_nodes
+from policies.configuration.named_objects import namespaced_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import namespace_of

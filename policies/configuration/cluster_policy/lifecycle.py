@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
-from policies.configuration.usage import counted_names, gpu_claims, gpu_pods, the_nodes
+from policies.configuration.named_objects import counted_names, gpu_claims, gpu_pods, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -37,7 +37,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     Edits of an ignored one have no effect. Beside a GPUCluster the operator reconciles neither of the two, and no longer
     manages what runs on the nodes.
     """
-    if not change.created:
+    if not change.is_created:
         return
     others = [
         name_of(policy) for policy in change.facts.known_objects("ClusterPolicy") if name_of(policy) != change.name

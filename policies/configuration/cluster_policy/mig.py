@@ -8,8 +8,8 @@ from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.config_maps.mig_parted.entries import configs_of
 from policies.configuration.mig_configs import WHOLE, configs_named, unfit_for_single
+from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.configuration.operator_objects import check_object
-from policies.configuration.usage import quoted_names, the_nodes
 from policies.decision import Severity
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of

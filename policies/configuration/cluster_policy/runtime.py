@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.distributions import is_rancher, runtime_of
-from policies.configuration.usage import counted_names, gpu_pods, the_nodes
+from policies.configuration.named_objects import counted_names, gpu_pods, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.paths import lookup
 
@@ -22,17 +22,17 @@ _SET_AS_DEFAULT = ("NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT",
 _RANCHER_SOCKET = "/run/k3s/containerd/containerd.sock"
 
 
-def cdi_enabled(change: Change) -> bool:
+def uses_cdi(change: Change) -> bool:
     """True if pods get GPUs by CDI, which is the default."""
     return change.flag("cdi", "enabled", default=True)
 
 
-def nri_enabled(change: Change) -> bool:
+def uses_nri_plugin(change: Change) -> bool:
     """True if an NRI plugin hands GPUs to containers."""
     return change.flag("cdi", "nriPluginEnabled")
 
 
-def toolkit_enabled(change: Change) -> bool:
+def installs_toolkit(change: Change) -> bool:
     """True if the operator installs the container toolkit, which is the default."""
     return change.flag("toolkit", "enabled", default=True)
 
@@ -51,7 +51,7 @@ def default_runtime_left_alone(change: Change) -> Iterator[Problem]:
     The variable overrides that: every pod of the node then runs under the nvidia runtime, and one that sets
     NVIDIA_VISIBLE_DEVICES gets GPUs without a request.
     """
-    if not (cdi_enabled(change) and toolkit_enabled(change)):
+    if not (uses_cdi(change) and installs_toolkit(change)):
         return
     for index, name, value in change.variables("toolkit", "env"):
         if name in _SET_AS_DEFAULT and (value or "").lower() in ("true", "1", "yes"):
@@ -74,12 +74,12 @@ def toolkit_somewhere(change: Change) -> Iterator[Problem]:
     this is a warning if the operator's is switched off, and audited if a new policy has only a driver in a container.
     """
     path = change.at("toolkit", "enabled")
-    if toolkit_enabled(change):
+    if installs_toolkit(change):
         return
     if change.old is not None and change.value_before("toolkit", "enabled") is not False:
-        lost = "CDI specifications are not written" if cdi_enabled(change) else "the runtime is not configured"
+        lost = "CDI specifications are not written" if uses_cdi(change) else "the runtime is not configured"
         yield problem(path, f"removes the toolkit from nodes that rely on it; {lost} unless the hosts have their own")
-    elif change.created and change.flag("driver", "enabled", default=True):
+    elif change.is_created and change.flag("driver", "enabled", default=True):
         text = "is false while the driver runs in a container; a toolkit of the host must look under /run/nvidia/driver"
         yield problem(path, text, severity=Severity.AUDIT)
 
@@ -99,7 +99,7 @@ def rancher_containerd(change: Change) -> Iterator[Problem]:
     with what the toolkit writes into it, containerd does not start at the next reboot. With the NRI plugin the toolkit
     does not change the runtime.
     """
-    if nri_enabled(change) or not toolkit_enabled(change):
+    if uses_nri_plugin(change) or not installs_toolkit(change):
         return
     path, socket = change.at("toolkit", "env"), ""
     for index, name, value in change.variables("toolkit", "env"):
@@ -116,7 +116,7 @@ def rancher_containerd(change: Change) -> Iterator[Problem]:
         where = "the socket of another containerd" if path[-1] == "value" else "no CONTAINERD_SOCKET"
         text = f"has {where}; on {the_nodes(rancher)} it is at {_RANCHER_SOCKET}, and the toolkit would exit with a dial error"
         yield problem(path, text)
-    if rancher and not cdi_enabled(change):
+    if rancher and not uses_cdi(change):
         text = (
             f"is false, and on {the_nodes(rancher)} (K3s, RKE2) only pods with runtimeClassName: nvidia would get GPUs"
         )
@@ -139,11 +139,11 @@ def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
 
     The NRI plugin is a part of the toolkit and hands out CDI devices; it does nothing without either.
     """
-    if not nri_enabled(change):
+    if not uses_nri_plugin(change):
         return
     for is_enabled, field, what in (
-        (cdi_enabled(change), "cdi.enabled", "CDI"),
-        (toolkit_enabled(change), "toolkit.enabled", "the Container Toolkit"),
+        (uses_cdi(change), "cdi.enabled", "CDI"),
+        (installs_toolkit(change), "toolkit.enabled", "the Container Toolkit"),
     ):
         if not is_enabled:
             error = f"the operator would report: the NRI Plugin cannot be enabled when {what} is disabled"
@@ -166,7 +166,7 @@ def nri_suits(change: Change) -> Iterator[Problem]:
     With the plugin the operator creates no RuntimeClass, so pods that name one are refused with "RuntimeClass not
     found".
     """
-    if not (nri_enabled(change) and cdi_enabled(change) and toolkit_enabled(change)):
+    if not (uses_nri_plugin(change) and uses_cdi(change) and installs_toolkit(change)):
         return
     path = change.at("cdi", "nriPluginEnabled")
     runtime_class = change.text("operator", "runtimeClass")

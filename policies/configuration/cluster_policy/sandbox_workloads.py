@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.mig_configs import WHOLE
-from policies.configuration.usage import quoted_names, the_nodes
+from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
 from policies.kubernetes.nodes import labels_of

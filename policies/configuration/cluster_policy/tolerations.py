@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
-from policies.configuration.usage import counted_names
+from policies.configuration.named_objects import counted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import write_closest
 from policies.kubernetes.names import is_label_key, is_label_value

@@ -10,7 +10,7 @@ from policies.checks import Problem, problem
 from policies.configuration.change import Change, Section
 from policies.configuration.checks import COMPONENTS
 from policies.configuration.components.driver import drivers_of
-from policies.configuration.usage import counted_names, gpu_pods
+from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.decision import Severity
 from policies.kubernetes.label_selectors import LabelSelectorError, parse_label_selector
 from policies.kubernetes.objects import Object, controller_of, namespace_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.cluster_policy.sandbox_workloads import mode_of, runs_sandboxes
+from policies.configuration.named_objects import quoted_names
 from policies.configuration.operator_objects import check_object
-from policies.configuration.usage import quoted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import write_closest
 from policies.kubernetes.paths import lookup

@@ -26,7 +26,7 @@ _WITH_OS = frozenset({(), ("driver",), ("gds",), ("gdrcopy",), ("vgpuManager",)}
 
 
 class Component(Section):
-    """What a spec says of one container that is deployed."""
+    """The part of a spec that describes one deployed container."""
 
     @property
     def name(self) -> str:

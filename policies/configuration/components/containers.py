@@ -1,4 +1,4 @@
-"""Containers: environment and resources, which Kubernetes judges when the operator makes the pods."""
+"""Containers: environment and resources, which Kubernetes validates when the operator creates the pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver, as a ClusterPolicy or an NVIDIADriver describes it, and the nodes that get it."""
+"""Drivers that a ClusterPolicy or an NVIDIADriver describes, and the nodes that get them."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class Driver(Section):
     """A driver that the operator deploys."""
 
     @property
-    def precompiled(self) -> bool:
-        """Whether its kernel modules come with the image."""
+    def is_precompiled(self) -> bool:
+        """True if the image contains the kernel modules."""
         return self.flag("usePrecompiled")
 
     @property
-    def for_vgpu(self) -> bool:
-        """Whether it is a vGPU driver, whose image every site builds for itself."""
+    def is_for_vgpu(self) -> bool:
+        """True for a vGPU driver; sites build its image themselves."""
         return self.text("driverType").startswith("vgpu") or "vgpu" in self.text("image").lower()
 
     @property
     def version(self) -> DriverVersion | None:
-        """Its version, where that is one."""
+        """The version; None if it is missing or invalid."""
         return DriverVersion.parse(self.text("version"))
 
     def nodes(self) -> Sequence[Object] | Unknown:
-        """The GPU nodes that get this driver: none that has its own, none whose GPUs are for virtual machines."""
+        """The GPU nodes that get this driver, without nodes that bring their own or that run virtual machines."""
         nodes = self.change.facts.gpu_nodes()
         if nodes is UNKNOWN:
             return UNKNOWN
@@ -51,7 +51,7 @@ class Driver(Section):
         return [node for node in nodes if _takes_driver(labels_of(node), policy) and self._is_for(node)]
 
     def known_nodes(self) -> Sequence[Object]:
-        """The GPU nodes that get this driver; none where they are unknown."""
+        """The GPU nodes that get this driver; empty if the nodes are unknown."""
         nodes = self.nodes()
         return () if nodes is UNKNOWN else nodes
 
@@ -69,7 +69,7 @@ class Driver(Section):
 
 
 def drivers_of(change: Change) -> Iterator[Driver]:
-    """The driver that a change describes, where it describes one that is deployed."""
+    """The driver that a change describes, if the operator deploys it."""
     if change.kind == "NVIDIADriver":
         yield Driver(change, ())
     elif (

@@ -10,7 +10,7 @@ from policies.checks import Problem, problem
 from policies.configuration.change import APPLIED, applied_spec
 from policies.configuration.checks import COMPONENTS
 from policies.configuration.components.driver import Driver, drivers_of
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.paths import lookup
@@ -118,7 +118,7 @@ def kernel_module_type(change: Change) -> Iterator[Problem]:
     for driver in drivers_of(change):
         kind, path = driver.text("kernelModuleType"), driver.at("kernelModuleType")
         # Precompiled modules leave no choice. Containers of vGPU drivers are built with the site's own scripts.
-        chooses = kind == "auto" and not driver.precompiled and not driver.for_vgpu
+        chooses = kind == "auto" and not driver.is_precompiled and not driver.is_for_vgpu
         if chooses and driver.version is not None and not driver.version.knows_auto:
             version = driver.text("version")
             text = f'"auto" needs driver 570.86.15, or 570.124.06 and later, to choose; version is "{version}"'

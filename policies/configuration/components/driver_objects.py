@@ -50,7 +50,7 @@ def driver_objects(change: Change) -> Iterator[Problem]:
             text = f'names ConfigMap "{name}" with {listed}, which the driver\'s container does not read'
             remedy = "use the keys nvidia.conf, nvidia-uvm.conf, nvidia-modeset.conf and nvidia-peermem.conf"
             yield problem(driver.at("kernelModuleConfig", "name"), text, remedy, severity=Severity.WARN)
-        if not driver.precompiled:
+        if not driver.is_precompiled:
             secret = driver.text("secretEnv")
             error = f"the operator would report: ERROR: failed to attach secret {secret} to the driver container"
             yield from check_object(change, driver.at("secretEnv"), "Secret", error)
@@ -87,7 +87,7 @@ def _volumes(driver: Driver, fields: Iterable[tuple[str, str]]) -> Iterator[Prob
     field_of: dict[str, str] = {}
     for field, key in fields:
         name, path = driver.text(field, key), driver.at(field, key)
-        if not name or (driver.precompiled and field in _ONLY_FOR_BUILDS):
+        if not name or (driver.is_precompiled and field in _ONLY_FOR_BUILDS):
             continue
         first = field_of.setdefault(name, field)
         if not is_dns_label(name):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.checks import COMPONENTS
 from policies.configuration.components.driver import Driver, drivers_of, os_of
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 
@@ -45,10 +45,10 @@ def version_form(change: Change) -> Iterator[Problem]:
     """
     for driver in drivers_of(change):
         version, text, path = driver.version, driver.text("version"), driver.at("version")
-        if version is not None and driver.precompiled and not version.is_branch:
+        if version is not None and driver.is_precompiled and not version.is_branch:
             message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" does not exist'
             yield problem(path, message, f'write version: "{version.branch}", or set usePrecompiled: false')
-        elif version is not None and version.is_branch and not driver.precompiled:
+        elif version is not None and version.is_branch and not driver.is_precompiled:
             message = (
                 f'"{text}" is a branch, but only precompiled drivers are tagged by branch: "{text}-<os>" does not exist'
             )
@@ -89,11 +89,11 @@ def precompiled_kernels(change: Change) -> Iterator[Problem]:
     """
     for driver in drivers_of(change):
         nodes, is_nvidias = driver.known_nodes(), driver.text("repository") in ("", _NVIDIA)
-        if driver.precompiled:
+        if driver.is_precompiled:
             yield from _mixed_systems(driver, nodes)
             if is_nvidias:
                 yield from _without_precompiled_image(driver, nodes)
-        elif is_nvidias and not driver.for_vgpu:
+        elif is_nvidias and not driver.is_for_vgpu:
             yield from _without_image(driver, nodes)
 
 

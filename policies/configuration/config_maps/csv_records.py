@@ -38,7 +38,7 @@ class CSVField:
 
 @dataclass(frozen=True, slots=True)
 class CSVError:
-    """A line that is no record; Go's reader stops there."""
+    """A line that is not a record; Go's reader stops there."""
 
     line: int
     column: int

@@ -196,7 +196,7 @@ def meant_field(name: str) -> str | None:
 
 
 def _is_one_letter_off(text: str, other: str) -> bool:
-    """Whether a letter is missing, too much or wrong, or two neighbours have changed places."""
+    """True if one letter is missing, added or wrong, or two neighbours are swapped."""
     if abs(len(text) - len(other)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))

@@ -56,7 +56,7 @@ class MetricsList:
     text: str
 
     def read_problems(self) -> Iterator[Problem]:
-        """What the exporter exits at."""
+        """The problems at which the exporter exits."""
         empty, expected = True, 0
         for record in read_records(self.text):
             empty = False
@@ -76,7 +76,7 @@ class MetricsList:
             yield self._problem(1, 1, text, "add lines such as: DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).")
 
     def value_problems(self, facts: Facts) -> Iterator[Problem]:
-        """What the exporter serves, but not as it was meant."""
+        """The problems of metrics that the exporter serves with wrong or missing values."""
         lines: dict[str, int] = {}
         profiling: list[CSVField] = []
         for record in read_records(self.text):

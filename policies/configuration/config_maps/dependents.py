@@ -8,7 +8,7 @@ from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.references import Role, users
 from policies.configuration.config_maps.roles import roles_of
 from policies.configuration.leniency import is_operator
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.yaml import YAMLError, load_document
@@ -57,7 +57,7 @@ def in_use(change: Change) -> Iterator[Problem]:
     """
     if not change.is_read_by_operator:
         return
-    if change.deleted:
+    if change.is_deleted:
         for user in users(change):
             text = f'"{change.name}" is deleted while {user} names it; pods that mount it could not start again'
             yield problem(_NAME, text, f"point {user} at another ConfigMap first")
@@ -117,7 +117,7 @@ def _removed_keys(change: Change) -> Iterator[Problem]:
 
 
 def _named_by(change: Change, key: str) -> Iterator[str]:
-    """What selects a key of a device-plugin ConfigMap."""
+    """The users of a key of a device-plugin ConfigMap, in words."""
     config = change.facts.policy_value("devicePlugin", "config")
     if isinstance(config, dict) and config.get("name") == change.name and config.get("default") == key:
         yield "spec.devicePlugin.config.default of the ClusterPolicy names it"

@@ -22,7 +22,7 @@ LIST_KEY = "dcgm-metrics.csv"
 
 
 class Role(StrEnum):
-    """What reads the ConfigMap."""
+    """A component that reads a ConfigMap."""
 
     DEVICE_PLUGIN = "device-plugin"
     MIG_PARTED = "mig-parted"
@@ -31,14 +31,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field that names a ConfigMap, and the key that is read from it where that is always the same."""
+    """A field that names a ConfigMap, and the key that is read from it if it is fixed."""
 
     steps: tuple[str, ...]
     key: str = ""
     role: Role | None = None
     """What reads the ConfigMap; None if its content is not reviewed."""
     default: bool = True
-    """Whether the component, the first of the steps, is enabled when it does not say."""
+    """True if the component, the first of the steps, is enabled when it does not say."""
 
     @property
     def path(self) -> FieldPath:
@@ -76,7 +76,7 @@ _REFERENCES = {
     ),
     "GPUCluster": (Reference(("dcgmExporter", "config", "name"), LIST_KEY, Role.DCGM_METRICS),),
 }
-"""By kind, as the operator mounts them: a volume whose ConfigMap or key is missing keeps its pods from starting."""
+"""The references of each kind. The operator mounts them: pods do not start if a ConfigMap or key is missing."""
 
 
 class User(NamedTuple):
@@ -99,7 +99,7 @@ def references(document: Object | None) -> Iterator[tuple[Reference, str]]:
 
 
 def users(change: Change) -> Iterator[User]:
-    """What names the ConfigMap of a change, as far as that is known."""
+    """The known objects that name the ConfigMap of a change."""
     if not change.is_read_by_operator:
         return
     policy = change.facts.cluster_policy()

@@ -1,4 +1,4 @@
-"""Roles of ConfigMaps: what reads one, by its label, by the objects that name it, by its content."""
+"""Roles of ConfigMaps: the components that read one, by its label, references and content."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _Outline:
 
 
 def _words(text: str) -> Iterator[str]:
-    """What stands before a colon."""
+    """The words before a colon."""
     return (each[1] for each in islice(_WORD.finditer(text), _MOST_KEYS))
 
 

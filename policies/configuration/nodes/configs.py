@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.mig_configs import selectable_configs
+from policies.configuration.named_objects import quoted_names
 from policies.configuration.nodes.labels import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
 from policies.configuration.operator_objects import data_keys
-from policies.configuration.usage import quoted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest, write_closest
 from policies.kubernetes.names import is_label_value
@@ -71,7 +71,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
 
 
 def _not_shipped(change: Change, value: str) -> Problem:
-    """A name that the operator does not bring, where no ConfigMap of the administrator's own is known."""
+    """The problem of a name that the operator does not ship, if no custom ConfigMap is known."""
     known = selectable_configs(change.facts, change.name)
     path = label_path(MIG_CONFIG_LABEL)
     if not known.missing:

@@ -34,7 +34,7 @@ _WATCHED = (MIG_CONFIG_LABEL, DEVICE_PLUGIN_CONFIG, WORKLOAD_CONFIG, *RESERVED)
 
 
 def newly_set(change: Change, label: str) -> str:
-    """The value that a change gives to a label; empty where it leaves or removes the label."""
+    """The new value of a label; empty if the change keeps or removes the label."""
     value = labels_of(change.object).get(label, "")
     return "" if labels_of(change.old or {}).get(label) == value else value
 
@@ -58,7 +58,7 @@ class _NodeChecks(Checks["Change"]):
     def run(self, subject: Change) -> Iterator[Finding]:
         """Everything that the checks find."""
         before, after = labels_of(subject.old or {}), labels_of(subject.object)
-        if subject.deleted or all(before.get(label) == after.get(label) for label in _WATCHED):
+        if subject.is_deleted or all(before.get(label) == after.get(label) for label in _WATCHED):
             return
         for finding in super().run(subject):
             lowered = is_kubelet(subject.user) and finding.severity is Severity.DENY

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, Misfit, misfits
 from policies.configuration.mig_configs import WHOLE, selectable_configs, unfit_for_single
+from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.configuration.nodes.labels import NODE, label_path, newly_set
-from policies.configuration.usage import counted_names, gpu_pods
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
@@ -65,7 +65,7 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
     if product is None:
         return
     for entry in entries:
-        for misfit in misfits(entry.counts, product) if entry.enabled else ():
+        for misfit in misfits(entry.counts, product) if entry.is_mig_enabled else ():
             what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
             severity = None if misfit.certain else Severity.WARN
             failed = "; nvidia.com/mig.config.state would become failed" if misfit.certain else ""

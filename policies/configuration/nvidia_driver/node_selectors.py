@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import NVIDIA_DRIVER
-from policies.configuration.usage import counted_names, quoted_names
+from policies.configuration.named_objects import counted_names, quoted_names
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, name_of
@@ -32,7 +32,7 @@ def selector_of(driver: Object) -> dict[str, Any]:
 
 
 def selects(selector: dict[str, Any], node: Object) -> bool:
-    """Whether a node has all labels of a selector."""
+    """True if a node has all labels of a selector."""
     return selector.items() <= dict(labels_of(node)).items()
 
 
@@ -150,7 +150,7 @@ def _no_node(change: Change) -> Iterator[Problem]:
 
 
 def _contradiction(change: Change) -> Iterator[Problem]:
-    """Where every term of the affinity excludes what the selector wants."""
+    """The problem if every term of the affinity excludes the node selector."""
     required = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     terms, selector = change.items(*required), change.mapping("nodeSelector")
     if terms and all(any(_excludes(expression, selector) for expression in _expressions(term)) for term in terms):

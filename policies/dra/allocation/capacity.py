@@ -91,7 +91,7 @@ class _Capacity:
         return next((valid for valid in self.valid_values if requested.nanos <= valid.nanos), requested)
 
     def forbids(self, amount: Amount) -> bool:
-        """Whether the policy refuses an amount; it never refuses its own default."""
+        """True if the policy refuses an amount; it never refuses its own default."""
         if amount == self.default:
             return False
         if self.limits:

@@ -71,7 +71,7 @@ class Checks:
 
     def in_use(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """Whether a claim holds the device alone already; admin access does not mind."""
-        return _IN_USE if device.id in self._usage.devices and not subrequest.admin_access else None
+        return _IN_USE if device.id in self._usage.devices and not subrequest.has_admin_access else None
 
     def binding_conditions(self, device: AllocatableDevice) -> Rejection | None:
         """Whether the device has conditions that this cluster does not know how to wait for."""
@@ -101,7 +101,7 @@ class Checks:
         return None
 
     def matches(self, expression: str, device: AllocatableDevice) -> bool | None:
-        """Whether a selector, or a part of one, is true of a device; None if it fails."""
+        """True if a selector, or a part of one, is true of a device; None if it fails."""
         try:
             return self._selectors.matches(expression, device, self.shapes)
         except (CelCompileError, CelRuntimeError):
@@ -157,9 +157,9 @@ class Checks:
             self._tainted[key] = None if taint is None else Rejection(Reason.TAINT, taint=taint)
         return self._tainted[key]
 
-    def shareable(self, device: AllocatableDevice) -> bool:
-        """Whether several claims can hold the device at once in this cluster."""
-        return self._features.consumable_capacity and device.shareable
+    def is_shareable(self, device: AllocatableDevice) -> bool:
+        """True if several claims can hold the device at once in this cluster."""
+        return self._features.consumable_capacity and device.is_shareable
 
     def holdings(self, device: AllocatableDevice) -> tuple[object, ...]:
         """What other claims hold of the device; devices of one shape may differ in it."""

@@ -32,7 +32,7 @@ class ConstraintState(Protocol):
     spec: Constraint
 
     def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
-        """Whether the device satisfies it beside those added before; if so it is added."""
+        """True if the device satisfies it beside those added before; if so it is added."""
         ...
 
     def remove(self, subrequest: Subrequest) -> None:

@@ -36,7 +36,7 @@ class TargetNode:
         return NodeIndex([{"metadata": self._metadata}])
 
     def matches(self, selection: NodeSelection) -> bool:
-        """Whether devices can be reached from it.
+        """True if devices can be reached from it.
 
         Raises:
             AllocationError: the node selector is invalid.

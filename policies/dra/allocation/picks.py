@@ -61,7 +61,7 @@ class Picks:
     def free(self, claim: int, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
         """Whether the device can be had by the claim as far as other claims, and picks so far, let it."""
         holders = self._holders.get(device.id)
-        if subrequest.admin_access:
+        if subrequest.has_admin_access:
             return _IN_USE_BY_CLAIM if holders and claim in holders else None
         return _IN_USE if holders else self._checks.in_use(subrequest, device)
 
@@ -81,7 +81,7 @@ class Picks:
     def take(self, claim: int, subrequest: Subrequest, candidate: Candidate) -> Rejection | None:
         """Pick a device that is free, selectable and has the capacity, or say why it cannot be picked."""
         device = candidate.device
-        shareable = self._checks.shareable(device)
+        shareable = self._checks.is_shareable(device)
         footprint = self._footprint(claim, candidate)
         rejection = (
             self._checks.counters(device)
@@ -152,7 +152,7 @@ class Picks:
         """What picking the device can change in the books; None where putting it back restores them surely."""
         device, pool = candidate
         constraints = self._constraints[claim]
-        if not constraints and not device.counter_sets and not device.shareable:
+        if not constraints and not device.counter_sets and not device.is_shareable:
             return None
         return (
             tuple(constraint.footprint() for constraint in constraints),

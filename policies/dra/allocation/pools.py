@@ -67,7 +67,7 @@ class Pool:
 
     @property
     def has_binding_conditions(self) -> bool:
-        """Whether one of its devices does; such pools are searched last."""
+        """True if one of its devices does; such pools are searched last."""
         return any(device.binding_conditions for found in self.slices for device in found.devices)
 
 
@@ -129,7 +129,7 @@ class PoolGatherer:
 
     @staticmethod
     def _matches(found: Slice, node: TargetNode) -> bool:
-        if found.selection.known:
+        if found.selection.is_set:
             try:
                 return node.matches(found.selection)
             except AllocationError as error:

@@ -57,7 +57,7 @@ def _device(question: Question, claim: Claim, number: int, pick: Pick) -> Object
         "pool": device.slice.pool,
         "device": device.name,
     }
-    if pick.subrequest.admin_access:
+    if pick.subrequest.has_admin_access:
         result["adminAccess"] = True
     if pick.subrequest.tolerations:
         result["tolerations"] = [dict(toleration) for toleration in pick.subrequest.tolerations]

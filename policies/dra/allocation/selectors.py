@@ -79,7 +79,7 @@ class Selectors:
         return None
 
     def matches(self, expression: str, device: AllocatableDevice, shapes: DeviceShapes) -> bool:
-        """Whether an expression is true of a device.
+        """True if an expression is true of a device.
 
         Args:
             expression: one of those that the shapes rest on, or a part of one.
@@ -106,7 +106,7 @@ class Selectors:
                 "driver": device.slice.driver,
                 "attributes": shapes.attributes(device),
                 "capacity": device.document.get("capacity") or {},
-                "allowMultipleAllocations": device.shareable and self._tells_sharing,
+                "allowMultipleAllocations": device.is_shareable and self._tells_sharing,
             }
             self._seen = device, CelDevice.read(seen)
         return self._seen[1]

@@ -54,7 +54,7 @@ class DeviceShapes:
         document = device.document
         return (
             device.slice.driver,
-            device.shareable,
+            device.is_shareable,
             bool(device.binding_conditions),
             _frozen(self.attributes(device)),
             _frozen(document.get("capacity")),
@@ -77,7 +77,7 @@ class DeviceShapes:
 
 
 def _is_plain(attribute: Any) -> bool:
-    """Whether no selector that does not read the attribute can fail on it, as on an invalid version."""
+    """True if no selector that does not read the attribute can fail on it, as on an invalid version."""
     if not isinstance(attribute, dict) or len(attribute) != 1:
         return False
     return not _PLAIN.isdisjoint(attribute)

@@ -41,8 +41,8 @@ class NodeSelection:
         )
 
     @property
-    def known(self) -> bool:
-        """Whether any of the three is set."""
+    def is_set(self) -> bool:
+        """True if any of the three is set."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
 
@@ -56,8 +56,8 @@ class AllocatableDevice:
     slice: Slice
     document: Mapping[str, Any]
     attributes: Mapping[str, Any]
-    shareable: bool
-    """Whether several claims can hold it at once (`allowMultipleAllocations`)."""
+    is_shareable: bool
+    """True if several claims can hold it at once (`allowMultipleAllocations`)."""
     counters: tuple[tuple[str, str, int], ...]
     """What it consumes of the counters of its pool: set, counter, billionths."""
     counter_sets: tuple[str, ...]
@@ -76,7 +76,7 @@ class AllocatableDevice:
             slice=owner,
             document=document,
             attributes=mapping(document, "attributes", where),
-            shareable=flag(document, "allowMultipleAllocations", where),
+            is_shareable=flag(document, "allowMultipleAllocations", where),
             counters=tuple(_counter_amounts(document, where)),
             counter_sets=tuple(text(each, "counterSet", where) for each in _consumptions(document, where)),
             taints=tuple(objects(document, "taints", where)),

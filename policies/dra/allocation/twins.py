@@ -48,7 +48,7 @@ def can_swap(question: Question, needs: Mapping[Subrequest, Need], candidates: I
     if any(_compares_in_order(claim, needs, question.features) for claim in question.claims):
         return False
     return not any(
-        device.counter_sets and (constrained or device.taints or device.shareable) for device, _ in candidates
+        device.counter_sets and (constrained or device.taints or device.is_shareable) for device, _ in candidates
     )
 
 

@@ -80,7 +80,7 @@ class Usage:
         return None if self.capacity is None else self.capacity.get(device)
 
     def holds(self, device: str) -> bool:
-        """Whether any claim has the device, or a share of it."""
+        """True if any claim has the device, or a share of it."""
         return device in self.devices or device in self.shared or self.taken_capacity(device) is not None
 
 

@@ -119,5 +119,5 @@ def _top(closings: dict[int, int], first: int, end: int) -> Iterator[int]:
 
 
 def _is_optional(tokens: Sequence[Token], position: int) -> bool:
-    """Whether a `?` is that of an optional look-up, which stands behind a dot."""
+    """True if a `?` is that of an optional look-up, which stands behind a dot."""
     return tokens[position].kind == "?" and position > 0 and tokens[position - 1].kind == "."

@@ -44,7 +44,7 @@ class StringMap(Map):
         return self._entries.get(key, ABSENT) if key.__class__ is str else ABSENT
 
     def __contains__(self, key: Value) -> bool:
-        """Whether `key in map` is true."""
+        """True if `key in map` is true."""
         return key.__class__ is str and key in self._entries
 
 
@@ -107,7 +107,7 @@ class CelDevice:
     visible: Visible
     """The values that expressions can read of the device."""
     keeps_limits: bool
-    """Whether it is within the limits of the API, which static costs count on."""
+    """True if it is within the limits of the API, which static costs count on."""
     problem: str | None = None
     """Why no selector can be evaluated on it."""
     lists_problem: str | None = None

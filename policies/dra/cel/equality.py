@@ -33,12 +33,12 @@ _OF_KUBERNETES = frozenset({Quantity, Semver, URL, IP, CIDR, Format})
 
 
 def equal(left: Value, right: Value) -> bool:
-    """Whether two values are certainly equal, as `in`, `includes` and `!=` require; see `equals`."""
+    """True if two values are certainly equal, as `in`, `includes` and `!=` require; see `equals`."""
     return _outcome(left, right) is True
 
 
 def equals(left: Value, right: Value) -> bool:
-    """Whether `left == right`; values of different kinds are not equal, but for numbers.
+    """True if `left == right`; values of different kinds are not equal, but for numbers.
 
     Containers within containers are compared without recursion, and no pair of them twice.
 

@@ -159,7 +159,7 @@ _REASONS = {
 
 
 def bool_result(value: Value) -> bool:
-    """Whether the device matches; a bool in an optional counts.
+    """True if the device matches; a bool in an optional counts.
 
     Raises:
         CelRuntimeError: the value is not a bool.

@@ -85,12 +85,12 @@ def _constant_keys(step: plan.Attribute) -> tuple[str, ...]:
 
 
 def _is_binding(fold: plan.Fold) -> bool:
-    """Whether it is `cel.bind`: a fold over nothing."""
+    """True if it is `cel.bind`: a fold over nothing."""
     return isinstance(fold.range, plan.Constant) and fold.range.value == ()
 
 
 def _is_path(step: plan.Step) -> bool:
-    """Whether a step is nothing but constant look-ups in the device."""
+    """True if a step is nothing but constant look-ups in the device."""
     return (
         isinstance(step, plan.Attribute)
         and len(_constant_keys(step)) == len(step.qualifiers)

@@ -90,7 +90,7 @@ class Selector:
         return reads(self._program)
 
     def matches(self, device: CelDevice | Mapping[str, object]) -> bool:
-        """Whether a device matches.
+        """True if a device matches.
 
         Args:
             device: read, or in the JSON form of a ResourceSlice with `driver` added. Read it once if you ask often.

@@ -146,7 +146,7 @@ class CallReference:
 
     overloads: tuple[Overload, ...]
     is_namespaced: bool = False
-    """Whether the call's target is only part of the function's name, as in `sets.contains(a, b)`."""
+    """True if the call's target is only part of the function's name, as in `sets.contains(a, b)`."""
 
 
 @dataclass(frozen=True, slots=True)

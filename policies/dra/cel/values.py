@@ -244,7 +244,7 @@ class Map:
         return found
 
     def __contains__(self, key: Value) -> bool:
-        """Whether `key in map` is true."""
+        """True if `key in map` is true."""
         return not isinstance(Map.find(self, key), Absent)
 
     def __len__(self) -> int:

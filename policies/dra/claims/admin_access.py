@@ -81,11 +81,11 @@ def _admin_requests(subject: Subject) -> Iterator[Subrequest]:
     exact = (
         subrequest for request in subject.requests if not request.is_prioritized for subrequest in request.subrequests
     )
-    return (subrequest for subrequest in exact if subrequest.admin_access)
+    return (subrequest for subrequest in exact if subrequest.has_admin_access)
 
 
 def _is_allowed(subject: Subject) -> bool | None:
-    """Whether the namespace has the label; None if the namespace is unknown."""
+    """True if the namespace has the label; None if the namespace is unknown."""
     labels = subject.facts.namespace_labels(subject.namespace)
     return None if labels is UNKNOWN else labels.get(_LABEL) == "true"
 

@@ -72,7 +72,7 @@ class Effort:
         return cast("T", self._made[key])
 
     def compare(self, devices: int) -> bool:
-        """Whether so many devices more may be compared."""
+        """True if so many devices more may be compared."""
         count_work(5 * devices)
         self._compared_left -= devices
         self.was_cut = self.was_cut or self._compared_left < 0
@@ -83,7 +83,7 @@ class Effort:
         self.classes_left += max(self.own_left - size_of(texts), 0)
 
     def admit_own(self, path: FieldPath, texts: Sequence[str]) -> bool:
-        """Whether the selectors at a path of the object, all or none, are within the bounds."""
+        """True if the selectors at a path of the object, all or none, are within the bounds."""
         admitted = self._admitted.get(path)
         if admitted is None:
             size = size_of(texts)
@@ -92,7 +92,7 @@ class Effort:
         return admitted
 
     def admit_class(self, name: str, texts: Sequence[str]) -> bool:
-        """Whether the selectors of a class that the object names, all or none, are within the bounds."""
+        """True if the selectors of a class that the object names, all or none, are within the bounds."""
         admitted = self._admitted.get(name)
         if admitted is None:
             size = size_of(texts)
@@ -102,14 +102,14 @@ class Effort:
         return admitted
 
     def admit_hints(self, texts: Sequence[str]) -> bool:
-        """Whether parts of selectors, all or none, are within the bounds; compiled parts cost nothing."""
+        """True if parts of selectors, all or none, are within the bounds; compiled parts cost nothing."""
         size = size_of([text for text in texts if text not in self._compiled])
         admitted = size <= self._hints_left
         self._hints_left -= size if admitted else 0
         return admitted
 
     def admit_reading(self, characters: int) -> bool:
-        """Whether selectors may be gone through once more."""
+        """True if selectors may be gone through once more."""
         count_work(characters // 4)
         admitted = characters <= self._reading_left
         self.was_cut = self.was_cut or not admitted

@@ -45,7 +45,7 @@ class Facts:
         return labels if isinstance(labels, dict) else {}
 
     def offers(self, gate: str) -> bool | Unknown:
-        """Whether this cluster has a feature of DRA, going by its version and by what is on by default."""
+        """True if this cluster has a feature of DRA, going by its version and by what is on by default."""
         version = self.view.server_version()
         return UNKNOWN if version is UNKNOWN else version >= ON_SINCE[gate]
 
@@ -58,7 +58,7 @@ class Facts:
         )
 
     def driver_gate(self, gate: str) -> bool | Unknown:
-        """Whether a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""
+        """True if a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""
         gates = self.settings.dra_driver.feature_gates
         if gates is None:
             clusters = self.view.list("GPUCluster")

@@ -132,7 +132,7 @@ def class_names(subject: Subject) -> Iterator[Problem]:
 
 
 def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
-    """Whether the class is under `exactly` in v1beta1, or under a misspelt name."""
+    """True if the class is under `exactly` in v1beta1, or under a misspelt name."""
     misspelt = any(
         name not in EXACT_REQUEST_FIELDS and closest(name, ("deviceClassName",)) for name in subrequest.fields
     )

@@ -116,7 +116,7 @@ def _beyond_effort(subject: Subject) -> Iterator[Problem]:
 
 
 def _are_new(subject: Subject) -> bool:
-    """Whether the selectors are new: those of a claim cannot change, those of a class may."""
+    """True if the selectors are new: those of a claim cannot change, those of a class may."""
     if subject.old is None:
         return True
     path = subject.devices_path / "selectors"

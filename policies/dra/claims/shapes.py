@@ -125,7 +125,7 @@ _MAY_BE_NULL = (("capacity", "requests"), ("metadata", "labels"), ("metadata", "
 
 
 def _is_reported_elsewhere(path: FieldPath, value: Any) -> bool:
-    """Whether another rule reports it (parameters), or a null is allowed (quantities, values of labels)."""
+    """True if another rule reports it (parameters), or a null is allowed (quantities, values of labels)."""
     return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] in _MAY_BE_NULL)
 
 
@@ -217,7 +217,7 @@ def right_place(subject: Subject, path: FieldPath) -> str | None:
 
 
 def of_exact_request(subject: Subject, path: FieldPath) -> bool:
-    """Whether an unknown field is one of an exact request, written where v1beta1 has it."""
+    """True if an unknown field is one of an exact request, written where v1beta1 has it."""
     steps = path[len(subject.devices_path) : -1]
     return (
         path[-1] in EXACT_REQUEST_FIELDS and len(steps) == 2 and steps[0] == "requests" and subject.version != "v1beta1"

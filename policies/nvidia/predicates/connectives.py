@@ -27,7 +27,7 @@ class Not:
         return f"!({self.part.cel()})"
 
     def matches(self, device: Device) -> bool:
-        """Whether the part does not match."""
+        """True if the part does not match."""
         return not self.part.matches(device)
 
     def words(self) -> str:
@@ -49,7 +49,7 @@ class AllOf:
         )
 
     def matches(self, device: Device) -> bool:
-        """Whether all parts match."""
+        """True if all parts match."""
         return all(part.matches(device) for part in self.parts)
 
     def words(self) -> str:
@@ -68,7 +68,7 @@ class AnyOf:
         return " || ".join(f"({part.cel()})" for part in self.parts) or "false"
 
     def matches(self, device: Device) -> bool:
-        """Whether some part matches."""
+        """True if some part matches."""
         return any(part.matches(device) for part in self.parts)
 
     def words(self) -> str:

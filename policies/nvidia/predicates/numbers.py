@@ -34,7 +34,7 @@ class VersionPart:
         return f"has({version}) && {version}.{self.part}() {self.comparison} {self.number}"
 
     def matches(self, device: Device) -> bool:
-        """Whether the number compares so."""
+        """True if the number compares so."""
         match = _VERSION.fullmatch(str(attribute_of(device, self.attribute)))
         if match is None:
             return False
@@ -59,7 +59,7 @@ class VersionIs:
         return f'has({version}) && {version}.compareTo(semver("{self._text}")) == 0'
 
     def matches(self, device: Device) -> bool:
-        """Whether the versions are equal; a pre-release is another version."""
+        """True if the versions are equal; a pre-release is another version."""
         match = _VERSION.fullmatch(str(attribute_of(device, self.attribute)))
         return match is not None and match.group(4) is None and tuple(map(int, match.group(1, 2, 3))) == self.version
 
@@ -89,7 +89,7 @@ class VersionAtLeast:
         return f'has({version}) && {version}.compareTo(semver("{".".join(map(str, self.version))}")) >= 0'
 
     def matches(self, device: Device) -> bool:
-        """Whether the version is not older; a pre-release is older than its release."""
+        """True if the version is not older; a pre-release is older than its release."""
         match = _VERSION.fullmatch(str(attribute_of(device, self.attribute)))
         if match is None:
             return False
@@ -119,7 +119,7 @@ class CapacityIs:
         return " && ".join([f"has({value})", *tests])
 
     def matches(self, device: Device) -> bool:
-        """Whether all comparisons hold."""
+        """True if all comparisons hold."""
         value = device.capacity.get(f"{DRIVER}/{self.name}")
         return value is not None and all(
             compare(comparison, value - parse_quantity(bound)) for comparison, bound in self.comparisons
@@ -143,7 +143,7 @@ class MemoryWithin:
     most: int | None = None
     """In MiB. What a label rounds down to the bound is within it."""
     is_whole: bool = False
-    """Whether it is a condition on whole GPUs: MIG devices publish what their labels say."""
+    """True if it is a condition on whole GPUs: MIG devices publish what their labels say."""
 
     def cel(self) -> str:
         """Guarded `compareTo`s. If DynamicMIG matters, GPUs are distinguished by a capacity that only it has."""
@@ -161,7 +161,7 @@ class MemoryWithin:
         return " && ".join(tests)
 
     def matches(self, device: Device) -> bool:
-        """Whether the memory is within the bounds."""
+        """True if the memory is within the bounds."""
         octets = device.capacity.get(f"{DRIVER}/memory")
         if octets is None:
             return False

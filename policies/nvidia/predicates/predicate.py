@@ -43,7 +43,7 @@ class Predicate(Protocol):
         ...
 
     def matches(self, device: Device) -> bool:
-        """Whether the device meets it; the same answer as the CEL gives."""
+        """True if the device meets it; the same answer as the CEL gives."""
         ...
 
     def words(self) -> str:
@@ -57,7 +57,7 @@ def attribute_of(device: Device, name: str) -> Attribute | None:
 
 
 def compare(comparison: Comparison, difference: Fraction | int) -> bool:
-    """Whether a difference compares so to zero."""
+    """True if a difference compares so to zero."""
     match comparison:
         case "==":
             return difference == 0
@@ -90,7 +90,7 @@ class Present:
         return f"has({ATTRIBUTES}.{self.attribute})"
 
     def matches(self, device: Device) -> bool:
-        """Whether the attribute is there."""
+        """True if the attribute is there."""
         return attribute_of(device, self.attribute) is not None
 
     def words(self) -> str:
@@ -120,7 +120,7 @@ class TextIn:
         return f"{guard} && {text} == {values}" if len(self.values) == 1 else f"{guard} && {text} in [{values}]"
 
     def matches(self, device: Device) -> bool:
-        """Whether the text is one of the values."""
+        """True if the text is one of the values."""
         text = attribute_of(device, self.attribute)
         if not isinstance(text, str):
             return False
@@ -146,7 +146,7 @@ class ProfileSlices:
         return f'has({ATTRIBUTES}.profile) && {ATTRIBUTES}.profile.startsWith("{self.slices}g.")'
 
     def matches(self, device: Device) -> bool:
-        """Whether the profile begins so."""
+        """True if the profile begins so."""
         return str(attribute_of(device, "profile")).startswith(f"{self.slices}g.")
 
     def words(self) -> str:
@@ -190,7 +190,7 @@ class ProductLike:
         return " && ".join([*guards, *includes, *excludes])
 
     def matches(self, device: Device) -> bool:
-        """Whether the name is wanted."""
+        """True if the name is wanted."""
         values = [attribute_of(device, attribute) for attribute in self._attributes]
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) < len(values):

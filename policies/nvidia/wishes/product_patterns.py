@@ -71,7 +71,7 @@ class ProductPatterns:
         return ",".join([*self.includes, *(f"!{pattern}" for pattern in self.excludes)])
 
     def admits(self, product: str, profile: MIGProfile | None = None, *, by_profile: bool = False) -> bool:
-        """Whether a GPU or MIG device is wanted.
+        """True if a GPU or MIG device is wanted.
 
         Args:
             product: as labels spell it, without `-SHARED`: `NVIDIA-A100-SXM4-40GB`.

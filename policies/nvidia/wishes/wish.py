@@ -104,7 +104,7 @@ class Wish:
         return {word: text for word, text in texts.items() if text}
 
     def __bool__(self) -> bool:
-        """Whether anything is wished; that sharing does not matter is a wish too."""
+        """True if anything is wished; that sharing does not matter is a wish too."""
         return self != _NOTHING
 
     def contradictions(self) -> list[tuple[tuple[str, ...], str]]:

@@ -75,6 +75,6 @@ def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for request in requests:
         for subrequest in () if request.is_prioritized else request.subrequests:
-            if subrequest.allocation_mode == "ExactCount" and not subrequest.admin_access:
+            if subrequest.allocation_mode == "ExactCount" and not subrequest.has_admin_access:
                 counts[subrequest.device_class] += subrequest.count
     return counts

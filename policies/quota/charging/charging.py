@@ -99,7 +99,7 @@ def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quo
     if not demands.pieces and not demands.shared and not demands.problems and excess is None:
         return None
     pieces = demands.pieces
-    if pod.past_scheduling and OWN in pieces:
+    if pod.is_past_scheduling and OWN in pieces:
         pieces = {**pieces, OWN: holdings_of_pod(pod, view, settings)}
     found = replace(_without_pieces("Pod", document, request, view), pieces=pieces)
     if excess is not None:

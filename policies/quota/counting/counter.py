@@ -224,8 +224,8 @@ class _Work:
         claims = frozenset(entry["name"] for entry in pod.resource_claims if "name" in entry)
         counted = Counted(*named, amounts=self.measure.amounts(got), ended=is_over, claims=claims)
         made, claimed = _made_by_status(document.get("status")), _resources_in_claim(document.get("status"))
-        seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.past_scheduling, made)
-        if is_over or not pod.past_scheduling or not claimed:
+        seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.is_past_scheduling, made)
+        if is_over or not pod.is_past_scheduling or not claimed:
             return seen
         unclaimed = holdings_of_pod(pod, self.terms.view, self.terms.settings, claimed)
         return replace(seen, unclaimed=self.measure.amounts(unclaimed))

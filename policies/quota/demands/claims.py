@@ -156,7 +156,7 @@ class _ClaimRequests:
 
     def _choices(self, subrequest: Subrequest) -> list[DeviceDemand]:
         """The ways to satisfy a request or an alternative; empty if it cannot get a GPU."""
-        if subrequest.admin_access and self.settings.admin_access == "free":
+        if subrequest.has_admin_access and self.settings.admin_access == "free":
             return []
         name, texts = subrequest.device_class, self._selectors(subrequest)
         need = self.classes.necessary_conditions(name, texts)

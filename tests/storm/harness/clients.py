@@ -150,7 +150,7 @@ class Client:
                 await self._client.delete(RESOURCES[kind].path(namespace, name), _AT_ONCE, timeout=_SECONDS)
                 return
             except APIError as error:
-                if error.not_found:
+                if error.is_not_found:
                     return
                 await self._pause(error.retry_after or 0.1)
             except ClusterError:

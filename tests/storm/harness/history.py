@@ -109,7 +109,7 @@ class History:
                     if event["type"] != "BOOKMARK":
                         self._note(kind, event["object"], is_gone=event["type"] == "DELETED")
             except APIError as error:
-                if error.gone:
+                if error.is_gone:
                     version = await self._after_a_gap(kind)
             except ClusterError:
                 pass

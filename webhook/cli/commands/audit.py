@@ -56,4 +56,4 @@ def command(
     else:
         audited = lazy_module("running clusters").audit_cluster(kubeconfig, context, namespace, settings)
     click.echo(reports.as_json(audited) if output == "json" else reports.text(audited))
-    ctx.exit(1 if audited.report.denied else 0)
+    ctx.exit(1 if audited.report.has_denials else 0)

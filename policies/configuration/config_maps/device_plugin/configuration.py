@@ -65,7 +65,7 @@ class Configuration:
         return self.embedded.document.value
 
     def find(self, *names: str) -> tuple[Steps, Any]:
-        """Where the field of this name is as it is spelt here, and its value; None where there is none."""
+        """The path of a field as the document spells it, and its value; None if it is missing."""
         value = self.value
         steps: Steps = ()
         for name in names:
@@ -80,12 +80,12 @@ class Configuration:
 
     @property
     def mig_strategy(self) -> str:
-        """`flags.migStrategy`; empty where it is absent or no text."""
+        """`flags.migStrategy`; empty if it is missing or not a string."""
         value = self.get("flags", "migStrategy")
         return value if isinstance(value, str) else ""
 
     def strategies(self) -> Iterator[Strategy]:
-        """The sharing strategies that are written down, even if there is nothing in them."""
+        """The sharing strategies of the document, also empty ones."""
         names: tuple[Literal["timeSlicing"], Literal["mps"]] = ("timeSlicing", "mps")
         for name in names:
             steps, value = self.find("sharing", name)
@@ -94,12 +94,12 @@ class Configuration:
                 yield Strategy(name, steps, value)
 
     def strategy(self, name: str) -> Strategy | None:
-        """A sharing strategy that has something in it."""
+        """The sharing strategy of this name; None if it is missing or null."""
         found = (strategy for strategy in self.strategies() if strategy.name == name and strategy.value is not None)
         return next(found, None)
 
     def shared_resources(self) -> Iterator[SharedResource]:
-        """The items of the resource lists of all strategies, those that are mappings."""
+        """The mappings in the resource lists of all strategies."""
         for strategy in self.strategies():
             yield from strategy.resources()
 
@@ -113,11 +113,11 @@ class Strategy:
     value: Any
 
     def get(self, name: str) -> Any:
-        """The value of a field, which counts only in its exact spelling."""
+        """The value of a field; only the exact spelling counts."""
         return self.value.get(name) if isinstance(self.value, dict) else None
 
     def resources(self) -> Iterator[SharedResource]:
-        """The items of the resource list that are mappings."""
+        """The mappings in the resource list."""
         resources = self.get("resources")
         for index, item in enumerate(resources if isinstance(resources, list) else []):
             if isinstance(item, dict):
@@ -134,19 +134,19 @@ class SharedResource:
 
     @property
     def name(self) -> str:
-        """The resource's full name, `nvidia.com/gpu`; empty where there is none."""
+        """The resource's full name, `nvidia.com/gpu`; empty if it is missing."""
         name = self.item.get("name")
         return full_resource_name(name) if isinstance(name, str) and name else ""
 
     @property
     def replicas(self) -> int:
-        """Into how many shares a device is cut; 0 if it is not an integer."""
+        """The number of shares per device; 0 if it is not an integer."""
         replicas = self.item.get("replicas")
         return replicas if isinstance(replicas, int) and not isinstance(replicas, bool) else 0
 
 
 def spelling(mapping: Any, name: str) -> str:
-    """How a mapping spells a field: exactly, or in any case; the field's name where it has none."""
+    """How a mapping spells a field: exactly, or in any case; the field's name if it is missing."""
     if not isinstance(mapping, dict) or name in mapping:
         return name
     return next((key for key in mapping if isinstance(key, str) and key.lower() == name.lower()), name)

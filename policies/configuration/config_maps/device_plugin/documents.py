@@ -15,7 +15,7 @@ from policies.configuration.config_maps.device_plugin.configuration import (
 )
 from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR, grammar_problems
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL, default_key, is_governed, is_used
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Place, Severity
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
@@ -188,7 +188,7 @@ def read_again(change: Change) -> Iterator[Problem]:
     """
     if not is_governed(change):
         return
-    if change.created:
+    if change.is_created:
         yield from _missing_keys(change)
     before, after = texts(change.old), texts(change.object)
     for key, text in after.items():

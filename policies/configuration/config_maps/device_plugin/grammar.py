@@ -1,4 +1,4 @@
-"""The grammar of a configuration: which fields there are, and what may stand in them.
+"""The grammar of a configuration: its fields and their allowed values.
 
 What is wrong with the resource list of a sharing strategy (no list, no name, no replicas) is left to the rules on
 sharing, which know more about it.
@@ -105,7 +105,7 @@ Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class GrammarProblem:
-    """Something that the device plugin cannot read, or ignores."""
+    """A field or value that the device plugin cannot read, or ignores."""
 
     kind: Literal["value", "unknown"]
     steps: Steps
@@ -116,7 +116,7 @@ class GrammarProblem:
 
 
 def grammar_problems(value: Any) -> Iterator[GrammarProblem]:
-    """Everything in a configuration that is not in the grammar; a null counts as absent, as in Go."""
+    """The violations of the grammar in a configuration; a null counts as missing, as in Go."""
     if isinstance(value, dict):
         yield from _in_fields(GRAMMAR, value, ())
 
@@ -169,7 +169,7 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
 
 
 def _is_told_elsewhere(schema: Field, key: str, guess: str | None, mapping: dict[str, Any]) -> bool:
-    """Whether the rules on sharing name the key when they miss a field."""
+    """True if the rules on sharing name the key when they miss a field."""
     if schema.type == "strategy" and key == "replicas" and "resources" not in mapping:
         return True
     required = ("resources",) if schema.type == "strategy" else ("name", "replicas")
@@ -182,7 +182,7 @@ def _is_told_elsewhere(schema: Field, key: str, guess: str | None, mapping: dict
 
 
 def _home(key: str) -> str | None:
-    """Where a field belongs that exists at one other place: `flags.plugin`."""
+    """The parent of a field that exists at one other place only: `flags.plugin`."""
     homes = list(dict.fromkeys(_homes(GRAMMAR, key.lower(), "")))
     return homes[0] if len(homes) == 1 else None
 

@@ -27,23 +27,23 @@ _DEVICES = 'write "all", or remove it'
 
 
 def full_resource_name(name: str) -> str:
-    """A resource's name with the prefix that the device plugin adds where it is missing."""
+    """A resource's name, with the prefix that the device plugin adds to names without it."""
     return name if name.startswith(VENDOR_PREFIX) else VENDOR_PREFIX + name
 
 
 def brief(text: str) -> str:
-    """A text as a message may repeat it."""
+    """A text, shortened for messages."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 def guess_resource(name: str) -> str | None:
-    """The resource that was probably meant: the prefix is common to all and tells nothing."""
+    """The resource that was probably meant, compared without the common prefix; None if none is similar."""
     guess = closest(full_resource_name(name).removeprefix(VENDOR_PREFIX), ["gpu"])
     return full_resource_name(guess) if guess else None
 
 
 def name_error(value: Any) -> tuple[str, str] | None:
-    """What is wrong with the name of a resource, and what to do; None for a name that can be read.
+    """The problem of a resource name, and the remedy; None if the name is valid.
 
     Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/resources.go NewResourceName.
     """
@@ -67,7 +67,7 @@ _NAME = "write the name of a resource, such as nvidia.com/gpu"
 
 
 def device_errors(value: Any) -> Iterator[tuple[tuple[int, ...], str, str]]:
-    """What is wrong with the devices of a shared resource: below which item, the message, and what to do.
+    """The problems of the devices of a shared resource: steps to the item, message and remedy.
 
     Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go ReplicatedDevices.UnmarshalJSON.
     """

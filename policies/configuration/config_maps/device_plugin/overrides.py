@@ -14,7 +14,7 @@ from policies.configuration.config_maps.device_plugin.usage import (
     nodes_using,
     policy_strategy,
 )
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.printable import shown

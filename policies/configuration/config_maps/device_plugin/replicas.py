@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
 from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, requesting_pods
-from policies.configuration.usage import counted_names, namespaced_name, the_nodes
+from policies.configuration.named_objects import counted_names, namespaced_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup

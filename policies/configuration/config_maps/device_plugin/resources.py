@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
 from policies.configuration.config_maps.device_plugin.names import guess_resource, name_error
 from policies.configuration.config_maps.device_plugin.usage import nodes_using, policy_strategy
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
@@ -65,7 +65,7 @@ def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
 
 
 def has_mig_devices(node: Object) -> bool:
-    """Whether the labels of a node tell of MIG devices on it."""
+    """True if the labels of a node show MIG devices."""
     labels = labels_of(node)
     if Product.parse(labels.get(PRODUCT_LABEL, "")).profile is not None:
         return True

@@ -1,12 +1,13 @@
-"""Users of a configuration: the ClusterPolicy, nodes by their label, pods on these nodes."""
+"""Usage of a configuration: by the ClusterPolicy, by labels of nodes, and by pods on these nodes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.configuration.named_objects import namespaced_name
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import Object, has_ended, name_of, namespace_of
+from policies.kubernetes.objects import Object, has_ended, name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.view import UNKNOWN, Unknown
@@ -23,15 +24,15 @@ NODE_LABEL = "nvidia.com/device-plugin.config"
 
 
 def is_governed(change: Change) -> bool:
-    """Whether the ClusterPolicy hands this ConfigMap to the device plugin."""
+    """True if the active ClusterPolicy names this ConfigMap for the device plugin."""
     named = change.facts.policy_value("devicePlugin", "config", "name")
     return change.is_read_by_operator and bool(change.name) and named == change.name
 
 
 def policy_strategy(change: Change) -> str:
-    """`spec.mig.strategy` of the ClusterPolicy that governs the ConfigMap; empty where there is none.
+    """`spec.mig.strategy` of the ClusterPolicy that governs the ConfigMap; empty if it is missing.
 
-    The operator hands it over as an environment variable, and that wins over the file.
+    The operator passes it as an environment variable, which takes precedence over the file.
     """
     strategy = change.facts.policy_value("mig", "strategy") if is_governed(change) else None
     return strategy if isinstance(strategy, str) else ""
@@ -44,7 +45,7 @@ def default_key(change: Change) -> str:
 
 
 def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
-    """The nodes whose device plugin uses a key of the ConfigMap; unknown without nodes or policy."""
+    """The nodes whose device plugin uses a key of the ConfigMap; unknown if nodes or policy are."""
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not is_governed(change):
         return UNKNOWN
@@ -56,13 +57,13 @@ def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
 
 
 def is_used(change: Change, key: str) -> bool:
-    """Whether it is known that the ClusterPolicy or a node uses a key of the ConfigMap."""
+    """True if the ClusterPolicy or a node certainly uses a key of the ConfigMap."""
     nodes = nodes_using(change, key)
     return default_key(change) == key or (nodes is not UNKNOWN and bool(nodes))
 
 
 def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> list[str]:
-    """The known pods, as `namespace/name`, that request more of a resource where a key is used."""
+    """The pods, as `namespace/name`, that may run on nodes with a key and request more of a resource."""
     nodes = nodes_using(change, key)
     if nodes is UNKNOWN and default_key(change) != key:
         return []
@@ -70,7 +71,7 @@ def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> 
     if places is not None and not places:
         return []
     return sorted(
-        f"{namespace_of(pod) or 'default'}/{name_of(pod)}"
+        namespaced_name(pod)
         for pod in change.facts.known_objects("Pod")
         if _may_run_on(pod, places) and any(amount > more_than for amount in _amounts(pod, resource))
     )

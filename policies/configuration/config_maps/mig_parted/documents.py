@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
 from policies.configuration.embedded import Embedded
-from policies.configuration.usage import quoted_names
+from policies.configuration.named_objects import quoted_names
 from policies.decision import Place, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
@@ -30,7 +30,7 @@ _FAILS = "no node could be divided by MIG: error parsing host's GPU clients file
 
 
 def clients_problems(text: Any) -> Iterator[Problem]:
-    """What the MIG manager cannot read in the file, or ignores."""
+    """The fields and values of clients.yaml that the MIG manager cannot read, or ignores."""
     path = FieldPath(["data", CLIENTS_FILE])
     if not isinstance(text, str):
         yield problem(path, "must be a string", f"write {CLIENTS_FILE}: |- and indent the file below it")
@@ -66,7 +66,7 @@ def _is_list_of_strings(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MIGFile:
-    """The file of a mig-parted ConfigMap, where it can be read."""
+    """The readable file of a mig-parted ConfigMap."""
 
     embedded: Embedded
     configs: Configs
@@ -119,7 +119,7 @@ _EXAMPLE = f"write version: v1 and, below {CONFIGS}:, a list of entries for each
 
 
 def _document(change: Change) -> MIGFile | None:
-    """The file, under its own key, or under the only key of a ConfigMap that has it wrong."""
+    """The file, by its own key, or by the only key of a ConfigMap with a wrong key."""
     data = change.object.get("data")
     texts = data if isinstance(data, dict) else {}
     key = FILE if FILE in texts else next(iter(texts)) if len(texts) == 1 and CLIENTS_FILE not in texts else ""

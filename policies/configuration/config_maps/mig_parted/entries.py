@@ -33,7 +33,7 @@ _NVIDIA = 0x10DE
 
 
 class DeviceID(NamedTuple):
-    """What an item of `device-filter` names: a PCI device, and its board where a second number follows."""
+    """An item of `device-filter`: a PCI device, and its board if there is a second number."""
 
     device: int
     vendor: int
@@ -52,12 +52,12 @@ class DeviceID(NamedTuple):
 
     @property
     def is_nvidia(self) -> bool:
-        """Whether a GPU can have it."""
+        """True if the vendor is NVIDIA."""
         return self.vendor == _NVIDIA
 
     @property
     def product(self) -> MIGProduct | None:
-        """The product whose id it is, if that is known."""
+        """The product with this id; None if it is unknown."""
         return product_of_device(f"{self.device:04X}") if self.is_nvidia else None
 
 
@@ -74,7 +74,7 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One item of a configuration: what becomes of some GPUs of a node."""
+    """One item of a configuration: how some GPUs of a node are divided."""
 
     config: str
     index: int
@@ -82,17 +82,17 @@ class Entry:
 
     @property
     def steps(self) -> tuple[str | int, ...]:
-        """Where in the file it is."""
+        """The steps of its path in the file."""
         return (CONFIGS, self.config, self.index)
 
     @property
-    def enabled(self) -> bool:
-        """Whether the GPUs get MIG devices."""
+    def is_mig_enabled(self) -> bool:
+        """True if `mig-enabled` is true."""
         return self.fields.get("mig-enabled") is True
 
     @property
     def filters(self) -> list[str]:
-        """The items of `device-filter`; none where it is for every GPU."""
+        """The items of `device-filter`; empty if the entry is for every GPU."""
         told = self.fields.get("device-filter")
         items = told if isinstance(told, list) else [told]
         return [item for item in items if isinstance(item, str) and item]
@@ -110,7 +110,7 @@ class Entry:
 
     @property
     def devices(self) -> set[int] | None:
-        """The numbers of the GPUs that it is for; None for all."""
+        """The numbers of the GPUs in `devices`; None for all."""
         told = self.fields.get("devices")
         if not isinstance(told, list):
             return None
@@ -118,7 +118,7 @@ class Entry:
 
     @property
     def counts(self) -> dict[MIGProfile, int]:
-        """How many of which profile each GPU gets; what is no profile or no number above zero is left out."""
+        """The number of devices of each profile; invalid profiles and numbers are left out."""
         told = self.fields.get("mig-devices")
         return {
             profile: int(count)
@@ -128,25 +128,25 @@ class Entry:
 
     @property
     def spellings(self) -> dict[MIGProfile, str]:
-        """The names under which the profiles stand, for `1c.1g.5gb` is `1g.5gb`."""
+        """The profiles as the entry spells them: `1c.1g.5gb` is another spelling of `1g.5gb`."""
         told = self.fields.get("mig-devices")
         names = told if isinstance(told, dict) else {}
         return {profile: name for name in names if (profile := MIGProfile.parse(name))}
 
     def is_for(self, product: MIGProduct) -> bool:
-        """Whether it is for GPUs of a product."""
+        """True if the entry is for GPUs of a product."""
         return not self.filters or any(named.name == product.name for named in self.products)
 
 
 def is_count(value: Any) -> bool:
-    """Whether Go reads a JSON number as an int: 7 and 7.0, not 7.5."""
+    """True if Go reads a JSON number as an int: 7 and 7.0, not 7.5."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (
         isinstance(value, float) and value.is_integer() and abs(value) < 2**53
     )
 
 
 def configs_in(document: Any) -> Configs:
-    """The configurations of a file; what has no shape that could be read is left out."""
+    """The configurations of a file, without those of a wrong shape."""
     configs = lookup(document, (CONFIGS,))
     return {
         name: tuple(Entry(name, index, item) for index, item in enumerate(items) if isinstance(item, dict))
@@ -156,20 +156,20 @@ def configs_in(document: Any) -> Configs:
 
 
 def file_of(config_map: Object) -> str | None:
-    """The text that mig-parted reads; None where the ConfigMap does not have it."""
+    """The text of the file that mig-parted reads; None if the ConfigMap does not have it."""
     text = lookup(config_map, ("data", FILE))
     return text if isinstance(text, str) else None
 
 
 def configs_of(config_map: Object) -> Configs | None:
-    """The configurations of a ConfigMap; None where its file is missing or cannot be read."""
+    """The configurations of a ConfigMap; None if its file is missing or cannot be read."""
     text = file_of(config_map)
     return None if text is None else _read(text)
 
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> Configs | None:
-    """Remembered, because the same file is read for each ClusterPolicy and each node that refers to it."""
+    """The configurations in a text; cached, because every ClusterPolicy and node that refers to a file reads it."""
     try:
         return configs_in(load_document(text, limits=LIMITS).value) or None
     except YAMLError:

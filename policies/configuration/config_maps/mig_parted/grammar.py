@@ -23,12 +23,12 @@ _INVALID = "error validating values in 'mig-devices' field"
 
 
 def with_error(what: str, error: str) -> str:
-    """What is there, and what stands in the MIG manager's log."""
+    """A message, followed by the error that the MIG manager logs."""
     return f"{what}; mig-parted would report: {error}"
 
 
 def entry_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    """Everything that mig-parted refuses in an entry."""
+    """The problems for which mig-parted refuses an entry."""
     for name in entry.fields:
         if name not in _ENTRY_FIELDS:
             guess = closest(name, _ENTRY_FIELDS)
@@ -80,7 +80,7 @@ def _mig_devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     told = entry.fields.get("mig-devices")
     steps = (*entry.steps, "mig-devices")
     if told is None:
-        if entry.enabled:
+        if entry.is_mig_enabled:
             error = "missing required field 'mig-devices' when 'mig-enabled' is true"
             remedy = 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
             yield file.problem(steps, with_error("is missing", error), remedy)
@@ -115,7 +115,7 @@ def _profile(file: MIGFile, steps: tuple[str | int, ...], name: str, count: Any)
 
 
 def _meant_profile(name: str) -> MIGProfile | None:
-    """The profile behind a resource name, a label, or capitals."""
+    """The profile that a resource name, a label or a name in capitals stands for."""
     bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
     return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
 

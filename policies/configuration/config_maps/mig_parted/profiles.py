@@ -1,4 +1,4 @@
-"""MIG profiles: whether the GPUs that a configuration is for can be divided that way."""
+"""MIG profiles: whether the GPUs of a configuration have them, and room for all of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
-from policies.configuration.usage import the_nodes
+from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL
@@ -28,20 +28,20 @@ LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Something that a GPU does not have, or not so many times."""
+    """A profile that a GPU does not have, or has too little room for."""
 
     profile: MIGProfile | None
     """None where all profiles together are too much."""
     text: str
     """A sentence's end: `is not a profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
     instead: str
-    """The profile that was probably meant; empty where there is none, or a choice."""
+    """The profile that was probably meant; empty if none or several are similar."""
     certain: bool
-    """Whether no driver would do it."""
+    """True if it holds under every version of the driver."""
 
 
 def misfits(counts: Mapping[MIGProfile, int], product: MIGProduct) -> Iterator[Misfit]:
-    """What a GPU cannot be cut into."""
+    """The profiles of an entry that a GPU does not have, or has too little room for."""
     for profile in counts:
         match = product.match(profile)
         if match is None:
@@ -56,12 +56,12 @@ def misfits(counts: Mapping[MIGProfile, int], product: MIGProduct) -> Iterator[M
 
 
 def _whole(product: MIGProduct) -> list[str]:
-    """Its profiles without attributes."""
+    """The profiles of a GPU without attributes."""
     return [name for name in product.profiles() if "+" not in name and not name.endswith("-me")]
 
 
 def _instead(profile: MIGProfile, product: MIGProduct) -> str:
-    """The profile of as many slices, where there is just one kind of it."""
+    """The profile with as many slices; empty if there are several."""
     same = [name for name in _whole(product) if name.startswith(f"{profile.gpu_slices}g.")]
     return same[0] if len(same) == 1 else ""
 
@@ -87,7 +87,7 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
     """
     using = _nodes_using(file.change)
     for entry in file.entries():
-        if not entry.enabled:
+        if not entry.is_mig_enabled:
             continue
         if entry.filters:
             for product in entry.products:
@@ -153,7 +153,7 @@ def _nodes_using(change: Change) -> dict[str, list[Object]]:
 
 
 def _by_product(nodes: Iterable[Object]) -> dict[MIGProduct, list[Object]]:
-    """Nodes by their GPUs, as far as these are known."""
+    """The nodes of each known product."""
     found: dict[MIGProduct, list[Object]] = {}
     for node in nodes:
         if product := node_product(labels_of(node)):

@@ -111,7 +111,7 @@ def _instead(item: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """The GPUs that an entry is for."""
+    """The GPUs of an entry: products and numbers."""
 
     entry: Entry
     devices: set[int] | None
@@ -119,7 +119,7 @@ class _Reach:
     models: set[tuple[int, int]]
     """Device and vendor of all ids."""
     whole: set[tuple[int, int]]
-    """Of those that are for any board."""
+    """Device and vendor of the ids without a board."""
 
     @classmethod
     def of(cls, entry: Entry) -> _Reach:
@@ -129,7 +129,7 @@ class _Reach:
         return cls(entry, entry.devices, ids, models, whole)
 
     def meets(self, other: _Reach) -> bool:
-        """Whether some GPU is for both."""
+        """True if both have a GPU in common."""
         if self.devices is not None and other.devices is not None and not self.devices & other.devices:
             return False
         if not self.entry.filters or not other.entry.filters:
@@ -149,4 +149,4 @@ def _overlaps(file: MIGFile, name: str, entries: tuple[Entry, ...]) -> Iterator[
 
 
 def _same(first: Entry, second: Entry) -> bool:
-    return first.enabled == second.enabled and first.counts == second.counts
+    return first.is_mig_enabled == second.is_mig_enabled and first.counts == second.counts

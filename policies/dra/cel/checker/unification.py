@@ -33,12 +33,12 @@ class TypesTooLargeError(Exception):
 
 
 def is_dynamic(type_: Type) -> bool:
-    """Whether anything is known only when the expression runs: dyn and any."""
+    """True if anything is known only when the expression runs: dyn and any."""
     return type_.kind in {"dyn", "any"}
 
 
 def is_dynamic_or_error(type_: Type) -> bool:
-    """Whether it is dynamic, or stands for what was refused already and must not be refused twice."""
+    """True if it is dynamic, or stands for what was refused already and must not be refused twice."""
     return type_.kind in {"dyn", "any", "error"}
 
 
@@ -64,7 +64,7 @@ class Substitution:
         return [self._with_fresh_parameters(type_, own) for type_ in types]
 
     def assign(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether each type can be used where another is wanted; if so, binds type parameters.
+        """True if each type can be used where another is wanted; if so, binds type parameters.
 
         Raises:
             TypesTooLargeError: the types are of a size that only an attack has.
@@ -114,7 +114,7 @@ class Substitution:
         return [done[id(type_)] for type_ in types]
 
     def same(self, left: Type, right: Type) -> bool:
-        """Whether two types are written alike."""
+        """True if two types are written alike."""
         pending = [(left, right)]
         while pending:
             a, b = pending.pop()

@@ -96,7 +96,7 @@ def _parts(node: Expression, inferred: Inference) -> tuple[Expression, ...]:
 
 
 def _is_convertible(function: str, environment: Environment, literal: Constant) -> bool:
-    """Whether a conversion such as `duration` takes a literal."""
+    """True if a conversion such as `duration` takes a literal."""
     given = runtime_type(literal)
     for overload in environment.functions[function].overloads:
         if overload.parameters == (given,):

@@ -231,7 +231,7 @@ _COMPILED_PATTERNS = frozenset({"matches", "find", "findAll"})
 
 
 def stops_early(function: str, overload_id: str, argument_count: int, *, constant_pattern: bool) -> bool:
-    """Whether a call leaves the arguments after one that failed alone, and is then not charged.
+    """True if a call leaves the arguments after one that failed alone, and is then not charged.
 
     Args:
         function: its full name.

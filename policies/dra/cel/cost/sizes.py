@@ -100,7 +100,7 @@ class FieldPath:
         self._length = len(names)
 
     def __bool__(self) -> bool:
-        """Whether it leads anywhere."""
+        """True if it leads anywhere."""
         return self._length > 0
 
     def __iter__(self) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _literal_size(expression: Expression) -> Estimate | None:
 
 
 def _is_scalar(type_: Type) -> bool:
-    """Whether values of a type, or of what it optionally holds, all have one size."""
+    """True if values of a type, or of what it optionally holds, all have one size."""
     while type_.name == "optional_type":
         type_ = type_.parameters[0]
     return type_.name in _SCALARS

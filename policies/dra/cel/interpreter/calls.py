@@ -37,7 +37,7 @@ class CountedCall:
     function: Callable[..., Value]
     takes_errors: bool = False
     stops_early: bool = False
-    """Whether arguments after one that fails are not evaluated, and the call is then not charged."""
+    """True if arguments after one that fails are not evaluated, and the call is then not charged."""
 
 
 def counted_call(call: CountedCall, arguments: tuple[Code, ...]) -> Code:

@@ -100,7 +100,7 @@ def fold(step: plan.Fold, parts: LoopParts) -> Code:
 
 
 def _goes_on(condition: Code, frame: Frame) -> bool:
-    """Whether the loop continues; errors do not stop it."""
+    """True if the loop continues; errors do not stop it."""
     try:
         return condition(frame) is not False
     except CelRuntimeError:

@@ -96,13 +96,13 @@ class _Part(NamedTuple):
 
     step: plan.Step
     is_inner: bool = False
-    """Whether it is a ternary's branch or an index: an attribute there is not charged, and its `has` finds a value."""
+    """True if it is a ternary's branch or an index: an attribute there is not charged, and its `has` finds a value."""
     is_branch: bool = False
-    """Whether it is a ternary's branch after which there are no look-ups."""
+    """True if it is a ternary's branch after which there are no look-ups."""
     goes_on: bool = False
-    """Whether it is a ternary's branch and look-ups follow."""
+    """True if it is a ternary's branch and look-ups follow."""
     is_initial: bool = False
-    """Whether it is what an accumulator begins as."""
+    """True if it is what an accumulator begins as."""
 
 
 class _Compiler:

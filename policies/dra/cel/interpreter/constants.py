@@ -73,7 +73,7 @@ def plan_logic(terms: tuple[plan.Step, ...], *, decider: bool) -> plan.Logic:
 
 
 def has_constant_regex(arguments: tuple[plan.Step, ...]) -> bool:
-    """Whether the pattern is a constant.
+    """True if the pattern is a constant.
 
     Raises:
         InstantiationError: it is, but not a regular expression.

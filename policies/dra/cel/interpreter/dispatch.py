@@ -154,7 +154,7 @@ def _looks_inside(parameter: Type) -> bool:
 
 
 def _takes_inside(parameter: Type, argument: Value) -> bool:
-    """Whether the first element of a list, or entry of a map, is of the type that the parameter has."""
+    """True if the first element of a list, or entry of a map, is of the type that the parameter has."""
     if isinstance(argument, tuple | Concatenation) and parameter.kind == "list" and size(argument):
         inner: tuple[Value, ...] = (argument[0],)
     elif isinstance(argument, Map) and parameter.kind == "map" and len(argument):

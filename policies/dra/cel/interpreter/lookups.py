@@ -84,7 +84,7 @@ def _index(key: Value) -> int:
 
 
 def is_member(value: Value, among: frozenset[object]) -> bool:
-    """Whether a value is in a set made by `members`.
+    """True if a value is in a set made by `members`.
 
     Raises:
         EvaluationAborted: cel-go panics on bytes and versions, which it cannot look up.
@@ -115,7 +115,7 @@ def members(elements: tuple[Value, ...]) -> frozenset[object]:
 
 
 def _fits(number: Value, kind: type) -> bool:
-    """Whether a number has an equal of another type."""
+    """True if a number has an equal of another type."""
     if kind is float:
         return True
     if isinstance(number, float) and not number.is_integer():

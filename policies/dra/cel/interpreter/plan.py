@@ -75,7 +75,7 @@ class Attribute:
     root: Variable | Choice | Step
     qualifiers: tuple[Qualifier, ...] = ()
     is_test: bool = False
-    """Whether the last look-up only tests for presence, as `has` does."""
+    """True if the last look-up only tests for presence, as `has` does."""
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +115,7 @@ class Call:
     takes_errors: bool = False
     """For `@not_strictly_false`."""
     stops_early: bool = False
-    """Whether arguments after one that fails are not evaluated."""
+    """True if arguments after one that fails are not evaluated."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +125,7 @@ class OptionalOr:
     left: Step
     right: Step
     unwraps: bool
-    """Whether it is `orValue`."""
+    """True if it is `orValue`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -178,4 +178,4 @@ class Program:
     variables: int
     """How many places a frame has for variables of comprehensions, behind the device and the meter."""
     must_count: bool = False
-    """Whether the cost has to be computed for the result to be right."""
+    """True if the cost has to be computed for the result to be right."""

@@ -51,7 +51,7 @@ class CIDR:
         return f"{self.address}/{self.length}"
 
     def contains(self, address: IP) -> bool:
-        """Whether an address is in the block; one of the other family never is."""
+        """True if an address is in the block; one of the other family never is."""
         shift = self.address.bits - self.length
         return self.address.bits == address.bits and self.address.number >> shift == address.number >> shift
 

@@ -187,7 +187,7 @@ class Format:
     """What is wrong with a text."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are formats of the same name."""
+        """True if both are formats of the same name."""
         return self.name == other.name if isinstance(other, Format) else NotImplemented
 
     def __hash__(self) -> int:

@@ -60,7 +60,7 @@ class Address:
 
     @property
     def is_ipv4_in_ipv6(self) -> bool:
-        """Whether it is an IPv4 address in an IPv6 one's clothes, `::ffff:1.2.3.4`."""
+        """True if it is an IPv4 address in an IPv6 one's clothes, `::ffff:1.2.3.4`."""
         return self.bits == _IPV6_BYTES * 8 and self.number >> 32 == 0xFFFF
 
 
@@ -211,11 +211,11 @@ class IP:
 
     @property
     def is_ipv4(self) -> bool:
-        """Whether it is of the older family."""
+        """True if it is of the older family."""
         return self.bits == _IPV4_BITS
 
     def starts_with(self, prefix: int, length: int) -> bool:
-        """Whether its first bits are these."""
+        """True if its first bits are these."""
         return self.number >> (self.bits - length) == prefix
 
 

@@ -51,7 +51,7 @@ _ORDERED = frozenset({int, UInt, float, bool, Duration, Timestamp, str, bytes})
 
 
 def is_ordered(value: Value) -> bool:
-    """Whether a value is of a type that has an order."""
+    """True if a value is of a type that has an order."""
     return value.__class__ in _ORDERED
 
 
@@ -198,7 +198,7 @@ _SUMMABLE: tuple[tuple[Type, Value], ...] = ((INT, 0), (UINT, UInt(0)), (DOUBLE,
 
 
 def _is_sorted(elements: List) -> bool:
-    """Whether no element is before one that is less; what has no order among itself does not count."""
+    """True if no element is before one that is less; what has no order among itself does not count."""
     _check_first(elements, "isSorted")
     spend_steps(size(elements))
     previous: Value = None

@@ -44,7 +44,7 @@ def logical_not(value: Value) -> bool:
 
 
 def is_not_strictly_false(value: Value) -> bool:
-    """Whether a loop over `&&` or `||` goes on; true for errors too."""
+    """True if a loop over `&&` or `||` goes on; true for errors too."""
     return value if isinstance(value, bool) else True
 
 
@@ -59,7 +59,7 @@ def is_in(value: Value, container: Value) -> bool:
 
 
 def includes(target: Value, value: Value) -> bool:
-    """Whether a list attribute has a value, or a single attribute is that value.
+    """True if a list attribute has a value, or a single attribute is that value.
 
     Raises:
         CelRuntimeError: the list has more values than an attribute may have and the value is not among the first.

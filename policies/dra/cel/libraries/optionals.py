@@ -39,7 +39,7 @@ def _of_non_zero(value: Value) -> Optional:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether a value is the zero value of its type; values of Kubernetes' own types never are."""
+    """True if a value is the zero value of its type; values of Kubernetes' own types never are."""
     if isinstance(value, tuple | Concatenation):
         return size(value) == 0
     if isinstance(value, Map):

@@ -45,9 +45,9 @@ class Quantity:
     amount: int
     exponent: int = 0
     is_decimal: bool = False
-    """Whether Kubernetes keeps it as a decimal of any size, which is never an integer."""
+    """True if Kubernetes keeps it as a decimal of any size, which is never an integer."""
     is_computed: bool = False
-    """Whether `add` or `sub` made it; `==` in Kubernetes takes nothing else for a quantity on its right."""
+    """True if `add` or `sub` made it; `==` in Kubernetes takes nothing else for a quantity on its right."""
     notation: Notation = Notation.DECIMAL
     nanos: int = field(init=False)
     """The value in billionths; by it quantities are compared."""
@@ -71,7 +71,7 @@ class Quantity:
         return replace(_short(parts) if parts.is_short else _long(parts), notation=parts.notation)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are quantities of the same value."""
+        """True if both are quantities of the same value."""
         return self.nanos == other.nanos if isinstance(other, Quantity) else NotImplemented
 
     def __hash__(self) -> int:

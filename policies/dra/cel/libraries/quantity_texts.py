@@ -55,7 +55,7 @@ class QuantityText(NamedTuple):
 
     @property
     def is_binary(self) -> bool:
-        """Whether the exponent is one of 2."""
+        """True if the exponent is one of 2."""
         return self.notation is Notation.BINARY
 
     @classmethod
@@ -77,7 +77,7 @@ class QuantityText(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether Kubernetes keeps it in 64 bits; it judges by the number of digits."""
+        """True if Kubernetes keeps it in 64 bits; it judges by the number of digits."""
         if self.is_binary:
             return not self.fraction and len(self.whole) <= _MOST_SHORT_BINARY_DIGITS - self.exponent * 3 // 10
         is_small = len(self.whole) + len(self.fraction) <= _MOST_SHORT_DIGITS

@@ -171,7 +171,7 @@ class CharacterReader:
         return self.pattern[start : self.position]
 
     def ahead(self, text: str) -> bool:
-        """Whether a text comes next."""
+        """True if a text comes next."""
         return self.pattern.startswith(text, self.position)
 
     def escape(self) -> int:

@@ -116,7 +116,7 @@ def _next_boundary(octets: bytes, position: int) -> int:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Whether the pattern is found anywhere in the text."""
+    """True if the pattern is found anywhere in the text."""
     _spend_on_reading(pattern)
     return _search(_ready(compile_pattern(pattern)), text.encode()) is not None
 

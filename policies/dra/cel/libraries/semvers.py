@@ -94,7 +94,7 @@ class Semver:
         return core + f"-{prerelease}" * bool(prerelease) + f"+{self.build}" * bool(self.build)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are versions of the same precedence."""
+        """True if both are versions of the same precedence."""
         return self.precedence == other.precedence if isinstance(other, Semver) else NotImplemented
 
     def __hash__(self) -> int:

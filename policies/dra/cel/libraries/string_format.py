@@ -107,7 +107,7 @@ def scientific_text(number: float, width: int) -> str:
 
 
 def _is_unreadable(number_in_format: int) -> bool:
-    """Whether x/text gives up on a number before it has read all of its digits."""
+    """True if x/text gives up on a number before it has read all of its digits."""
     return number_in_format // 10 > _LARGEST_NUMBER_IN_FORMAT
 
 

@@ -69,7 +69,7 @@ class Duration:
 
 
 def is_in_range(nanoseconds: int) -> bool:
-    """Whether nanoseconds since 1970 are a timestamp that CEL knows."""
+    """True if nanoseconds since 1970 are a timestamp that CEL knows."""
     return _FIRST_SECOND <= nanoseconds // NANOSECONDS_PER_SECOND <= _LAST_SECOND
 
 

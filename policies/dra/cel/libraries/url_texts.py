@@ -87,7 +87,7 @@ def escape(data: bytes, part: Part) -> str:
 
 
 def is_validly_escaped(text: str, part: Part) -> bool:
-    """Whether a text may stay as it was written."""
+    """True if a text may stay as it was written."""
     return _NOT_ALLOWED_ESCAPED[part].search(text.encode()) is None
 
 

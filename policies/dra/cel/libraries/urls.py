@@ -62,7 +62,7 @@ class URL:
             raise CelRuntimeError(f"URL parse error during conversion from string: {error}") from error
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are URLs and spelled the same."""
+        """True if both are URLs and spelled the same."""
         return self.text == other.text if isinstance(other, URL) else NotImplemented
 
     def __hash__(self) -> int:

@@ -131,6 +131,6 @@ class Stack:
         return around[-1].stops if around else frozenset()
 
     def is_too_deep(self) -> bool:
-        """Whether cel-go would refuse to read an operand here."""
+        """True if cel-go would refuse to read an operand here."""
         top = self.top
         return max(top.expressions, top.active_relations, top.active_calculations) > MAX_NESTING

@@ -234,7 +234,7 @@ class _Interpreter:
         return found if is_absent is False else found.with_error(offset)
 
     def _is_absent(self, operand: Value, key: Value) -> bool | None:
-        """Whether what is missing is what would be read; None for perhaps."""
+        """True if what is missing is what would be read; None for perhaps."""
         place, name = operand.place, key.constant
         if not self._missing:
             return False

@@ -43,7 +43,7 @@ class Value(NamedTuple):
     place: Place | None = None
     """The place of the device that it certainly is, if any."""
     holds_maps: bool = False
-    """Whether maps of the device may be in it, so that reading it is perhaps reading them."""
+    """True if maps of the device may be in it, so that reading it is perhaps reading them."""
     constant: Constant | Unset = Unset.UNSET
     presence: Presence = Presence.PLAIN
     key_of: Place | None = None
@@ -51,7 +51,7 @@ class Value(NamedTuple):
 
     @property
     def only_fails(self) -> bool:
-        """Whether it is nothing but an error."""
+        """True if it is nothing but an error."""
         return not self.can_be_true and not self.can_be_false
 
     def with_error(self, *errors: int | None) -> Value:

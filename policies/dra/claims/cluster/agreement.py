@@ -107,7 +107,7 @@ def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
 
 
 def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
-    """Whether no device for a request has the attribute, by the slices or by what NVIDIA publishes."""
+    """True if no device for a request has the attribute, by the slices or by what NVIDIA publishes."""
     need = _need(subject, subrequest)
     if need is not None:
         return not any(group.has(*place) for group in need.groups)

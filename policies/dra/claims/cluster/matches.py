@@ -132,7 +132,7 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
     wanted: Counter[str] = Counter()
     for request in subject.requests:
         for subrequest in request.subrequests if not request.is_prioritized else ():
-            if subrequest.allocation_mode == "ExactCount" and not subrequest.admin_access:
+            if subrequest.allocation_mode == "ExactCount" and not subrequest.has_admin_access:
                 wanted[subrequest.device_class] += subrequest.count
     for name, count in wanted.items():
         seen = devices_of_class(subject.facts, name) if count <= MOST_DEVICES else None

@@ -47,7 +47,7 @@ class DeviceSelection(NamedTuple):
 
 
 def is_new(subject: Subject) -> bool:
-    """Whether the selectors are new: those of a claim cannot change, those of a class can."""
+    """True if the selectors are new: those of a claim cannot change, those of a class can."""
     if subject.old is None:
         return True
     path = subject.devices_path / "selectors"

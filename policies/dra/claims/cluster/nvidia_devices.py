@@ -172,7 +172,7 @@ def class_with(place: Place) -> str | None:
 
 
 def is_published(place: Place, release: str) -> bool:
-    """Whether a release of the driver knows an attribute, by the history of attributes."""
+    """True if a release of the driver knows an attribute, by the history of attributes."""
     if (removal := REMOVED.get(place)) is not None:
         return _order(release) < _order(removal.release)
     since = SINCE.get(place)

@@ -188,7 +188,7 @@ _LOOKUPS = {"productName": _product, "architecture": _architecture, "brand": _br
 
 
 def _is_published(facts: Facts, place: Place, text: str, *, exact: bool) -> bool:
-    """Whether some device of the cluster has it after all."""
+    """True if some device of the cluster has it after all."""
     known = facts.view.derive(published_devices)
     if known is UNKNOWN:
         return False

@@ -81,7 +81,7 @@ def _domain_problems(found: NvidiaConfig, uid: str, subject: Subject) -> Iterato
 
 
 def _is_elsewhere(found: NvidiaConfig, domain: Object, subject: Subject) -> bool:
-    """Whether a claim can never use a domain; those of daemons are all in the driver's namespace."""
+    """True if a claim can never use a domain; those of daemons are all in the driver's namespace."""
     namespaces = {subject.namespace, namespace_of(domain)}
     return found.kind == "ComputeDomainChannelConfig" and len(namespaces) > 1 and "" not in namespaces
 
@@ -142,7 +142,7 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
 
 
 def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
-    """Whether a config of the claim or class is for a request; a list's name stands for its alternatives."""
+    """True if a config of the claim or class is for a request; a list's name stands for its alternatives."""
     names = {subrequest.full_name, subrequest.full_name.partition("/")[0]}
     for config in new_configs(subject):
         fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
@@ -227,14 +227,14 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
 
 
 def _waits_for_nodes(subject: Subject) -> bool:
-    """Whether the driver holds pods back: its gate is off, or it is older than the gate."""
+    """True if the driver holds pods back: its gate is off, or it is older than the gate."""
     running = subject.facts.driver_version()
     too_old = running is not UNKNOWN and is_older(running, _GATED_SINCE)
     return too_old or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False
 
 
 def _is_new(subject: Subject) -> bool:
-    """Whether it is a ComputeDomain that is created: its spec cannot change."""
+    """True if it is a ComputeDomain that is created: its spec cannot change."""
     return subject.kind == "ComputeDomain" and subject.old is None
 
 

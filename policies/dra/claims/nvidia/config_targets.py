@@ -143,7 +143,7 @@ def _named_requests(found: NvidiaConfig) -> Iterator[tuple[int, str]]:
 
 
 def _is_refused(found: NvidiaConfig, types: frozenset[str]) -> bool:
-    """Whether devices of the config's driver can be meant, and none of them is of its type."""
+    """True if devices of the config's driver can be meant, and none of them is of its type."""
     return TYPE_OF[found.kind] not in types and bool(listed_types(types, found.driver))
 
 

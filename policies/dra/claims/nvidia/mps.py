@@ -58,7 +58,7 @@ def mps_settings(subject: Subject) -> Iterator[Problem]:
 
 
 def _is_choosy(found: NvidiaConfig, subject: Subject) -> bool:
-    """Whether the GPUs are selected by an attribute that depends on their age."""
+    """True if the GPUs are selected by an attribute that depends on their age."""
     texts = (
         [selector.text for selector in subject.selectors]
         if subject.kind == "DeviceClass"
@@ -137,7 +137,7 @@ def _index_remedy(devices: int) -> str:
 
 
 def _is_too_low(limit: Any) -> bool:
-    """Whether a limit is less than a mebibyte; the rule on types reports what is not a quantity."""
+    """True if a limit is less than a mebibyte; the rule on types reports what is not a quantity."""
     try:
         return ceil(parse_quantity(limit)) < _MEBIBYTE
     except QuantityError:

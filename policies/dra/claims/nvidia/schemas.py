@@ -92,7 +92,7 @@ _FIRST_YEAR = 24
 
 
 def is_older(release: str, other: str) -> bool:
-    """Whether a release came before another; False where one of them cannot be read."""
+    """True if a release came before another; False where one of them cannot be read."""
     one, two = _release_order(release), _release_order(other)
     return one is not None and two is not None and one < two
 
