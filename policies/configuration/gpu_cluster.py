@@ -63,7 +63,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
 
 
 def _old_drivers(change: Change) -> Iterator[Problem]:
-    """A problem if NVIDIADrivers are known and all of them are too old; hosts may have a driver without one."""
+    """A problem if all known NVIDIADrivers are too old; hosts may have a driver without one."""
     drivers = change.facts.known_objects("NVIDIADriver")
     old = [f"{name_of(driver)} {lookup(driver, ('spec', 'version'))}" for driver in drivers if _is_old(driver)]
     if old and len(old) == len(drivers):

@@ -119,7 +119,7 @@ def unfit_for_single(entries: Sequence[Entry]) -> str | None:
 
     Source: github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go.
     """
-    cut = [entry for entry in entries if entry.enabled]
+    cut = [entry for entry in entries if entry.is_mig_enabled]
     profiles = sorted({profile for entry in cut for profile in entry.counts})
     if len(profiles) > 1:
         made = ", ".join(map(str, profiles))

@@ -1,4 +1,4 @@
-"""Containers: environment and resources, which Kubernetes validates when the operator creates the pods."""
+"""Containers: environment and resources, which Kubernetes validates when pods are created."""
 
 from __future__ import annotations
 

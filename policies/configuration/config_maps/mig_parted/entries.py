@@ -169,7 +169,7 @@ def configs_of(config_map: Object) -> Configs | None:
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> Configs | None:
-    """The configurations in a text; cached, because every ClusterPolicy and node that refers to a file reads it."""
+    """The configurations in a text; cached, because each ClusterPolicy and each node reads it."""
     try:
         return configs_in(load_document(text, limits=LIMITS).value) or None
     except YAMLError:
