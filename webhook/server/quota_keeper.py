@@ -85,43 +85,46 @@ class QuotaKeeper:
             deadline: Deadline of the call.
             run: Runs long computations so that other calls are answered meanwhile.
         """
-        charged = decision
+        outcome: ChargeOutcome
         try:
-            charged, outcome = await self._review_and_charge(decision, request, settings, deadline, run)
+            if not await self._may_be_limited(decision.charges[0], deadline):
+                outcome = NoQuota()
+            else:
+                decision = await self._review_with_unseen(decision, request, settings, deadline, run)
+                if not decision.charges:
+                    return decision
+                outcome = await self._write_charge(decision.charges[0], request, settings, deadline)
         except TimeoutError:
             outcome = Unavailable("the API server takes too long")
         except ClusterError as error:
             is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
             outcome = Unavailable(str(error), is_lasting=is_lasting)
-        if not charged.charges:
-            return charged
-        return (await self._settle(charged, outcome, request, settings, deadline)).found_by(request.entry)
+        return (await self._settle(decision, outcome, request, settings, deadline)).found_by(request.entry)
 
-    async def _review_and_charge(
+    async def _may_be_limited(self, charge: ChargeRequest, deadline: Deadline) -> bool:
+        """False if objects would have to be read for the charge, and the namespace has no GPUQuota."""
+        if not charge.unseen and charge.excess is None:
+            return True
+        async with _until(deadline):
+            return await self.writer.has_quota(charge.namespace)
+
+    async def _review_with_unseen(
         self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
-    ) -> tuple[Decision, ChargeOutcome]:
-        """The decision with all objects that its charge needs, and the outcome of the charge."""
-        (charge,) = decision.charges
-        if charge.unseen or charge.excess is not None:
-            async with _until(deadline):
-                if not await self.writer.has_quota(charge.namespace):
-                    return decision, NoQuota()
+    ) -> Decision:
+        """The decision with all objects that its charge needs."""
         known: dict[Key, Object | None] = {}
         while decision.charges and (new := [key for key in decision.charges[0].unseen if key not in known]):
             # A PodGroup names claims that the view may not show either.
             async with _until(deadline):
                 known.update(zip(new, await asyncio.gather(*map(self._get, new)), strict=True))
             decision = await run(partial(review, request, Overlay(self.view, {**known}), settings))
-        if not decision.charges:
-            return decision, NoQuota()
-        (charge,) = decision.charges
-        if charge.refusal is not None:
-            return decision, charge.refusal
-        return decision, await self._write_charge(charge, request, settings, deadline)
+        return decision
 
     async def _write_charge(
         self, charge: ChargeRequest, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
     ) -> ChargeOutcome:
+        if charge.refusal is not None:
+            return charge.refusal
         needs_coverage = charge.of is not None and charge.of[1] == OWN
         try:
             async with _until(deadline):

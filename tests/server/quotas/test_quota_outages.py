@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.sandbox.faults import conflict, failing, half_open
-from tests.server.quotas.quota_calls import ENTRIES, QUOTA, later, warned
+from tests.server.quotas.quota_calls import ENTRIES, QUOTA, later, template, warned
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -80,6 +80,15 @@ async def test_template_that_cannot_be_read_holds_up_where_quotas_are_enforced(
     webhook = await serve()
     assert "cannot be charged: no;" in later(await ask(webhook, of_template()), 5)
     assert "cannot be charged: no;" in warned(await ask(webhook, of_template(), "quota"))
+
+
+async def test_template_that_was_read_is_not_called_missing_if_the_charge_cannot_be_written(
+    serve, namespace, sandbox, ask, of_template
+):
+    namespace.limit()
+    sandbox.create(template(2))
+    sandbox.faults.add(failing(), verb="PUT", path=f"{QUOTA}*")
+    assert "GA505" not in warned(await ask(await serve(), of_template(), "quota"))
 
 
 @ENTRIES
