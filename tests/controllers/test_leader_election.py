@@ -109,7 +109,7 @@ def test_cancelled_leader_gives_the_lease_back_after_its_term(in_virtual_time, c
             assert lease_server.stored["spec"]["holderIdentity"] == ""
             assert lease_server.stored["spec"]["leaseDurationSeconds"] == 1
             await asyncio.sleep(5)
-            assert second.leading
+            assert second.is_leading
 
     in_virtual_time(story())
     assert term.ended == [20.0]
@@ -160,8 +160,8 @@ def test_clocks_that_show_another_time_do_not_matter(in_virtual_time, candidate,
             await asyncio.sleep(20)
             async with standing(second):
                 await asyncio.sleep(100)
-                assert first.leading
-                assert not second.leading
+                assert first.is_leading
+                assert not second.is_leading
 
     in_virtual_time(story())
     assert term.began == []
