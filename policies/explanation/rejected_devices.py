@@ -258,7 +258,9 @@ def value_of(device: AllocatableDevice, read: Read) -> str | None:
         case "attributes":
             attribute = attribute_of(device, f"{read.domain}/{read.name}")
             return None if attribute is None else _scalar(attribute)
-    capacity = device.document.get("capacity") or {}
+    capacity = device.document.get("capacity")
+    if not isinstance(capacity, dict):
+        return None
     found = capacity.get(f"{read.domain}/{read.name}")
     if found is None and read.domain == device.slice.driver:
         found = capacity.get(read.name)

@@ -25,6 +25,14 @@ def test_selector_that_fails_is_reported_with_its_device_and_the_guarded_form(as
     )
 
 
+@pytest.mark.parametrize("capacity", [True, ["memory"], "80Gi", {"memory": "80Gi"}, None])
+def test_selector_that_reads_a_malformed_capacity_is_reported(ask, k8s, capacity):
+    selector = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'
+    broken = {**k8s.gpu(0), "capacity": capacity}
+    answer = ask(k8s.claim(k8s.selecting(selector)), k8s.node(), k8s.resource_slice([broken]))
+    assert answer.verdict is Feasibility.BLOCKED
+
+
 def test_selector_that_fails_on_another_node_stops_all(ask, k8s):
     fine = k8s.gpu(0)
     fine["attributes"]["nvlink"] = {"bool": True}
