@@ -223,3 +223,11 @@ def test_same_terms_count_nothing_anew_when_the_cluster_changes_meanwhile():
         assert steps.count(_NEW) == 1
         counting.count([train], [], Terms(terms.quota, terms.view, terms.settings))
     assert steps.count(_NEW) == 2
+
+
+def test_counted_objects_have_their_kind_and_name():
+    counts = Counter().count(
+        [pod("train")], [claim("shared")], Terms(parse_quota(document()), ManifestsView(), Quotas())
+    )
+    named = [(each.uid, each.kind, each.name) for kind in counts for each in kind.values()]
+    assert named == [("uid-of-train", "Pod", "train"), ("uid-of-shared", "ResourceClaim", "shared")]

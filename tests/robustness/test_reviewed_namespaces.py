@@ -75,6 +75,11 @@ def test_labels_that_do_not_change_are_allowed(labels, name):
     assert findings(namespace(labels, name), namespace({**labels, "team": "b"}, name)) == ()
 
 
+@pytest.mark.parametrize(("labels", "name"), LABELLED)
+def test_labels_that_are_removed_are_allowed(labels, name):
+    assert findings(namespace({"team": "b"}, name), namespace(labels, name)) == ()
+
+
 def test_rights_are_noted_as_not_checked():
     found = findings(namespace({DRA: "enabled", QUOTA: "enforced"}))
     assert [(each.rule.id, each.severity, each.message) for each in found] == [
