@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.conversion.sweep import is_ours
 from policies.dra.templates import ExactRequest, claim_template
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.predicates import TextIn
@@ -114,3 +116,19 @@ def test_order_and_repetition_of_conditions_do_not_change_the_name(conditions):
 def test_condition_has_one_name_in_node_selector_and_affinity():
     expressions = [{"key": key, "operator": "In", "values": [value]} for key, value in SELECTOR.items()]
     assert template_name(SELECTOR, []) == template_name({}, [{"matchExpressions": expressions}])
+
+
+@pytest.mark.parametrize(
+    ("change", "ours"),
+    [
+        ({}, True),
+        ({"labels": {"gpu-admission.io/managed": "false"}}, False),
+        ({"labels": None}, False),
+        ({"name": "gpu-0123456789abcdef"}, False),
+        ({"name": "gpus"}, False),
+    ],
+    ids=["made-by-conversion", "label-of-another-value", "no-label", "hash-of-another-content", "another-name"],
+)
+def test_template_is_ours_by_its_label_and_the_hash_in_its_name(change, ours):
+    template = claim_template("team-a", [ExactRequest("train", "gpu.nvidia.com", 1)]).manifest()
+    assert is_ours({**template, "metadata": {**template["metadata"], **change}}) is ours

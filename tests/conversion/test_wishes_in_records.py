@@ -55,6 +55,12 @@ def test_record_with_a_foreign_wish_is_invalid(wish):
     assert ConversionRecord.parse(recorded(wish)) is None
 
 
+@pytest.mark.parametrize("count", [0, -1, True, "1", 1.0, None], ids=repr)
+def test_record_with_a_foreign_number_of_shares_is_invalid(count):
+    containers = [{"name": "train", "kind": "container", "resources": {GPU: 1}}]
+    assert ConversionRecord.parse(json.dumps({"containers": containers, "shares": {GPU: count}})) is None
+
+
 def test_record_without_a_wish_wishes_nothing():
     asked = ConversionRecord.parse(
         '{"containers":[{"name":"train","kind":"container","resources":{"nvidia.com/gpu":1}}]}'

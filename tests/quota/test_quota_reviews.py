@@ -192,3 +192,11 @@ def test_room_is_imported_only_where_there_is_a_quota(kind):
         "sys.exit('policies.quota.charging.charging' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("dry_run", "unseen"), [(True, 0), (False, 1)], ids=["dry-run", "stored"])
+def test_pod_that_is_converted_on_a_dry_run_is_charged_by_its_own_template(pod, example, dry_run, unseen):
+    view = example(namespace(dra="enabled"))
+    conversion = review(creating(pod({"nvidia.com/gpu": 2}).document, entry="conversion"), view, DEFAULTS)
+    (charge,) = review(creating(conversion.object, entry="quota", dry_run=dry_run), view, DEFAULTS).charges
+    assert (len(charge.unseen), bool(charge.pieces)) == (unseen, dry_run)

@@ -1,0 +1,43 @@
+"""Requests that no entry reviews offline: the reason, and whose settings hold."""
+
+import pytest
+
+from policies.decision import Severity
+from policies.request import Request, UserInfo
+from policies.review import review
+from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy
+from webhook.cluster.manifests import ManifestsView
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "namespace": "team-a"}, "spec": {}}
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "device-plugin", "namespace": "kube-system"},
+    "data": {"any": "version: v1\nflags:\n  migStrategy: mixed\n  gdsEnabld: true\n"},
+}
+
+
+def test_subresource_that_no_rule_is_about_is_named():
+    request = Request(POD, subresource="eviction", namespace="team-a")
+    assert review(request, ManifestsView(), DEFAULTS).not_reviewed == (
+        "no rule is about the subresource eviction of this kind"
+    )
+
+
+@pytest.mark.parametrize(("user", "severity"), [("alice", Severity.AUDIT), ("bob", Severity.DENY)])
+def test_exemption_of_a_user_holds_for_configuration_that_no_webhook_sees(user, severity):
+    settings = GPUAdmissionPolicy(exemptions=(Exemption(("GA1*",), users=("alice",)),))
+    request = Request(CONFIG, kind="ConfigMap", namespace="kube-system", user=UserInfo(user))
+    (found,) = review(request, ManifestsView(), settings).findings
+    assert (found.rule.id, found.severity) == ("GA135", severity)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_misspelled"), [("Deployments", True), ("DeploymentV2", False)], ids=["one-letter", "two-letters"]
+)
+def test_kind_with_a_word_more_than_a_known_one_is_not_taken_for_a_misspelling(kind, is_misspelled):
+    containers = [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
+    document = {"apiVersion": "apps/v1", "kind": kind, "spec": {"template": {"spec": {"containers": containers}}}}
+    request = Request(document, group="apps", kind=kind, namespace="team-a")
+    (found,) = review(request, ManifestsView(), DEFAULTS).findings
+    assert ("write kind: Deployment" in found.remedy) is is_misspelled
