@@ -56,7 +56,7 @@ class Replica(Service):
 
     def led_as(self, identity: str) -> bool:
         """True if this replica became the leader under an identity of the Lease."""
-        return f'"this replica, {identity}, leads now"' in self.log()
+        return f'"this replica, {identity}, is the leader now"' in self.log()
 
     def kill(self) -> None:
         """`kill -9`, and wait for its end."""

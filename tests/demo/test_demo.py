@@ -128,7 +128,7 @@ def test_demo_says_what_exists_where_a_wish_cannot_be_kept(shown):
     assert 'admission webhook "placement.gpu-admission.io" denied the request' in part
 
 
-def test_demo_refuses_a_gpu_behind_the_schedulers_back(shown):
-    part = part_of(shown, "A GPU behind the scheduler's back")
+def test_demo_refuses_a_gpu_without_a_request(shown):
+    part = part_of(shown, "A GPU without a request")
     assert 'admission webhook "access.gpu-admission.io" denied the request' in part
     assert "pod/notebook created" in part

@@ -1,7 +1,7 @@
 """The devices of a cluster, with equal ones together."""
 
 from policies.dra.cel import compile_selector
-from policies.dra.claims.cluster.matching import chosen
+from policies.dra.claims.cluster.matching import select_devices
 from policies.dra.claims.effort import Effort
 from policies.dra.published_devices import PublishedDevices, SliceDevices, published_devices
 from policies.kubernetes.resourceslices import Device
@@ -36,22 +36,22 @@ def test_attribute_with_many_values_is_taken_for_one_that_tells_apart():
 
 def test_selector_on_a_distinguishing_attribute_is_evaluated_on_each_device():
     known = devices(80, serial=lambda n: {"int": n})
-    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
+    choice = select_devices(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert [member.name for group in choice.matched for member in group.devices] == ["gpu-0", "gpu-1", "gpu-2"]
 
 
 def test_selector_on_very_many_is_not_asked():
     known = devices(5000, serial=lambda n: {"int": n})
-    choice = chosen(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
+    choice = select_devices(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert (choice.matched, choice.complete) == ((), False)
-    assert chosen(known, known.groups, [compile_selector('device.driver == "d"')], Effort()).complete
+    assert select_devices(known, known.groups, [compile_selector('device.driver == "d"')], Effort()).complete
 
 
 def test_selector_that_costs_much_is_not_asked_about_many():
     known = devices(80, port=lambda n: {"int": n % 4})
     numbers = f"[{', '.join(map(str, range(50)))}]"
     dear = compile_selector(f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c < 1000)))")
-    assert not chosen(known, known.groups, [dear], Effort()).complete
+    assert not select_devices(known, known.groups, [dear], Effort()).complete
 
 
 def test_devices_are_counted_by_node():

@@ -88,6 +88,6 @@ def test_audit_reports_what_there_is():
     report = audit(view, DEFAULTS, Survey(view, DEFAULTS))
     reported = Counter()
     for finding in report.findings:
-        reported[finding.rule, finding.kind] += finding.count
+        reported[finding.rule.id, finding.kind] += finding.count
     assert reported["GA232", "Namespace"] == 1
     assert reported["GA231", "ResourceClaim"] == reported["GA231", "ResourceClaimTemplate"] == len(OBJECTS)
