@@ -66,6 +66,11 @@ def test_demo_shows_the_claim_that_was_made(shown):
     )
 
 
+def test_demo_has_the_priority_classes_of_its_pods(shown):
+    part = shown.partition("━━ A converted pod does not preempt")[2].partition("━━")[0]
+    assert "pod/answer created" in part
+
+
 def test_demo_applies_a_converted_pod_again(shown):
     part = shown.partition("━━ The first manifest again")[2]
     assert part.partition("\n\n")[0] == (
@@ -85,7 +90,7 @@ def test_demo_shows_a_refusal_in_kubectls_words(shown):
 
 def test_demo_ends_with_an_audit(shown):
     part = shown.partition("\n$ gpu-admission audit\n")[2]
-    assert re.search(r"^team-a +enabled +no +10 +7 +0 +3$", part, re.MULTILINE)
+    assert re.search(r"^team-a +enabled +no +11 +8 +0 +3$", part, re.MULTILINE)
     assert "  GA317  Pod team-a/legacy-render\n" in part
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cli.kubectl import Applied
     from webhook.cli.manifest_reader import Manifest
+    from webhook.cluster.resources import Resource
     from webhook.sandbox.server import Sandbox
 
 __all__ = ["command", "kubeconfig", "made_claims", "webhook_beside", "without_webhooks"]
@@ -93,6 +94,7 @@ async def made_claims(session: aiohttp.ClientSession, pod: Object) -> Sequence[O
 
 
 _POD = RESOURCES["Pod"]
+_PRIORITY_CLASS = RESOURCES["PriorityClass"]
 _SETTINGS = Path("bypass") / "settings.yaml"
 """The defaults, except that GPU access without a request is refused instead of warned about."""
 _USER = "alice"
@@ -138,16 +140,20 @@ def command(examples: Path, deploy: Path) -> None:
         raise click.UsageError(f"{deploy} has no install.yaml; run the demo beside the folder, or name it")
     reader = ManifestReader()
     sandbox, _ = loaded_sandbox([str(examples / "cluster")], reader)
-    pods = [(title, each) for title, each in _pods(examples, reader) if _is_at_home(each, sandbox)]
+    manifests = [*_manifests(examples, reader)]
+    pods = [(title, each) for title, each in manifests if _is_of(_POD, each) and _is_at_home(each, sandbox)]
+    classes = [each for _, each in manifests if _is_of(_PRIORITY_CLASS, each)]
     installed = reader.manifests([str(deploy / "install.yaml"), str(examples / _SETTINGS)])
     reader.check()
+    if problems := load(sandbox, classes):
+        raise UnreadableInputError(problems)
     click.echo(_BEGIN.format(examples=examples, deploy=deploy))
     asyncio.run(_show(sandbox, pods, installed))
     click.echo(_TRY_NEXT.format(examples=examples))
 
 
-def _pods(examples: Path, reader: ManifestReader) -> Iterator[tuple[str, Manifest]]:
-    """The pods of the examples with their titles, in the order of the README.
+def _manifests(examples: Path, reader: ManifestReader) -> Iterator[tuple[str, Manifest]]:
+    """The manifests of the examples with their titles, in the order of the README.
 
     Some examples have no manifests, because they explain pods of the cluster.
     """
@@ -156,8 +162,11 @@ def _pods(examples: Path, reader: ManifestReader) -> Iterator[tuple[str, Manifes
         if folder.is_dir() and not any(file.suffix in (".yaml", ".json") for file in folder.glob("*")):
             continue
         for manifest in reader.manifests([str(folder)]):
-            if (manifest.object["apiVersion"], manifest.object["kind"]) == (_POD.api_version, _POD.kind):
-                yield title, manifest
+            yield title, manifest
+
+
+def _is_of(resource: Resource, manifest: Manifest) -> bool:
+    return (manifest.object["apiVersion"], manifest.object["kind"]) == (resource.api_version, resource.kind)
 
 
 def _is_at_home(manifest: Manifest, sandbox: Sandbox) -> bool:
