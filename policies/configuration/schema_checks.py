@@ -38,9 +38,9 @@ _CHOICES = {
 
 _ELSEWHERE = {
     "cuda": "remove it; CUDA comes with the images of workloads",
-    "nfd": "set it as a value of the Helm chart; it is no field of the resource",
-    "node-feature-discovery": "set it as a value of the Helm chart; it is no field of the resource",
-    "clusterPolicy": "set it as a value of the Helm chart; it is no field of the resource",
+    "nfd": "set it as a value of the Helm chart; it is not a field of the resource",
+    "node-feature-discovery": "set it as a value of the Helm chart; it is not a field of the resource",
+    "clusterPolicy": "set it as a value of the Helm chart; it is not a field of the resource",
     "runtimeClassName": "write it under operator, as runtimeClass",
     "driver.nvidiaDriverCRD": "write useNvidiaDriverCRD: true; the rest are values of the Helm chart",
     "driver.gds": "write it as spec.gds",

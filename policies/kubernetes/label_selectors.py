@@ -131,7 +131,7 @@ def _check_values(key: str, operator: Operator, values: frozenset[str]) -> None:
     for value in sorted(values):
         if operator in (">", "<") and not _INTEGER.fullmatch(value):
             raise LabelSelectorError(
-                f"{_quote_token(value)} is no whole number, and {_quote_token(key)} is compared with {operator}"
+                f"{_quote_token(value)} is not a whole number, and {_quote_token(key)} is compared with {operator}"
             )
         if not is_label_value(value):
             raise LabelSelectorError(f"{_quote_token(value)} cannot be the value of a label")

@@ -54,7 +54,7 @@ def translate(key: str, operator: str, values: Sequence[str], subject: Subject) 
     """
     label = _label(key.removeprefix(VENDOR_PREFIX))
     if label is None:
-        raise UntranslatableError("is no label of a GPU")
+        raise UntranslatableError("is not a label of a GPU")
     match operator:
         case "In":
             return any_of(label.equals(value, subject) for value in values)

@@ -94,7 +94,7 @@ def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, st
         yield FieldPath(["metadata", "name"]), said
     for key in document:
         if key not in _FIELDS:
-            yield FieldPath([key]), "is no field of a GPUAdmissionPolicy; settings are under spec"
+            yield FieldPath([key]), "is an unknown field of a GPUAdmissionPolicy; settings are under spec"
 
 
 def _value_text(value: Any) -> str:
@@ -108,7 +108,7 @@ def _type_problem(detail: Any) -> tuple[FieldPath, str]:
     if kind == "missing":
         return path, "is missing"
     if kind == "unexpected_keyword_argument":
-        return path, "is no setting; see docs/settings.md for those there are"
+        return path, "is an unknown setting; docs/settings.md lists all settings"
     if kind in ("enum", "literal_error"):
         expected = detail["ctx"]["expected"].replace("'", "")
         if value is False and "off" in expected:

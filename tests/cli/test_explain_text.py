@@ -129,7 +129,7 @@ def test_obstacles_come_with_rule_and_remedy_and_without_tables():
         Feasibility.BLOCKED,
         "it is refused before scheduling",
         obstacles=(
-            Obstacle(ObstacleKind.REFUSED, '"0.5" is no whole number', "request whole GPUs", "GA302"),
+            Obstacle(ObstacleKind.REFUSED, '"0.5" is not a whole number', "request whole GPUs", "GA302"),
             Obstacle(ObstacleKind.MISSING, "there is no DeviceClass gpu"),
         ),
     )
@@ -138,7 +138,7 @@ def test_obstacles_come_with_rule_and_remedy_and_without_tables():
         == """\
 pod team-a/train  blocked
 It is refused before scheduling.
-- "0.5" is no whole number; request whole GPUs [GA302]
+- "0.5" is not a whole number; request whole GPUs [GA302]
 - there is no DeviceClass gpu"""
     )
 

@@ -29,7 +29,7 @@ def test_all_problems_of_all_files_are_shown_at_once(run, write, pod):
         done.stderr
         == """\
 settings.yaml:6:20: spec.conversion.unsatisfiable: is "refuse"; write warn or deny
-settings.yaml:7:17: spec.conversion.schedulerz: is no setting; see docs/settings.md for those there are
+settings.yaml:7:17: spec.conversion.schedulerz: is an unknown setting; docs/settings.md lists all settings
 cluster/nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one
 broken.yaml:5:6: expected "," or "]" in the list that begins at line 5
 missing.yaml: no such file or directory

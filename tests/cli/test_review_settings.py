@@ -21,7 +21,7 @@ def test_problems_have_their_lines(invoke, write):
 policy.yaml:1  GPUAdmissionPolicy default  refused
 The GPUAdmissionPolicy "default" is invalid: 
 * spec.rules[0].severity: is false, which is how YAML reads off; write "off" in quotes [GA701]
-* spec.acces: is no setting; see docs/settings.md for those there are [GA701]
+* spec.acces: is an unknown setting; docs/settings.md lists all settings [GA701]
   GA701 deny  policy.yaml:7:15  Settings must be readable and consistent
   GA701 deny  policy.yaml:8:10  Settings must be readable and consistent
 

@@ -92,7 +92,7 @@ def test_device_plugin_config_map_that_shares_nothing_is_refused(cluster):
     [
         pytest.param(
             {"placement": {"wishes": [{"wish": {"min-memory": "lots"}}]}},
-            'spec.placement.wishes[0].wish[min-memory]: is "lots", which is no Kubernetes quantity; write one such as '
+            'spec.placement.wishes[0].wish[min-memory]: is "lots", which is not a Kubernetes quantity; write one such as '
             '"40Gi" [GA701]',
             id="more than a schema can judge",
         ),

@@ -10,7 +10,9 @@ from webhook.cluster.known import TRUSTED_SECONDS
 from webhook.cluster.live_settings import LiveSettings
 
 KIND = "GPUAdmissionPolicy"
-MUCH = 'spec.placement.wishes[0].wish[min-memory]: is "much", which is no Kubernetes quantity; write one such as "40Gi"'
+MUCH = (
+    'spec.placement.wishes[0].wish[min-memory]: is "much", which is not a Kubernetes quantity; write one such as "40Gi"'
+)
 UNKNOWN_RULE = "spec.rules[0].rule: rule GA999 does not exist in this version, so its severity has no effect"
 
 
@@ -89,7 +91,7 @@ def test_invalid_settings_at_the_start_leave_the_defaults(cluster, settings):
 def test_many_problems_are_counted(cluster, settings):
     cluster.fill(KIND, stored(4, wish(*["much"] * 5)))
     (note,) = settings.notes()
-    assert note.count("is no Kubernetes quantity") == 3
+    assert note.count("is not a Kubernetes quantity") == 3
     assert note.endswith('; write one such as "40Gi"; and 2 more')
 
 

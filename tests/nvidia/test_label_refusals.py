@@ -89,7 +89,7 @@ def test_label_that_no_attribute_equals(label, reason, operator):
         ("gpu.engines.copy", "Gt", "1", ONLY_SINGLE),
         ("gpu.slices.gi", "In", "1", ONLY_SINGLE),
         ("gpu.product", "Near", H100, 'has the unknown operator "Near"'),
-        ("gpu.unheard-of", "In", "x", "is no label of a GPU"),
+        ("gpu.unheard-of", "In", "x", "is not a label of a GPU"),
     ],
 )
 def test_condition_on_a_whole_gpu(label, operator, value, reason):

@@ -48,12 +48,12 @@ def test_every_word_is_read(read):
         (
             "min-memory",
             "80GB",
-            'metadata.annotations[gpu-admission.io/min-memory]: is "80GB", which is no Kubernetes quantity; write "80G"',
+            'metadata.annotations[gpu-admission.io/min-memory]: is "80GB", which is not a Kubernetes quantity; write "80G"',
         ),
         (
             "family",
             "hoper",
-            'metadata.annotations[gpu-admission.io/family]: has "hoper", which is no family of GPUs; write "hopper"',
+            'metadata.annotations[gpu-admission.io/family]: has "hoper", which is not a GPU family; write "hopper"',
         ),
     ],
     ids=["quantity", "family"],

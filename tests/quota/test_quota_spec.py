@@ -137,10 +137,10 @@ def test_invalid_amount_is_refused(unit, value, said):
     [
         ({}, "spec.limits[0]: limits nothing; write one of gpus, memory and devices"),
         ({"gpus": 1, "memory": "1Ti"}, "spec.limits[0]: has gpus and memory; write a limit for each of them"),
-        ({"gpu": 1}, "spec.limits[0].gpu: is no field of a limit; write gpus"),
+        ({"gpu": 1}, "spec.limits[0].gpu: is an unknown field of a limit; write gpus"),
         (
             {"gpus": 1, "x": 1},
-            "spec.limits[0].x: is no field of a limit; there are name, selector, gpus, memory and devices",
+            "spec.limits[0].x: is an unknown field of a limit; known fields: name, selector, gpus, memory and devices",
         ),
         (
             {"gpus": 1, "name": "H100"},
@@ -185,7 +185,7 @@ def test_names_are_unique():
         ),
         (
             {"limits": [{"name": "a", "gpus": 1}], "unknownProduct": "Deny"},
-            "spec.unknownProduct: is no field of a GPUQuota's spec; write unknownProducts",
+            "spec.unknownProduct: is an unknown field of a GPUQuota's spec; write unknownProducts",
         ),
     ],
 )
@@ -230,7 +230,7 @@ def test_glob_that_matches_nothing_is_refused(field, value, said):
         ({"products": []}, "spec.limits[0].selector.products: is empty; leave it out to count them all"),
         ({"products": "H100"}, 'spec.limits[0].selector.products: is "H100"; write a list, such as ["NVIDIA-H100-*"]'),
         ({"profiles": ["1g.*"] * 17}, "spec.limits[0].selector.profiles: has 17 names; the most is 16"),
-        ({"product": ["a"]}, "spec.limits[0].selector.product: is no field of a selector; write products"),
+        ({"product": ["a"]}, "spec.limits[0].selector.product: is an unknown field of a selector; write products"),
     ],
 )
 def test_selector_has_lists_of_globs(selector, said):
@@ -252,7 +252,7 @@ def test_globs_are_kept_in_one_form():
         ({"metadata": None}, 'metadata.name: is missing; a namespace has one GPUQuota, named "gpu"'),
         (
             {"limits": []},
-            "limits: is no field of a GPUQuota; there are apiVersion, kind, metadata, spec and status",
+            "limits: is an unknown field of a GPUQuota; known fields: apiVersion, kind, metadata, spec and status",
         ),
     ],
 )

@@ -23,7 +23,7 @@ def test_access_is_accepted(problems_of, access):
         ({"mode": False}, ("mode", "is false; write warn or deny")),
         ({"exemptNamespaces": "monitoring"}, ("exemptNamespaces", 'is "monitoring"; it must be a list')),
         ({"exemptServiceAccounts": [7]}, ("exemptServiceAccounts[0]", "is 7; it must be text, in quotes")),
-        ({"exemptUsers": []}, ("exemptUsers", "is no setting; see docs/settings.md for those there are")),
+        ({"exemptUsers": []}, ("exemptUsers", "is an unknown setting; docs/settings.md lists all settings")),
     ],
 )
 def test_setting_of_access_is_checked(problems_of, access, problem):

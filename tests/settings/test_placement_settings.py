@@ -5,7 +5,7 @@ import pytest
 from policies.nvidia.wishes import Wish, WishError
 from policies.settings import TaintTolerated, WishDefault
 
-NO_SETTING = "is no setting; see docs/settings.md for those there are"
+NO_SETTING = "is an unknown setting; docs/settings.md lists all settings"
 EVERYWHERE = "is empty; leave it out to mean every namespace"
 NO_EXECUTE = (
     "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave; "

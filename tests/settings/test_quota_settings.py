@@ -82,7 +82,7 @@ def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
             "weights[0].gpus",
             "is 1; it must be text, in quotes",
         ),
-        ({"replicas": 4}, "replicas", "is no setting; see docs/settings.md for those there are"),
+        ({"replicas": 4}, "replicas", "is an unknown setting; docs/settings.md lists all settings"),
     ],
 )
 def test_mistake_in_settings_of_quotas_is_reported(problems_of, quota, path, sentence):

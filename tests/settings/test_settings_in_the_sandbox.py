@@ -26,9 +26,7 @@ PAGE = (ROOT / "docs" / "settings.md").read_text()
 POLICY = RESOURCES["GPUAdmissionPolicy"]
 DEFAULT = POLICY.path(name="default")
 MIDNIGHT = datetime(2027, 1, 1, tzinfo=UTC)
-MUCH = (
-    'spec.placement.wishes[0].wish[min-memory]: is "much", which is no Kubernetes quantity; write one such as "40Gi".'
-)
+MUCH = 'spec.placement.wishes[0].wish[min-memory]: is "much", which is not a Kubernetes quantity; write one such as "40Gi".'
 INSTEAD = (
     "Until this is fixed, each replica keeps the settings that it accepted last, and a new replica uses the "
     "built-in defaults."

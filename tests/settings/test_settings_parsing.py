@@ -164,8 +164,8 @@ def test_document_is_a_mapping(policy):
             {"metadata": {"name": "mine"}},
             ("metadata.name", 'is "mine"; a cluster has one GPUAdmissionPolicy, named "default"'),
         ),
-        ({"rules": []}, ("rules", "is no field of a GPUAdmissionPolicy; settings are under spec")),
-        ({"conversion": {}}, ("conversion", "is no field of a GPUAdmissionPolicy; settings are under spec")),
+        ({"rules": []}, ("rules", "is an unknown field of a GPUAdmissionPolicy; settings are under spec")),
+        ({"conversion": {}}, ("conversion", "is an unknown field of a GPUAdmissionPolicy; settings are under spec")),
     ],
 )
 def test_envelope_is_checked(fields, problem):
@@ -178,7 +178,7 @@ def test_envelope_is_checked(fields, problem):
         ([], ("spec", "is a list; it must be a mapping")),
         ("", ("spec", 'is ""; it must be a mapping')),
         (False, ("spec", "is false; it must be a mapping")),
-        ({"rule": []}, ("spec.rule", "is no setting; see docs/settings.md for those there are")),
+        ({"rule": []}, ("spec.rule", "is an unknown setting; docs/settings.md lists all settings")),
         ({"rules": {"GA301": "off"}}, ("spec.rules", "is a mapping; it must be a list")),
         ({"rules": "GA301"}, ("spec.rules", 'is "GA301"; it must be a list')),
         ({"rules": None}, ("spec.rules", "is null; it must be a list")),
@@ -208,9 +208,9 @@ def test_sections_have_their_shape(spec, problem):
         ({"unsatisfiable": ["deny"]}, ("unsatisfiable", "is a list; write warn or deny")),
         (
             {"allow_pod_opt_out": True},
-            ("allow_pod_opt_out", "is no setting; see docs/settings.md for those there are"),
+            ("allow_pod_opt_out", "is an unknown setting; docs/settings.md lists all settings"),
         ),
-        ({"unsatisfyable": "deny"}, ("unsatisfyable", "is no setting; see docs/settings.md for those there are")),
+        ({"unsatisfyable": "deny"}, ("unsatisfyable", "is an unknown setting; docs/settings.md lists all settings")),
     ],
 )
 def test_setting_of_conversion_is_checked(conversion, problem):
@@ -227,7 +227,10 @@ def test_setting_of_conversion_is_checked(conversion, problem):
             ("operatorNamespaces", NO_OPERATOR),
         ),
         ({"clusterPolicyDeletion": "allow"}, ("clusterPolicyDeletion", 'is "allow"; write warn or deny')),
-        ({"operatorNamespace": []}, ("operatorNamespace", "is no setting; see docs/settings.md for those there are")),
+        (
+            {"operatorNamespace": []},
+            ("operatorNamespace", "is an unknown setting; docs/settings.md lists all settings"),
+        ),
     ],
 )
 def test_setting_of_configuration_is_checked(configuration, problem):
@@ -256,7 +259,7 @@ def test_setting_of_configuration_is_checked(configuration, problem):
         ),
         (
             {"rule": "GA301", "severity": "off", "namespace": "a"},
-            ("namespace", "is no setting; see docs/settings.md for those there are"),
+            ("namespace", "is an unknown setting; docs/settings.md lists all settings"),
         ),
     ],
 )

@@ -56,7 +56,7 @@ GOOD = [
     ("sharing", " Shared ", Wish(sharing="shared")),
     ("sharing", "any", Wish(sharing="any")),
 ]
-NAME = "stands in no product's name"
+NAME = "is in no product name"
 BAD_PRODUCTS = [
     ("H100|A100", f'has the name "H100|A100", and "|" {NAME}', "write a comma between names"),
     ("H100;A100", f'has the name "H100;A100", and ";" {NAME}', "write a comma between names"),
@@ -67,14 +67,14 @@ BAD_PRODUCTS = [
     ("^H100.*$", f'has the name "^H100.*$", and "^" {NAME}', NO_EXPRESSION),
     ("H100 (80GB)", f'has the name "H100 (80GB)", and "(" {NAME}', NO_EXPRESSION),
     ("A100-MIG-1g.10gb+me", f'has the name "A100-MIG-1g.10gb+me", and "+" {NAME}', 'write "." for "+", as labels do'),
-    ("T4-SHARED", 'has the name "T4-SHARED", and sharing is no part of a product\'s name', OWN_SHARING),
+    ("T4-SHARED", 'has the name "T4-SHARED", and sharing is not part of a product name', OWN_SHARING),
     (
         "!*-shared",
-        'has the name "!*-shared", and sharing is no part of a product\'s name',
+        'has the name "!*-shared", and sharing is not part of a product name',
         'remove it, and write gpu-admission.io/sharing: "exclusive"',
     ),
-    ("H100*,", "has a comma with no name beside it", "write a name there, or remove the comma"),
-    ("H100*,!", 'has a "!" with no name behind it', 'write a name behind it, as in "!*MIG*", or remove it'),
+    ("H100*,", "has a comma without a name beside it", "write a name there, or remove the comma"),
+    ("H100*,!", 'has a "!" without a name after it', 'write a name after it, as in "!*MIG*", or remove it'),
     ("!NVIDIA-", 'has the name "!NVIDIA-", which is the brand without a product', 'write a product such as "H100*"'),
     (
         ",".join(f"A{number}" for number in range(21)),
@@ -83,7 +83,7 @@ BAD_PRODUCTS = [
     ),
     ("A" * 64, "has a name of 64 characters; the most is 63, as in labels", "shorten it with *"),
 ]
-QUANTITY = "which is no Kubernetes quantity"
+QUANTITY = "which is not a Kubernetes quantity"
 EXAMPLE = 'write one such as "40Gi"'
 BAD_AMOUNTS = [
     ("80GB", f'is "80GB", {QUANTITY}', 'write "80G"'),
@@ -98,13 +98,13 @@ BAD_AMOUNTS = [
     ("40960", 'is "40960", which is 40960 bytes', 'write "40960Mi"'),
     ("40960m", 'is "40960m", which is less than 1Mi', 'write "40960M"'),
     ("1k", 'is "1k", which is less than 1Mi', EXAMPLE),
-    ("0", 'is "0", which is no memory at all', f"remove it, or {EXAMPLE}"),
-    ("-1Gi", 'is "-1Gi", which is no memory at all', f"remove it, or {EXAMPLE}"),
+    ("0", 'is "0", which is not above zero', f"remove it, or {EXAMPLE}"),
+    ("-1Gi", 'is "-1Gi", which is not above zero', f"remove it, or {EXAMPLE}"),
     ("2Ei", 'is "2Ei", which is more memory than any GPU has', EXAMPLE),
 ]
 MOST = {text: f'write "{text[:2]}Gi"' for text in ("80GB", "80GiB", "80 gb", "80gi", "40")}
 """GPUs sold with 80 GB have less than 80Gi, and more than 80G."""
-CAPABILITY = "which is no compute capability"
+CAPABILITY = "which is not a compute capability"
 BAD_CAPABILITIES = [
     ("sm_86", f'is "sm_86", {CAPABILITY}', 'write "8.6"'),
     ("sm_90a", f'is "sm_90a", {CAPABILITY}', 'write "9.0"'),
@@ -116,7 +116,7 @@ BAD_CAPABILITIES = [
     ("999", f'is "999", {CAPABILITY}', 'write one such as "8.6" or "9"'),
     ("high", f'is "high", {CAPABILITY}', 'write one such as "8.6" or "9"'),
 ]
-DRIVER = "which is no version of a driver"
+DRIVER = "which is not a driver version"
 BAD_DRIVERS = [
     ("R580", f'is "R580", {DRIVER}', 'write "580"'),
     (">= 580.95", f'is ">= 580.95", {DRIVER}', 'write "580.95"'),
@@ -124,19 +124,19 @@ BAD_DRIVERS = [
     ("latest", f'is "latest", {DRIVER}', 'write one such as "580.95"'),
     ("12.4", f'is "12.4", {DRIVER}', 'write one such as "580.95", or gpu-admission.io/min-cuda: "12.4"'),
 ]
-CUDA = "which is no version of CUDA"
+CUDA = "which is not a version of CUDA"
 BAD_CUDAS = [
     ("CUDA 12.4", f'is "CUDA 12.4", {CUDA}', 'write "12.4"'),
     ("12.4.1", f'is "12.4.1", {CUDA}', 'write "12.4"'),
     ("12040", f'is "12040", {CUDA}', 'write one such as "12.4"'),
     ("580.95", f'is "580.95", {CUDA}', 'write one such as "12.4", or gpu-admission.io/min-driver: "580.95"'),
 ]
-FAMILY = "which is no family of GPUs"
+FAMILY = "which is not a GPU family"
 BAD_FAMILIES = [
     ("ada", f'has "ada", {FAMILY}', 'write "ada-lovelace"'),
     ("hopper,ampear", f'has "ampear", {FAMILY}', 'write "ampere"'),
     ("H100", f'has "H100", {FAMILY}', ONE_OF_FAMILIES),
-    ("hopper,", "has a comma with no name beside it", "write a name there, or remove the comma"),
+    ("hopper,", "has a comma without a name beside it", "write a name there, or remove the comma"),
     (
         "!turing",
         'has "!turing", and families cannot be excluded',
@@ -204,7 +204,7 @@ def test_examples_of_remedies_are_wishes_without_contradictions():
     ],
 )
 def test_unknown_word_is_refused(word, remedy):
-    with pytest.raises(WishError, match=r"^is no wish$") as caught:
+    with pytest.raises(WishError, match=r"^is not a wish$") as caught:
         Wish.check(word, "H100*")
     assert caught.value.remedy == remedy
 

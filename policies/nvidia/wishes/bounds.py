@@ -77,9 +77,9 @@ def _bytes(text: str, sold: _Unit) -> Fraction:
     try:
         amount = parse_quantity(text)
     except QuantityError:
-        raise WishError(f"is {shown(text)}, which is no Kubernetes quantity", _remedy(text, sold)) from None
+        raise WishError(f"is {shown(text)}, which is not a Kubernetes quantity", _remedy(text, sold)) from None
     if amount <= 0:
-        raise WishError(f"is {shown(text)}, which is no memory at all", f"remove it, or {_EXAMPLE}")
+        raise WishError(f"is {shown(text)}, which is not above zero", f"remove it, or {_EXAMPLE}")
     if amount < _MEBI:
         said = f"{text} bytes" if _DIGITS.fullmatch(text) else "less than 1Mi"
         raise WishError(f"is {shown(text)}, which is {said}", _remedy(text, sold))
@@ -124,7 +124,7 @@ def read_compute_capability(text: str) -> tuple[int, int]:
         return version
     guess = _version_within(text, 2, _capability) or _with_dot(text)
     raise WishError(
-        f"is {shown(text)}, which is no compute capability",
+        f"is {shown(text)}, which is not a compute capability",
         f'write "{guess}"' if guess else 'write one such as "8.6" or "9"',
     )
 
@@ -142,7 +142,7 @@ def read_cuda(text: str) -> tuple[int, int]:
     remedy = f'write "{guess}"' if guess else 'write one such as "12.4"'
     if not guess and _driver(text):
         remedy += f', or gpu-admission.io/min-driver: "{text}"'
-    raise WishError(f"is {shown(text)}, which is no version of CUDA", remedy)
+    raise WishError(f"is {shown(text)}, which is not a version of CUDA", remedy)
 
 
 def read_driver(text: str) -> tuple[int, int, int]:
@@ -158,7 +158,7 @@ def read_driver(text: str) -> tuple[int, int, int]:
     remedy = f'write "{guess}"' if guess else 'write one such as "580.95"'
     if not guess and _pair(text):
         remedy += f', or gpu-admission.io/min-cuda: "{text}"'
-    raise WishError(f"is {shown(text)}, which is no version of a driver", remedy)
+    raise WishError(f"is {shown(text)}, which is not a driver version", remedy)
 
 
 def pair_text(version: tuple[int, int]) -> str:

@@ -43,7 +43,7 @@ def read_families(text: str) -> tuple[str, ...]:
 
 def _family(entry: str) -> str:
     if not entry:
-        raise WishError("has a comma with no name beside it", "write a name there, or remove the comma")
+        raise WishError("has a comma without a name beside it", "write a name there, or remove the comma")
     if entry.startswith("!"):
         raise WishError(
             f"has {shown(entry)}, and families cannot be excluded",
@@ -54,7 +54,7 @@ def _family(entry: str) -> str:
         return name
     guess = _FAMILY_ALIASES.get(name) or closest(name, FAMILIES)
     raise WishError(
-        f"has {shown(entry)}, which is no family of GPUs",
+        f"has {shown(entry)}, which is not a GPU family",
         f'write "{guess}"' if guess else f"write some of {', '.join(FAMILIES)}, with commas between them",
     )
 

@@ -134,16 +134,16 @@ def _pattern(name: str, entry: str) -> str:
 
 
 def _check(dashed: str, entry: str) -> None:
-    """Refuse what stands in no product's name."""
+    """Refuse what is in no product name."""
     if not _ALLOWED.fullmatch(dashed):
         wrong = next(character for character in dashed if not _ALLOWED.match(character))
         raise WishError(
-            f"has the name {shown(entry)}, and {shown(wrong)} stands in no product's name",
+            f"has the name {shown(entry)}, and {shown(wrong)} is in no product name",
             _REMEDIES.get(wrong, _NO_EXPRESSION),
         )
     if _SHARED in fold_name(dashed):
         raise WishError(
-            f"has the name {shown(entry)}, and sharing is no part of a product's name",
+            f"has the name {shown(entry)}, and sharing is not part of a product name",
             'remove it, and write gpu-admission.io/sharing: "exclusive"'
             if entry.startswith("!")
             else 'write it without -SHARED, and gpu-admission.io/sharing: "shared"',
@@ -152,8 +152,8 @@ def _check(dashed: str, entry: str) -> None:
 
 def _nameless(entry: str) -> WishError:
     if entry:
-        return WishError('has a "!" with no name behind it', 'write a name behind it, as in "!*MIG*", or remove it')
-    return WishError("has a comma with no name beside it", "write a name there, or remove the comma")
+        return WishError('has a "!" without a name after it', 'write a name after it, as in "!*MIG*", or remove it')
+    return WishError("has a comma without a name beside it", "write a name there, or remove the comma")
 
 
 def _distinct(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def _read(words: Mapping[str, str], word: str, read: Callable[[str], _Read]) -> 
 
 def _unknown(word: str) -> WishError:
     guess = closest(word, WORDS)
-    return WishError("is no wish", f'write "{guess}"' if guess else f"write one of {', '.join(WORDS)}")
+    return WishError("is not a wish", f'write "{guess}"' if guess else f"write one of {', '.join(WORDS)}")
 
 
 def _products(wish: Wish) -> list[tuple[tuple[str, ...], str]]:

@@ -48,7 +48,7 @@ def unknown_field(key: Any, known: Iterable[str], where: str) -> str:
     known = tuple(known)
     meant = closest(key, known)
     listed = f"{', '.join(known[:-1])} and {known[-1]}"
-    return f"is no field of {where}; " + (f"write {meant}" if meant else f"there are {listed}")
+    return f"is an unknown field of {where}; " + (f"write {meant}" if meant else f"known fields: {listed}")
 
 
 def _unknown(document: dict[Any, Any], known: tuple[str, ...], where: str) -> Iterator[_Problem]:

@@ -24,7 +24,7 @@ def test_capacity_that_a_device_has_is_fine(said, asking, cluster, amount):
 def test_capacity_that_no_device_has_is_reported(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(memry="10Gi")), *cluster) == [
         (
-            "capacity.requests.memry: is no capacity that devices have: none of the 2 devices that match has it, "
+            "capacity.requests.memry: is an unknown capacity: none of the 2 devices that match has it, "
             f'{PENDING}; write "memory"'
         )
     ]
@@ -33,7 +33,7 @@ def test_capacity_that_no_device_has_is_reported(said, asking, cluster):
 def test_capacity_like_none_is_reported_with_what_there_is(said, asking, cluster):
     assert said("GA222", asking(capacity=wanting(bandwidth="1")), *cluster) == [
         (
-            "capacity.requests.bandwidth: is no capacity that devices have: none of the 2 devices that match has it, "
+            "capacity.requests.bandwidth: is an unknown capacity: none of the 2 devices that match has it, "
             f"{PENDING}; remove it; there are memory"
         )
     ]
@@ -49,7 +49,7 @@ def test_device_without_any_capacity_is_reported(said, asking, device_class, gpu
     claim = asking(capacity=wanting(memory="1Gi"))
     assert said("GA222", claim, device_class(), on_node("node-1", gpu(memory=None))) == [
         (
-            "capacity.requests.memory: is no capacity that devices have: the only device that matches does not have it, "
+            "capacity.requests.memory: is an unknown capacity: the only device that matches does not have it, "
             f"{PENDING}; remove it; these devices have no capacity"
         )
     ]

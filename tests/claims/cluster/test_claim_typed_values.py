@@ -90,16 +90,16 @@ STOPS = "that stops the pod on every node"
         ),
         (
             f'{C}.memory.compareTo(quantity("80GB")) >= 0',
-            f'quantity("80GB") is an error, for it is no amount that Kubernetes can read; {STOPS}; write quantity("80G")',
+            f'quantity("80GB") is an error, because it is not an amount that Kubernetes can read; {STOPS}; write quantity("80G")',
         ),
         (
             f'{C}.memory.compareTo(quantity("80 GiB")) >= 0',
-            f'quantity("80 GiB") is an error, for it is no amount that Kubernetes can read; {STOPS}; write quantity("80Gi")',
+            f'quantity("80 GiB") is an error, because it is not an amount that Kubernetes can read; {STOPS}; write quantity("80Gi")',
         ),
         (
             f'{C}.memory.compareTo(quantity("a lot")) >= 0',
             (
-                f'quantity("a lot") is an error, for it is no amount that Kubernetes can read; {STOPS}; write quantity("40Gi") or '
+                f'quantity("a lot") is an error, because it is not an amount that Kubernetes can read; {STOPS}; write quantity("40Gi") or '
                 "the like"
             ),
         ),

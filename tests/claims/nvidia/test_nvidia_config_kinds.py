@@ -98,7 +98,7 @@ def test_gpu_config_for_the_driver_of_compute_domains_is_reported(config_finding
 def test_config_for_an_unknown_driver_is_reported(config_findings, driver):
     assert config_findings("GA240", "kind: GpuConfig", driver=driver) == [
         (
-            f'spec.devices.config[0].opaque.driver: "{driver}" is no driver that reads GpuConfig, so the config has no '
+            f'spec.devices.config[0].opaque.driver: "{driver}" is not a driver that reads GpuConfig, so the config has no '
             'effect; write "gpu.nvidia.com"'
         )
     ]

@@ -96,8 +96,8 @@ RENAMED = config_map(any=sliced(renameByDefault=True))
 def test_renaming_warns_of_pods_that_request_the_old_name(findings_of):
     expected = (
         "data.any.sharing.timeSlicing.renameByDefault: makes nvidia.com/gpu.shared of "
-        'nvidia.com/gpu, and the pod "team-a/train" requests nvidia.com/gpu and could not '
-        "start again where it is gone; let them request nvidia.com/gpu.shared, or write "
+        'nvidia.com/gpu, which the pod "team-a/train" requests and could then not start again; '
+        "request nvidia.com/gpu.shared in these pods, or write "
         "renameByDefault: false"
     )
     assert findings_of(RENAMED, policy(), node(), pod()) == [("GA142", Severity.WARN, expected)]
@@ -140,8 +140,8 @@ def test_pods_that_request_several_shares_get_a_warning_of_what_they_get(finding
             Severity.WARN,
             (
                 "data.any.sharing.timeSlicing.resources[0].name: is shared, and the pod "
-                '"team-a/train" requests more than one; two shares can be of the same GPU and give '
-                "no more than one; let them request one, and write failRequestsGreaterThanOne: true"
+                '"team-a/train" requests more than one; two shares of the same GPU compute no '
+                "faster than one; request one in these pods, and write failRequestsGreaterThanOne: true"
             ),
         )
     ]
@@ -158,8 +158,8 @@ def test_pods_that_request_several_shares_get_a_warning_that_they_would_fail(fin
             Severity.WARN,
             (
                 f'data.any.sharing.{strategy}.resources[0].name: is shared, and the pod "team-a/train" requests more than '
-                "one; the kubelet would refuse them with: maximum request size for shared resources is 1; let them request "
-                "one"
+                "one; the kubelet would refuse them with: maximum request size for shared resources is 1; request one "
+                "in these pods"
             ),
         )
     ]

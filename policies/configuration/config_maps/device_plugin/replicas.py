@@ -121,10 +121,10 @@ def _rename_problems(configuration: Configuration, resource: SharedResource) -> 
     text = f"makes {shared} of {resource.name}"
     pods = requesting_pods(configuration.change, configuration.key, resource.name, 0)
     if pods:
-        asking = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'} {resource.name}"
-        found = f"{text}, and {asking} and could not start again where it is gone"
+        users = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'}"
+        found = f"{text}, which {users} and could then not start again"
         yield configuration.embedded.problem(
-            steps, found, f"let them request {shared}, or write renameByDefault: false"
+            steps, found, f"request {shared} in these pods, or write renameByDefault: false"
         )
     quotas = _quotas(configuration, resource.name) if is_used(configuration.change, configuration.key) else []
     if quotas:
@@ -147,12 +147,12 @@ def _more_than_one(configuration: Configuration, resource: SharedResource) -> It
     pods = requesting_pods(configuration.change, configuration.key, resource.name, 1)
     if not pods:
         return
-    asking = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'} more than one"
+    users = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'} more than one"
     fails = resource.strategy.get("failRequestsGreaterThanOne")
     if fails is True or (fails is None and resource.strategy.name == "mps"):
-        text = f"is shared, and {asking}; the kubelet would refuse them with: maximum request size for shared resources is 1"
-        remedy = "let them request one"
+        text = f"is shared, and {users}; the kubelet would refuse them with: maximum request size for shared resources is 1"
+        remedy = "request one in these pods"
     else:
-        text = f"is shared, and {asking}; two shares can be of the same GPU and give no more than one"
-        remedy = "let them request one, and write failRequestsGreaterThanOne: true"
+        text = f"is shared, and {users}; two shares of the same GPU compute no faster than one"
+        remedy = "request one in these pods, and write failRequestsGreaterThanOne: true"
     yield configuration.embedded.problem((*resource.steps, "name"), text, remedy)

@@ -75,7 +75,7 @@ def shortage(known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Map
         having = [group for group in groups if _published_capacity(group, name) is not None]
         if not having:
             lacks = "does not have it" if device_count(groups) == 1 else "has it"
-            return Shortage(name, f"is no capacity that devices have: {whose} {lacks}", _other(groups, name))
+            return Shortage(name, f"is an unknown capacity: {whose} {lacks}", _other(groups, name))
         if with_capacity(known, having, {name: value}) == []:
             apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
             most = shown_value(_published_capacity(max(apart, key=lambda group: _has(group, name)), name))

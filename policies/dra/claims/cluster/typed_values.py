@@ -136,7 +136,7 @@ def _literal(node: Call) -> Iterator[Mistake]:
         why = cut(error.message)
         remedy = f'write semver("{text}", true)' if _NUMBERS.fullmatch(text) else "write a version such as 580.95.5"
         if node.function == "quantity":
-            why = "for it is no amount that Kubernetes can read"
+            why = "because it is not an amount that Kubernetes can read"
             units = _UNITS.fullmatch(text)
             written = f"{units[1]}{units[2].upper()}{units[3].lower()}" if units else ""
             remedy = f'write quantity("{written}")' if written else 'write quantity("40Gi") or the like'

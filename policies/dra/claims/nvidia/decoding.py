@@ -95,7 +95,7 @@ def _driver_problems(config: Config) -> Iterator[Problem]:
         return
     kind, version = parameters.get("kind"), parameters.get("apiVersion")
     if isinstance(kind, str) and kind in _DRIVER_OF and version == API_VERSION:
-        text = f'"{printable(config.driver)}" is no driver that reads {kind}, so the config has no effect'
+        text = f'"{printable(config.driver)}" is not a driver that reads {kind}, so the config has no effect'
         path = config.path / "opaque" / "driver"
         yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
 
