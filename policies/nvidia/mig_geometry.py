@@ -50,7 +50,7 @@ BLACKWELL_GRAPHICS = Layout(
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a GPU has that is meant by the name of a profile."""
+    """The profile of a GPU that the name of a profile means."""
 
     profile: MIGProfile
     """As this GPU calls it."""

@@ -37,8 +37,8 @@ _COUNTERS_OFF = Rejection(Reason.COUNTERS_OFF)
 class Checks:
     """The checks that depend on the device and the request only, not on what else was picked.
 
-    Each answers None, or the reason why the device is out. Answers are kept by the device's shape, so asking about
-    the same kind of device again, on whichever node, costs nothing.
+    Most return the rejection of the device, or None if it passes. Results are cached by the device's shape, so equal
+    devices on other nodes cost nothing.
     """
 
     _classes: Mapping[str, DeviceClass]
@@ -59,22 +59,22 @@ class Checks:
         usage: Usage,
         check_cancelled: CancelCheck,
     ) -> Checks:
-        """The checks for some claims, none of them made yet."""
+        """The checks for some claims."""
         selectors = Selectors(features, check_cancelled)
         read = selectors.reads(_expressions(claims, classes))
         shapes = DeviceShapes(None if read is None else read | _attributes(claims))
         return cls(classes, features, usage, selectors, shapes)
 
     def against(self, usage: Usage) -> Checks:
-        """The same checks where other claims hold something else; answers that do not depend on it are shared."""
+        """The same checks with other usage; cached results that do not depend on it are shared."""
         return replace(self, _usage=usage)
 
     def in_use(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
-        """Whether a claim holds the device alone already; admin access does not mind."""
+        """A rejection if another claim holds the device alone; never with admin access."""
         return _IN_USE if device.id in self._usage.devices and not subrequest.has_admin_access else None
 
     def binding_conditions(self, device: AllocatableDevice) -> Rejection | None:
-        """Whether the device has conditions that this cluster does not know how to wait for."""
+        """A rejection if the device has binding conditions that this cluster does not support."""
         known = self._features.binding_conditions or not device.binding_conditions
         return None if known else _BINDING_CONDITIONS_OFF
 
@@ -108,7 +108,7 @@ class Checks:
             return None
 
     def node(self, device: AllocatableDevice, node: TargetNode) -> Rejection | None:
-        """Whether the device is for this node, where the devices of its slice differ in that.
+        """A rejection if the device, but not its whole slice, is for another node.
 
         Raises:
             AllocationError: its node selector is invalid.
@@ -118,7 +118,7 @@ class Checks:
         return None if node.matches(device.slice.selection_of(device)) else _OTHER_NODE
 
     def demand(self, subrequest: Subrequest, device: AllocatableDevice) -> Demand | Rejection:
-        """What the request would take of the device's capacity, or why even the unused device cannot give it.
+        """The amounts that the request takes of the device, or a rejection if the whole device is too small.
 
         Raises:
             AllocationError: the device's capacity cannot be read.
@@ -131,7 +131,7 @@ class Checks:
     def capacity(
         self, subrequest: Subrequest, device: AllocatableDevice, picked: Mapping[str, int]
     ) -> Rejection | None:
-        """Whether other claims, and this search with what it has picked so far, leave enough capacity.
+        """A rejection if other claims and the devices picked so far leave too little capacity.
 
         Raises:
             AllocationError: the device's capacity cannot be read.
@@ -144,7 +144,7 @@ class Checks:
         return needed.exceeds(self._usage.taken_capacity(device.id) or {}, picked)
 
     def counters(self, device: AllocatableDevice) -> Rejection | None:
-        """Whether the device consumes counters that this cluster does not know."""
+        """A rejection if the device consumes counters that this cluster does not support."""
         return _COUNTERS_OFF if device.counter_sets and not self._features.partitionable_devices else None
 
     def taints(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
@@ -162,7 +162,7 @@ class Checks:
         return self._features.consumable_capacity and device.is_shareable
 
     def holdings(self, device: AllocatableDevice) -> tuple[object, ...]:
-        """What other claims hold of the device; devices of one shape may differ in it."""
+        """The parts of the device that other claims hold; devices of one shape may differ in it."""
         taken = self._usage.taken_capacity(device.id)
         return (
             device.id in self._usage.devices,
@@ -173,7 +173,7 @@ class Checks:
     def selectable(
         self, claim: Claim, subrequest: Subrequest, device: AllocatableDevice, node: TargetNode
     ) -> Rejection | None:
-        """The checks whose answer nothing that is picked can change, in Kubernetes' order.
+        """The first rejection by the checks that do not depend on picked devices, in Kubernetes' order.
 
         Raises:
             AllocationError: a selector cannot be compiled or fails on this device, or a node selector is invalid.

@@ -52,13 +52,13 @@ class SliceIndex:
         self._shared_by_pool[found.pool_id].append(found)
 
     def of_node(self, name: str) -> Sequence[Slice]:
-        """Those whose devices are tied to the node by its name."""
+        """The slices whose devices are tied to the node by its name."""
         return self._by_node.get(name, ())
 
     def of_pool(self, pool: PoolId) -> Sequence[Slice]:
-        """All of a pool, of every generation and for every node."""
+        """All slices of a pool, of every generation and for every node."""
         return self._by_pool.get(pool, ())
 
     def shared_of_pool(self, pool: PoolId) -> Sequence[Slice]:
-        """Those of a pool that are not tied to a node by name, or have shared counters."""
+        """The slices of a pool that are not tied to a node by name, or have shared counters."""
         return self._shared_by_pool.get(pool, ())

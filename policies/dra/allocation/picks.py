@@ -1,4 +1,4 @@
-"""The devices picked so far, and all that picking them takes from the devices still to be picked."""
+"""The devices picked so far, and what they leave of the other devices."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class Picks:
         self.residue = 0
 
     def free(self, claim: int, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
-        """Whether the device can be had by the claim as far as other claims, and picks so far, let it."""
+        """A rejection if other claims or earlier picks hold the device."""
         holders = self._holders.get(device.id)
         if subrequest.has_admin_access:
             return _IN_USE_BY_CLAIM if holders and claim in holders else None
         return _IN_USE if holders else self._checks.in_use(subrequest, device)
 
     def capacity(self, subrequest: Subrequest, device: AllocatableDevice) -> Rejection | None:
-        """Whether the device has capacity left for the request."""
+        """A rejection if the device has too little capacity left for the request."""
         return self._checks.capacity(subrequest, device, self._shares.get(device.id, {}))
 
     def likeness(self, device: AllocatableDevice) -> Hashable:
-        """What the picks so far make of the device; devices that are alike otherwise may differ in it."""
+        """The use of the device by earlier picks; otherwise equal devices may differ in it."""
         return frozenset(self._holders.get(device.id, ())), self._shares_of(device)
 
     def state(self, claim: int) -> Hashable:
@@ -79,7 +79,7 @@ class Picks:
         return len(self.of_claim[claim]), constraints, self.residue
 
     def take(self, claim: int, subrequest: Subrequest, candidate: Candidate) -> Rejection | None:
-        """Pick a device that is free, selectable and has the capacity, or say why it cannot be picked."""
+        """Pick a free, selectable device with enough capacity; returns the rejection, or None if picked."""
         device = candidate.device
         shareable = self._checks.is_shareable(device)
         footprint = self._footprint(claim, candidate)

@@ -60,14 +60,14 @@ class Pool:
         return "/".join(self.id)
 
     def devices(self, check_cancelled: CancelCheck) -> Iterator[AllocatableDevice]:
-        """Its devices in the order in which they are searched, for what asks each of them something."""
+        """The devices, in the order in which they are searched."""
         for found in self.slices:
             check_cancelled()
             yield from found.devices
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True if one of its devices does; such pools are searched last."""
+        """True if one of its devices has binding conditions; such pools are searched last."""
         return any(device.binding_conditions for found in self.slices for device in found.devices)
 
 

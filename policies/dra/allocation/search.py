@@ -122,7 +122,7 @@ class Search:
         return [self._selected.get((claim, number), request.subrequests[0]) for number, request in enumerate(requests)]
 
     def _request(self, claim: int, request: int) -> _Frame:
-        """Serve this request and all after it, unless that failed before from books that say the same."""
+        """Serve this request and all after it, unless that failed before in the same state."""
         if claim == len(self._claims):
             return _Outcome.FOUND
         if request == len(self._claims[claim].requests):
@@ -172,7 +172,7 @@ class Search:
         return (yield self._any(place))
 
     def _this(self, place: _Place, candidate: Candidate) -> _Frame:
-        """Take this one device: a request for all devices leaves no choice."""
+        """Take a given device: a request for all devices leaves no choice."""
         rejection = self._picks.free(place.claim, place.subrequest, candidate.device) or self._picks.take(
             place.claim, place.subrequest, candidate
         )
@@ -212,7 +212,7 @@ class Search:
         return _Outcome.NOTHING
 
     def _eligible(self, place: _Place, position: int) -> bool:
-        """The checks that need no bookkeeping; a device that no selector selects is not checked again."""
+        """True if a device passes the checks that change no state; verdicts of selectors are cached."""
         subrequest, device = place.subrequest, self._candidates[position].device
         if position in self._unselectable[subrequest] or self._picks.free(place.claim, subrequest, device):
             return False
@@ -225,7 +225,7 @@ class Search:
         return self._picks.capacity(subrequest, device) is None
 
     def _likeness(self, candidate: Candidate) -> Hashable:
-        """Equal for candidates that can change places."""
+        """A key, equal for interchangeable candidates."""
         if not self._can_swap:
             return candidate.device
         number = self._numbers.get(candidate.device)

@@ -41,7 +41,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What GPU is wanted; what is None or empty does not matter."""
+    """The wished properties of a GPU; None or empty for properties that do not matter."""
 
     products: ProductPatterns | None = None
     min_memory: int | None = None
@@ -90,7 +90,7 @@ class Wish:
         Wish.of({word: text})
 
     def words(self) -> dict[str, str]:
-        """The wish written down again; reading that gives the same wish."""
+        """The words of the wish; `Wish.of` reads the same wish from them."""
         texts = {
             "product": str(self.products or ""),
             "min-memory": f"{self.min_memory}Mi" if self.min_memory is not None else "",
