@@ -221,7 +221,7 @@ def covers(larger, smaller):
 
 
 @given(DEMAND, QUOTAS, st.integers(0, 4))
-def test_more_devices_never_come_to_less(wanted, quota, more):
+def test_bill_never_shrinks_with_more_devices(wanted, quota, more):
     assert covers(bill([replace(wanted, count=wanted.count + more)], quota), bill([wanted], quota))
 
 
