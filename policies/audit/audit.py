@@ -44,11 +44,9 @@ _CONSEQUENCES = {
 }
 """What is unknown without the objects of a kind."""
 
-_WITHOUT_PODS = (
-    "which of them escaped, or use GPUs without a request, is unknown; and pods without a workload are not counted"
-)
+_WITHOUT_PODS = "which of them were never reviewed, or use GPUs without a request, is unknown; pods without a workload are not counted"
 _WITHOUT_WORKLOADS = "their pods are not counted among the workloads of a namespace"
-_WITHOUT_POOLS = "whether Karpenter creates nodes, but would not for converted pods, is unknown"
+_WITHOUT_POOLS = "whether Karpenter creates nodes for pods that request GPUs, but not for converted pods, is unknown"
 _SURVEY_CONSEQUENCES = {"Pod": _WITHOUT_PODS, "NodePool": _WITHOUT_POOLS}
 
 
