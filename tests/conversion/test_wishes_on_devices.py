@@ -279,3 +279,12 @@ def test_wish_narrows_what_node_labels_select():
     alone = requested(converted([], {}, document))["selectors"]
     assert [each["cel"]["expression"] for each in alone] == expressions[:1]
     assert len(expressions) == 2
+
+
+@pytest.mark.parametrize(("number", "is_warned"), [(2, False), (3, True)], ids=["all-of-a-node", "more"])
+def test_devices_of_several_products_on_one_node_count_together(number, is_warned):
+    wanted = {name: {GPU: str(number)} for name in ("limits", "requests")}
+    document = Pod.read({"spec": {"containers": [{"name": "train", "resources": wanted}]}})
+    devices = resource_slice(gpu(), gpu("gpu-1", "Tesla T4", "15360Mi"))
+    found = converted([devices], {}, document).notices
+    assert [finding.message.partition(",")[0] for finding in found] == ["the pod requests 3 in all"] * is_warned

@@ -49,6 +49,25 @@ async def test_namespace_without_quota_is_not_limited(writer, pod):
     assert await (await writer()).charge("team-a", pod("a"), enforced=True) == NoQuota()
 
 
+async def test_quota_is_read_once_to_see_that_it_exists(namespace, writer):
+    ledger = await writer()
+    assert not await ledger.has_quota("team-a")
+    namespace.make()
+    assert await ledger.has_quota("team-a")
+    before = len(namespace.requests())
+    assert await ledger.has_quota("team-a")
+    assert len(namespace.requests()) == before
+
+
+async def test_quota_that_was_deleted_is_forgotten(namespace, sandbox, writer, pod):
+    namespace.make()
+    ledger = await writer()
+    await ledger.charge("team-a", pod("a"), enforced=True)
+    sandbox.remove("GPUQuota", "gpu", "team-a")
+    assert await ledger.charge("team-a", pod("b", 0), enforced=True) == NoQuota()
+    assert not await ledger.has_quota("team-a")
+
+
 async def test_dry_run_writes_nothing(namespace, writer, pod):
     namespace.make()
     answer = await (await writer()).charge("team-a", pod("a"), enforced=True, dry_run=True)
