@@ -5,9 +5,12 @@ import asyncio
 import pytest
 
 from policies.quota.ledger.admit import Contended, NoQuota
-from policies.quota.ledger.ledger import Exceeded, NotPrimed
+from policies.quota.ledger.ledger import Exceeded, Ledger, NotPrimed
+from policies.quota.limits.quota import parse_quota
 from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.errors import APIError
+from webhook.ledger.documents import Reading
+from webhook.ledger.pending import PendingCharge
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 
@@ -138,3 +141,12 @@ async def test_charge_that_cannot_be_made_fails_alone(namespace, writer, pod):
     )
     assert str(failed) == "no template"
     assert answer.allowed
+
+
+async def test_charge_whose_caller_was_cancelled_leaves_the_ledger_to_the_others(namespace, pod):
+    namespace.make()
+    document = namespace.stored
+    reading = Reading(document, parse_quota(document), Ledger.read(document), "")
+    charge = PendingCharge(0.0, pod("a"), enforced=True)
+    charge.answered.cancel()
+    assert charge.judge(reading.ledger, reading) is reading.ledger
