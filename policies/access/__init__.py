@@ -1,4 +1,4 @@
-"""Finds containers that take GPUs behind the scheduler's back."""
+"""Containers that take GPUs without a request."""
 
 from policies.access.validate import validate
 

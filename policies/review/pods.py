@@ -79,7 +79,7 @@ def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
     if probably_gets_gpu(pod.document, request.namespace, view):
         yield NAMESPACE_UNKNOWN.finding(
             FieldPath(["metadata", "namespace"]),
-            f'namespace "{request.namespace}" is in none of the files, so the pod is taken as not converted',
+            f'namespace "{request.namespace}" is in none of the files, so the pod is reviewed as not converted',
         )
 
 

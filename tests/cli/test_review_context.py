@@ -47,7 +47,7 @@ def test_unknown_namespace_is_a_warning(invoke, write, pod):
     done = invoke("review", write("pod.yaml", pod()))
     assert done.exit_code == 0
     assert done.stdout.splitlines()[1:4] == [
-        'Warning: GA324 metadata.namespace: namespace "team-a" is in none of the files, so the pod is taken as not converted; add the',
+        'Warning: GA324 metadata.namespace: namespace "team-a" is in none of the files, so the pod is reviewed as not converted; add the',
         "Warning:   Namespace to the files, or give the cluster's with --cluster",
         "  GA324 warn  pod.yaml:5:14  The namespace of a pod must be known",
     ]

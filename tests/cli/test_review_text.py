@@ -233,7 +233,7 @@ spec: {rules: [{rule: GA324, severity: deny}]}
         == """\
 pod.yaml:1  Pod team-a/train  refused
 Error when reviewing "pod.yaml": metadata.namespace: namespace "team-a" is in none of the files, \
-so the pod is taken as not converted; add the Namespace to the files, or give the cluster's with --cluster [GA324]
+so the pod is reviewed as not converted; add the Namespace to the files, or give the cluster's with --cluster [GA324]
   GA324 deny  pod.yaml:5:14  The namespace of a pod must be known
 
 1 object: 1 refused

@@ -19,7 +19,7 @@ SECTIONS = {
     "GA3": "Conversion",
     "GA4": "Placement",
     "GA5": "Quotas",
-    "GA6": "Access behind the scheduler's back",
+    "GA6": "Access to GPUs without a request",
     "GA7": "Settings",
 }
 

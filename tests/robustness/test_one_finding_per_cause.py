@@ -107,7 +107,7 @@ def printed(tmp_path):
 def test_unknown_namespace_is_printed_once_with_how_many_objects_it_concerns(printed):
     text = printed(*(pod(f"train-{number}") for number in range(5)))
     assert text.count("GA324 warn") == 1
-    assert "so the pod is taken as not converted (5 objects)" in " ".join(text.replace("Warning:", "").split())
+    assert "so the pod is reviewed as not converted (5 objects)" in " ".join(text.replace("Warning:", "").split())
 
 
 def test_unknown_namespace_stays_with_each_object_for_programs(printed):

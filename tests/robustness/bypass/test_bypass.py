@@ -102,7 +102,7 @@ def spec_of_each_claim(pod, claims, templates):
 
 
 def ways_to_gpus(pod, world, *, only_without=False):
-    """How containers reach GPUs behind the scheduler's back; with `only_without`, those that can be given none."""
+    """How containers reach GPUs without a request; with `only_without`, those that can be given none."""
     specs = spec_of_each_claim(pod, world.claims, world.templates)
     for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
         can_have = world.cluster.can_give_gpu(container, specs)
