@@ -62,10 +62,6 @@ class NodeConstraints:
         terms = required_terms(spec)
         return cls(selector, terms if any(_gpu_part(term) for term in terms) else None)
 
-    def __bool__(self) -> bool:
-        """True if any condition is about GPUs."""
-        return bool(self.node_selector) or self.terms is not None
-
     def places(self) -> Iterator[tuple[FieldPath, str]]:
         """The conditions on GPUs: paths, each with the label."""
         yield from ((_SELECTOR / key, key) for key in self.node_selector)

@@ -69,3 +69,10 @@ def test_conversion_is_warned_of_old_kubelets():
         f"x: a has kubelet v1.33.4, {does_not}; {upgrade}",
         f"x: a, b have kubelet v1.33.4 or older, {does_not}; {upgrade}",
     ]
+
+
+@pytest.mark.parametrize(("names", "named"), [("abc", "a, b, c have "), ("abcd", "a, b, c and 1 more have ")])
+def test_three_nodes_are_named(names, named):
+    view = cluster(*(each for name in names for each in (node(name, "v1.33.4"), published(name))))
+    (finding,) = node_problems(view, FieldPath(["x"]))
+    assert finding.message.startswith(named)
