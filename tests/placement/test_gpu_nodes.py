@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.fleet.gpu_nodes import GPUNodes, gpu_nodes, node_facts
+from policies.caches import LONGEST_KEY
+from policies.fleet.gpu_nodes import GPUNodes, gpu_nodes, narrows_gpus, node_facts
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
@@ -207,3 +208,17 @@ def test_resource_is_remembered_while_the_plugin_restarts(cluster):
 def test_resources_of_other_vendors_are_known_with_an_amount_of_zero(cluster):
     nodes = gpu_nodes(cluster(bare({"cpu": "4", "amd.com/gpu": "0"})))
     assert nodes.extended_resources == {"amd.com/gpu"}
+
+
+@pytest.mark.parametrize(
+    ("key", "narrows"),
+    [
+        ("nvidia.com/gpu.product", True),
+        ("nvidia.com/mig-1g.5gb.product", True),
+        ("nvidia.com/gpu.count", False),
+        ("example.com/gpu.product", False),
+        (f"nvidia.com/mig-{'1' * LONGEST_KEY}.product", False),
+    ],
+)
+def test_label_that_says_which_gpu_a_pod_gets_narrows(key, narrows):
+    assert narrows_gpus(key) is narrows
