@@ -110,7 +110,7 @@ def test_devices_of_a_group_are_held_by_its_pods(grouping, team, tmp_path):
     asked["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
     command = [sys.executable, "-m", "webhook", "explain", "--cluster", str(tmp_path), "-"]
     said = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False).stdout
-    assert f"{device['device']} is in use by the pods of PodGroup {team}/ring" in " ".join(said.split())
+    assert f"{device['device']} is in use by the pods of PodGroup {team}/ring" in " ".join(said.split()), said
 
 
 def test_cluster_without_groups_is_no_trouble(cluster):
