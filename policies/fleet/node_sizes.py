@@ -14,6 +14,8 @@ from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
     from policies.view import ClusterView
@@ -56,21 +58,29 @@ def largest_of_resource(resource: str, view: ClusterView) -> tuple[str, int] | N
     largest = nodes.largest_offers.get(resource, ("", 0))
     types = frozenset[str]().union(*(classes.gpu_types(name) for name in classes.standing_for(resource)))
     if types:
-        groups = gpu_groups(view)
-        devices = () if groups is UNKNOWN else [group for group in groups if group.type in types]
-        if groups is UNKNOWN or any(group.is_shareable for group in devices):
+        of_devices = _largest_of_types(types, view)
+        if of_devices is None:
             return None
-        largest = max(largest, largest_node(group.by_node for group in devices), key=lambda each: each[1])
+        largest = max(largest, of_devices, key=lambda each: each[1])
     return largest if largest[1] else None
 
 
 def largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
     """The node with the most GPUs of a DeviceClass, and how many; None if that is unknown, zero or shared."""
-    groups, classes = gpu_groups(view), known_classes(view)
+    classes = known_classes(view)
     types = classes.types(name) if name in classes else None
-    if groups is UNKNOWN or not types or not types <= GPU_TYPES:
+    if not types or not types <= GPU_TYPES:
+        return None
+    largest = _largest_of_types(types, view)
+    return largest if largest is not None and largest[1] else None
+
+
+def _largest_of_types(types: Collection[str], view: ClusterView) -> tuple[str, int] | None:
+    """The node with the most GPUs of some types, and how many; None if unknown or shared."""
+    groups = gpu_groups(view)
+    if groups is UNKNOWN:
         return None
     devices = [group for group in groups if group.type in types]
-    if not devices or any(group.is_shareable for group in devices):
+    if any(group.is_shareable for group in devices):
         return None
     return largest_node(group.by_node for group in devices)
