@@ -3,7 +3,7 @@
     python -m benchmarks.mutants policies/fleet tests/fleet --count 300 --seed 1
 
 A first run notes the functions that each test calls, and the seconds that it takes. Each mutant is then imported in a
-process of its own, in place of its module, and meets those tests, the quickest files first. One that they pass with has
+new process, in place of its module, and meets those tests, the quickest files first. A mutant with which they pass has
 survived; it is printed with its line. No file is changed. Tests that start programs do not see mutants in them.
 """
 
@@ -198,7 +198,7 @@ class Mutants(PathFinder):
     def __init__(self, file: Path, code: CodeType) -> None:
         self._file, self._code = str(file), code
 
-    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> Any:  # type: ignore[override]
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> Any:  # type: ignore[override]  # typeshed has a class method
         """How a module is imported."""
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.origin != self._file:

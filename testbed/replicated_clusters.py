@@ -1,4 +1,4 @@
-"""Clusters with three replicas: a sandbox in a process of its own, or a real control plane."""
+"""Clusters with three replicas: a sandbox in a separate process, or a real control plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: in a process of its own where that matters, else in the test process."""
+"""The command line: in a separate process where that matters, else in the test process."""
 
 from __future__ import annotations
 

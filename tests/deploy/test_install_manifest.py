@@ -1,4 +1,4 @@
-"""install.yaml and the overlays are up to date, whoever renders them."""
+"""install.yaml and the overlays are up to date."""
 
 import re
 import runpy

@@ -62,7 +62,10 @@ def explanations_of(
     reader = ManifestReader()
     known = cluster_files(cluster, settings, reader)
     known.print_notes()
-    sources = [*(_read(file, namespace, reader) for file in files), *_sources(names, namespace, known.settings, reader)]
+    sources = [
+        *(_read_objects(file, namespace, reader) for file in files),
+        *_sources(names, namespace, known.settings, reader),
+    ]
     documents = [document for source in sources if not isinstance(source, _Name) for document in source]
     reader.check()
     view = ManifestsView(known.facts, documents)
@@ -101,7 +104,7 @@ def _sources(
         except KindUnknownError as error:
             reader.problems.append(Problem(argument, f"no such file or directory, and {error}"))
             continue
-        sources.append(_read(argument, namespace, reader) if name is None else name)
+        sources.append(_read_objects(argument, namespace, reader) if name is None else name)
     return sources
 
 
@@ -123,7 +126,7 @@ def _name(argument: str, policy: GPUAdmissionPolicy) -> _Name | None:
         raise
 
 
-def _read(path: str, namespace: str, reader: ManifestReader) -> list[Object]:
+def _read_objects(path: str, namespace: str, reader: ManifestReader) -> list[Object]:
     return [in_namespace(manifest.object, namespace) for manifest in reader.manifests([path])]
 
 

@@ -107,7 +107,7 @@ class Admission:
             body: The AdmissionReview.
             deadline: Deadline of the call.
             caller_is_known: True if the caller is authenticated; `quota.nameHolders` may depend on it.
-            address: Address of the caller. An unknown caller has a share of its own, because it can name any namespace.
+            address: Address of the caller. An unknown caller has a separate share, because it can name any namespace.
 
         Raises:
             BadReview: the body is not an AdmissionReview, so it has no uid to respond to; or it is large, there is no time

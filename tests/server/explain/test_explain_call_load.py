@@ -177,7 +177,7 @@ async def test_explanations_are_counted_by_how_they_ended(guarded, caller, slow)
 
 
 class Broken(Gated):
-    """A cluster that nobody can look at."""
+    """A cluster whose objects cannot be read."""
 
     def get(self, kind, name, namespace=""):
         raise RuntimeError("secret detail")

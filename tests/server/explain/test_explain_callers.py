@@ -64,7 +64,7 @@ async def test_refusal_of_a_call_without_credentials_says_how_to_get_some(live, 
 
 
 async def test_token_that_the_api_server_does_not_know_is_refused(live, asked):
-    answer = await ask(live.client, ",nobody")
+    answer = await ask(live.client, ",unknown")
     assert refused(answer) == (
         401,
         (
@@ -77,7 +77,7 @@ async def test_token_that_the_api_server_does_not_know_is_refused(live, asked):
 
 
 async def test_reason_why_a_token_is_not_accepted_is_for_the_log(live, lines):
-    await ask(live.client, ",nobody")
+    await ask(live.client, ",unknown")
     (line,) = lines("gpu_admission.cluster", level="info")
     assert line["message"] == "the API server does not accept a bearer token: invalid bearer token"
 

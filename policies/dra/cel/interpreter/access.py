@@ -129,7 +129,7 @@ def _device_item(part: str, domain: str, name: str) -> Code:
     if part == "attributes":
 
         def read_attribute(frame: Frame) -> Value:
-            device: CelDevice = frame[0]  # type: ignore[assignment]  # always
+            device: CelDevice = frame[0]  # type: ignore[assignment]  # a frame has it there
             try:
                 return device.attributes[domain][name]
             except KeyError:
@@ -138,7 +138,7 @@ def _device_item(part: str, domain: str, name: str) -> Code:
         return read_attribute
 
     def read_capacity(frame: Frame) -> Value:
-        device: CelDevice = frame[0]  # type: ignore[assignment]  # always
+        device: CelDevice = frame[0]  # type: ignore[assignment]  # a frame has it there
         try:
             return device.capacity[domain][name]
         except KeyError:
@@ -179,7 +179,7 @@ def _look_up_code(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_t
 
     def run(frame: Frame) -> Value:
         value: Value | Absent = root(frame)
-        meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
+        meter: Meter | None = frame[METER]  # type: ignore[assignment]  # a frame has it there
         is_optional = isinstance(value, Optional)
         if isinstance(value, Optional):
             value = value.value if isinstance(value.value, Absent) else unwrap_optional(value.value)

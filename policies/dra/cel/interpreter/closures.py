@@ -81,7 +81,7 @@ def fold(step: plan.Fold, parts: LoopParts) -> Code:
     def run(frame: Frame) -> Value:
         items = entries(over(frame), are_pairs=are_pairs)
         frame[accumulator] = UNSET
-        meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
+        meter: Meter | None = frame[METER]  # type: ignore[assignment]  # a frame has it there
         for frame[first], value in items:
             if meter is not None:
                 meter.count_iteration()

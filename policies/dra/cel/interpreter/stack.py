@@ -38,7 +38,7 @@ class Compiled(NamedTuple):
 
 def first_value(initial: Compiled, frame: Frame) -> Value:
     """The value that an accumulator begins as; from a new thread if this one has too few frames left."""
-    meter: Meter | None = frame[METER]  # type: ignore[assignment]  # always
+    meter: Meter | None = frame[METER]  # type: ignore[assignment]  # a frame has it there
     if meter is None or meter.frames_left is None:
         return initial.code(frame)
     left = meter.frames_left
