@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 __all__ = [
     "CLASS",
@@ -193,17 +194,17 @@ def resource_slice(node_name: str, devices: int) -> dict[str, Any]:
             "driver": "gpu.nvidia.com",
             "nodeName": node_name,
             "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [_device(number) for number in range(devices)],
+            "devices": [_device(node_name, number) for number in range(devices)],
         },
     }
 
 
-def _device(number: int) -> dict[str, Any]:
+def _device(node_name: str, number: int) -> dict[str, Any]:
     return {
         "name": f"gpu-{number}",
         "attributes": {
             "type": {"string": "gpu"},
-            "uuid": {"string": f"GPU-{number:08d}-0000-0000-0000-000000000000"},
+            "uuid": {"string": f"GPU-{uuid5(NAMESPACE_DNS, f'{node_name}/{number}')}"},
             "productName": {"string": _PRODUCT},
             "brand": {"string": "Nvidia"},
             "architecture": {"string": "Hopper"},

@@ -8,7 +8,7 @@ import pytest
 
 from testbed import manifests
 from testbed.waiting import until
-from tests.cluster.quotas import ANY_GPU, counted, limited, status, summary
+from tests.cluster.quotas import counted, limited, status, summary
 from webhook.cluster.resources import RESOURCES
 
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one"}
@@ -23,6 +23,17 @@ def member(team, name, group="ring", entry=ENTRY):
 
 def claims_of(cluster, team):
     return [each["metadata"]["name"] for each in cluster.list("ResourceClaim", team)]
+
+
+def uuid_of(result, cluster):
+    """The UUID of an allocated device, by the slices."""
+    return next(
+        device["attributes"]["uuid"]["string"]
+        for each in cluster.list("ResourceSlice")
+        if (each["spec"]["driver"], each["spec"]["pool"]["name"]) == (result["driver"], result["pool"])
+        for device in each["spec"].get("devices", ())
+        if device["name"] == result["device"]
+    )
 
 
 @pytest.fixture
@@ -106,8 +117,8 @@ def test_devices_of_a_group_are_held_by_its_pods(grouping, team, tmp_path):
         resource = RESOURCES[kind]
         listed = {"apiVersion": resource.api_version, "kind": f"{kind}List", "items": grouping.list(kind)}
         (tmp_path / f"{kind}.json").write_text(json.dumps(listed))
-    asked = manifests.claim(team, "asked", ANY_GPU)
-    asked["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
+    # Only this device: of nodes that are alike, an explanation names the devices of one.
+    asked = manifests.claim(team, "asked", f"device.attributes['gpu.nvidia.com'].uuid == '{uuid_of(device, grouping)}'")
     command = [sys.executable, "-m", "webhook", "explain", "--cluster", str(tmp_path), "-"]
     said = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False).stdout
     assert f"{device['device']} is in use by the pods of PodGroup {team}/ring" in " ".join(said.split()), said
