@@ -50,9 +50,9 @@ def templates_of(document: Object | None, view: ClusterView, settings: GPUAdmiss
     return pod_templates(document, workload_kinds(settings))
 
 
-def unread_pods(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[UnreadPods, ...]:
+def unread_pods(document: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[UnreadPods, ...]:
     """The pods of an object of a known kind that cannot be found in it; none for other kinds."""
-    return tuple(_unread(document, view, settings))
+    return tuple(_unread(document, view, settings)) if document is not None else ()
 
 
 def _unread(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[UnreadPods]:

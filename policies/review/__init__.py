@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["entries_called", "load_rooms", "review"]
 
-_SEE_NEW_TEMPLATES = ("access", "quota", "quota-enforced")
-"""The entries that need the templates which the decision creates, and which the view does not show yet."""
-
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The decision on a request: whether it is admitted, its patch, findings, templates and charges.
@@ -47,7 +44,8 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     called = entries_called(request, view, settings)
     for entry in called:
         seen = view
-        if decision.templates and entry.name in _SEE_NEW_TEMPLATES:
+        if decision.templates:
+            # The view does not show yet what the decision creates.
             seen = Overlay(view, {each.key: each.manifest() for each in decision.templates})
         decision = _join(decision, _settled_answer(entry, request.of(decision.object), seen, settings))
         if not decision.allowed:

@@ -130,8 +130,6 @@ def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
 
 def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> FieldPath | None:
     """The first mention of GPUs in an object, first in pods that are not reviewed; None if there is none."""
-    if request.object is None:
-        return None
     unread = (each.path for each in unread_pods(request.object, view, settings))
     inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
     return next(chain(inside, _mentions(request.object)), None)
@@ -158,12 +156,9 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
 
 def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
     """Why pods of a workload are not reviewed, and a remedy; None if all that mention GPUs are."""
-    workload = request.object
-    if workload is None:
-        return None
-    has_templates = bool(templates_of(workload, view, settings))
-    for unread in unread_pods(workload, view, settings):
-        if not has_templates or any(_mentions_at(unread.path, lookup(workload, unread.path))):
+    has_templates = bool(templates_of(request.object, view, settings))
+    for unread in unread_pods(request.object, view, settings):
+        if not has_templates or any(_mentions_at(unread.path, lookup(request.object, unread.path))):
             return unread.reason, "review the pods that it makes"
     return None
 

@@ -89,7 +89,7 @@ class WorkloadPods:
     def _pods(self, document: Object | None) -> Sequence[TemplatePod]:
         """The pods of the workload as it is now, by the templates of one of its states."""
         workload = self.request.object
-        if workload is None or document is None:
+        if workload is None:
             return ()
         pods = []
         for template in templates_of(document, self.view, self.settings):
@@ -130,7 +130,7 @@ def _warnings_of_pods(pods: WorkloadPods) -> Decision:
             remarks[text] = None
     if len(new) > MOST_TEMPLATES:
         remarks[f"only the first {MOST_TEMPLATES} of {len(new)} pod templates were reviewed"] = None
-    if request.object is not None and lookup(request.old_object, ("spec",)) != request.object.get("spec"):
+    if lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",)):
         remarks |= dict.fromkeys(not_reviewed(request.object, pods.view, pods.settings))
     left_out = sum(pods.decision(pod).left_out for pod in judged)
     return Decision(findings=tuple(findings), object=request.object, remarks=tuple(remarks), left_out=left_out)
@@ -154,13 +154,10 @@ def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iter
 def shortage(pods: WorkloadPods) -> Iterable[Finding]:
     """A warning if the pods of a workload that is new or gets more do not fit into the quota."""
     request, view, settings = pods.request, pods.view, pods.settings
-    workload = request.object
-    if not isinstance(workload, dict) or not isinstance(workload.get("kind"), str):
+    if request.object is None or not _is_by_its_author(request, request.object):
         return ()
     document = view.get("GPUQuota", QUOTA_NAME, request.namespace)
     if not isinstance(document, dict) or exemption_in_cluster("quota", request.namespace, settings):
-        return ()
-    if not _is_by_its_author(request, workload):
         return ()
     counted = _with_counts(pods.now)
     before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}
@@ -178,10 +175,10 @@ def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCoun
     return [(pod, count) for pod, count in counted if len(pod.text) <= LONGEST_TEMPLATE]
 
 
-def not_reviewed(workload: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[str]:
+def not_reviewed(workload: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[str]:
     """Remarks on pods that are reviewed only when they are created, if their workload mentions GPUs."""
     unread = unread_pods(workload, view, settings)
-    if unread and VENDOR_PREFIX in json.dumps(workload.get("spec")):
+    if unread and VENDOR_PREFIX in json.dumps(lookup(workload, ("spec",))):
         yield from (f"{each.path}: not reviewed: {each.reason}" for each in unread)
 
 

@@ -162,8 +162,8 @@ def _review_workload(pods: WorkloadPods) -> Decision:
     gap = find_gap(request, view, settings)
     if gap is not None:
         return Decision(findings=(*found, *gap.findings), object=request.object, not_reviewed=gap.reason)
-    remarks = not_reviewed(request.object, view, settings) if request.object is not None else ()
-    return Decision(findings=found, object=request.object, remarks=tuple(remarks))
+    remarks = tuple(not_reviewed(request.object, view, settings))
+    return Decision(findings=found, object=request.object, remarks=remarks)
 
 
 def _findings(part: _Part) -> tuple[Finding, ...]:

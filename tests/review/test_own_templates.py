@@ -1,0 +1,83 @@
+"""Templates of a pod that is being converted count before a cache shows them."""
+
+import pytest
+
+from policies.metadata_keys import DRA_LABEL
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+DEVICE_CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu.nvidia.com"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]},
+}
+QUOTA = {
+    "apiVersion": "gpu-admission.io/v1alpha1",
+    "kind": "GPUQuota",
+    "metadata": {"name": "gpu", "namespace": "team-a"},
+    "spec": {"limits": [{"name": "all", "gpus": 4}]},
+}
+
+
+def namespace(**labels):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
+
+
+CONVERTING = ManifestsView([namespace(**{DRA_LABEL: "enabled"}), DEVICE_CLASS, QUOTA])
+OTHER = ManifestsView([namespace(), DEVICE_CLASS, QUOTA])
+"""The same namespace without conversion."""
+
+
+@pytest.fixture
+def converted():
+    """A converted pod that names the runtime class of GPUs."""
+    amounts = {"nvidia.com/gpu": 1}
+    container = {"name": "train", "image": "train:1", "resources": {"limits": amounts, "requests": dict(amounts)}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {"runtimeClassName": "nvidia", "containers": [container]},
+    }
+    decision = review(Request(pod, namespace="team-a", entry="conversion"), CONVERTING, DEFAULTS)
+    assert len(decision.templates) == 1
+    return decision.object
+
+
+def rules(pod, view, entry, **fields):
+    """The rules of the findings of one entry."""
+    return [
+        each.rule.id
+        for each in review(Request(pod, namespace="team-a", entry=entry, **fields), view, DEFAULTS).findings
+    ]
+
+
+def test_access_counts_the_claims_of_a_pod_that_is_being_converted(converted):
+    assert rules(converted, CONVERTING, "access") == []
+
+
+def test_access_does_not_count_a_template_that_a_record_invents(converted):
+    assert rules(converted, OTHER, "access") == ["GA603"]
+
+
+def test_access_does_not_count_a_template_that_is_not_that_of_the_conversion(converted):
+    converted["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "gpu-0123456789abcdef"
+    assert rules(converted, CONVERTING, "access") == ["GA603"]
+
+
+def test_dry_run_is_charged_for_the_template_that_is_not_created(converted):
+    request = Request(converted, namespace="team-a", entry="quota", dry_run=True)
+    decision = review(request, CONVERTING, DEFAULTS)
+    ((demand,),) = decision.charges[0].pieces.values()
+    assert (decision.findings, demand.count) == ((), 1)
+
+
+def test_dry_run_is_not_charged_for_a_template_that_a_record_invents(converted):
+    assert rules(converted, OTHER, "quota", dry_run=True) == ["GA505"]
+
+
+def test_call_that_is_no_dry_run_is_charged_for_templates_that_exist(converted):
+    assert rules(converted, CONVERTING, "quota") == ["GA505"]
