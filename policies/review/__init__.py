@@ -76,7 +76,7 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
     """
     kind = request.group, request.kind
     called = {call.webhook.entry.name for call in CALLS.get(kind, ()) if _is_called(call, request, view)}
-    if request.operation in WRITES:
+    if request.operation in WRITES and not request.subresource:
         if kind in workload_kinds(settings):
             called.add("workloads")
         elif kind in CLAIM_KINDS:

@@ -48,15 +48,11 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
 
 def priority_classes(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings on a PriorityClass, in files only: no webhook is called for one."""
-    if request.subresource:
-        return Decision(object=request.object)
     return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
 
 
 def _default_wishes(request: Request, view: ClusterView) -> Iterator[Finding]:
     """Findings on default wishes for products that do not exist; none for invalid settings."""
-    if request.operation == "DELETE":
-        return
     try:
         settings = parse_settings(request.object)
     except SettingsError:

@@ -20,7 +20,6 @@ from policies.settings.exempt_namespaces import exemption_in_cluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -42,16 +41,8 @@ _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
 
 def namespaces(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings on the labels of a namespace; in a cluster, admission policies guard them."""
-    if request.subresource:
-        return Decision(object=request.object)
-    found = (*_label_findings(request, settings), *validate_namespace(request, settings))
+    found = (*_NAMESPACES.run((request, settings)), *validate_namespace(request, settings))
     return Decision(findings=settings.judge(found, name_of(request.object or {})), object=request.object)
-
-
-def _label_findings(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Findings for our labels on a namespace that is created, or whose labels change."""
-    if request.operation != "DELETE" and isinstance(request.object, dict):
-        yield from _NAMESPACES.run((request, settings))
 
 
 @_NAMESPACES.rule(

@@ -272,8 +272,9 @@ def test_invalid_settings_can_be_put_right():
     assert decided(policy({}), policy(INVALID)).findings == ()
 
 
-def test_status_is_not_reviewed():
-    assert decided(policy(INVALID), policy({}), subresource="status").findings == ()
+@pytest.mark.parametrize("entry", ["", "configuration"])
+def test_status_is_not_reviewed(entry):
+    assert decided(policy(INVALID), policy({}), subresource="status", entry=entry).findings == ()
 
 
 def test_settings_without_bottom_are_refused():

@@ -1,5 +1,7 @@
 """Requests that no entry reviews offline: the reason, and whose settings hold."""
 
+from dataclasses import replace
+
 import pytest
 
 from policies.decision import Severity
@@ -22,6 +24,31 @@ def test_subresource_that_no_rule_is_about_is_named():
     assert review(request, ManifestsView(), DEFAULTS).not_reviewed == (
         "no rule is about the subresource eviction of this kind"
     )
+
+
+def test_subresource_of_a_claim_passes_the_entry_of_claims():
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {"requests": [1]}}}
+    request = Request(claim, None, "UPDATE", "resource.k8s.io", "ResourceClaim", namespace="team-a", entry="claims")
+    assert review(request, ManifestsView(), DEFAULTS).findings
+    assert review(replace(request, subresource="status"), ManifestsView(), DEFAULTS).findings == ()
+
+
+def test_update_of_a_claim_is_reviewed():
+    request = Request({}, {}, "UPDATE", "resource.k8s.io", "ResourceClaim", namespace="team-a")
+    assert review(request, ManifestsView(), DEFAULTS).not_reviewed == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "remedy"),
+    [
+        ("argoproj.io", "Application", "review what it installs: the output of `helm template` or `kubectl kustomize`"),
+        ("resource.k8s.io", "ResourceSlice", "if the cluster has it, give it with --cluster"),
+    ],
+)
+def test_kind_that_is_no_workload_has_a_remedy_of_its_own(group, kind, remedy):
+    request = Request({"spec": {"driver": "gpu.nvidia.com"}}, group=group, kind=kind, namespace="team-a")
+    (found,) = review(request, ManifestsView(), DEFAULTS).findings
+    assert found.remedy == remedy
 
 
 @pytest.mark.parametrize(("user", "severity"), [("alice", Severity.AUDIT), ("bob", Severity.DENY)])

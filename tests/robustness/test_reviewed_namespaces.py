@@ -80,6 +80,10 @@ def test_labels_that_are_removed_are_allowed(labels, name):
     assert findings(namespace({"team": "b"}, name), namespace(labels, name)) == ()
 
 
+def test_status_of_a_namespace_is_not_reviewed():
+    assert findings(namespace({DRA: "on"}), namespace({}), subresource="status") == ()
+
+
 def test_rights_are_noted_as_not_checked():
     found = findings(namespace({DRA: "enabled", QUOTA: "enforced"}))
     assert [(each.rule.id, each.severity, each.message) for each in found] == [
