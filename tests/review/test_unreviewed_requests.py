@@ -34,8 +34,15 @@ def test_subresource_of_a_claim_passes_the_entry_of_claims():
 
 
 def test_update_of_a_claim_is_reviewed():
-    request = Request({}, {}, "UPDATE", "resource.k8s.io", "ResourceClaim", namespace="team-a")
-    assert review(request, ManifestsView(), DEFAULTS).not_reviewed == ""
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "train"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+    }
+    request = Request(claim, claim, "UPDATE", "resource.k8s.io", "ResourceClaim", namespace="team-a")
+    decision = review(request, ManifestsView(), DEFAULTS)
+    assert (decision.allowed, decision.not_reviewed) == (True, "")
 
 
 @pytest.mark.parametrize(
