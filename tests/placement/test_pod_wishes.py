@@ -4,8 +4,11 @@ import pytest
 
 from policies.decision import Severity
 from policies.kubernetes.pods import Pod
+from policies.metadata_keys import RECORD
 from policies.nvidia.wishes import WORDS, Wish
 from policies.placement.wishes import read_wishes
+from policies.request import Request
+from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
@@ -143,3 +146,10 @@ def test_unknown_annotation_is_reported(read, name, reported):
 
 def test_record_of_a_conversion_and_annotations_of_others_are_no_wishes(read):
     assert read({"gpu-admission.io/converted": "{}", "example.com/product": "x", "product": "x"}).findings == ()
+
+
+def test_record_that_conversion_did_not_write_leaves_the_wish_of_a_pod(pod, cluster):
+    record = {RECORD: '{"containers":[{"name":"main","kind":"container","resources":{"nvidia.com/gpu":1}}]}'}
+    forged = pod({"nvidia.com/gpu": 1}, annotations={**annotated(min_memory="lots"), **record})
+    decision = review(Request(forged.document, namespace="team-a", entry="placement"), cluster(), DEFAULTS)
+    assert [finding.rule.id for finding in decision.denials] == ["GA401"]

@@ -200,3 +200,16 @@ def test_pod_that_is_converted_on_a_dry_run_is_charged_by_its_own_template(pod, 
     conversion = review(creating(pod({"nvidia.com/gpu": 2}).document, entry="conversion"), view, DEFAULTS)
     (charge,) = review(creating(conversion.object, entry="quota", dry_run=dry_run), view, DEFAULTS).charges
     assert (len(charge.unseen), bool(charge.pieces)) == (unseen, dry_run)
+
+
+@pytest.mark.parametrize(("labels", "found"), [({}, []), ({"quota": "enforced"}, [("GA504", Severity.DENY)])])
+def test_pod_with_more_claims_than_can_be_charged_is_refused_if_the_quota_is_enforced(example, labels, found):
+    claims = [{"name": f"gpu-{number}", "resourceClaimTemplateName": "gpu"} for number in range(1001)]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {"containers": [{"name": "train", "image": "train"}], "resourceClaims": claims},
+    }
+    decision = review(creating(document), example(namespace(**labels), limited(8)), DEFAULTS)
+    assert [each for each in of_quota(decision) if each[1] is Severity.DENY] == found

@@ -29,8 +29,8 @@ def pod(limits=None, requests=None, **labels):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
-def findings(document, namespace="plain"):
-    decision = review(Request(document, namespace=namespace), NAMESPACES, DEFAULTS)
+def findings(document, namespace="plain", **fields):
+    decision = review(Request(document, namespace=namespace, **fields), NAMESPACES, DEFAULTS)
     return [(found.rule.id, str(found.severity), str(found.path), found.message) for found in decision.findings]
 
 
@@ -66,6 +66,15 @@ def test_amount_of_another_vendor_is_not_judged():
 
 def test_previewed_pod_is_reported_once():
     assert [rule for rule, *_ in findings(pod({"nvidia.com/gpu": 0.5}), "preview")] == ["GA302"]
+
+
+def test_updated_pod_has_amounts_that_the_api_server_accepted():
+    document = pod({"nvidia.com/gpu": 0.5})
+    assert findings(document, old_object=document, operation="UPDATE") == []
+
+
+def test_amount_in_kube_system_is_not_judged():
+    assert [rule for rule, *_ in findings(pod({"nvidia.com/gpu": 0.5}), "kube-system")] == ["GA705"]
 
 
 def test_entry_leaves_amounts_to_the_api_server():
