@@ -82,17 +82,18 @@ def test_entry_leaves_other_operations_alone():
     )
 
 
-def test_entry_leaves_pods_alone_that_are_being_deleted():
+def reapplied(**metadata):
+    """The answer of the entry to an update that brings the converted resources back."""
     amounts = {"nvidia.com/gpu": 1}
     container = {"name": "train", "image": "a:2", "resources": {"limits": amounts, "requests": amounts}}
+    document = pod(**metadata) | {"spec": {"containers": [container]}}
+    request = Request(document, STORED, operation="UPDATE", namespace="a", entry="reapply")
+    return review(request, ManifestsView(), DEFAULTS)
 
-    def patch(**metadata):
-        document = pod(**metadata) | {"spec": {"containers": [container]}}
-        request = Request(document, STORED, operation="UPDATE", namespace="a", entry="reapply")
-        return review(request, ManifestsView(), DEFAULTS).patch
 
-    assert patch()
-    assert patch(deletionTimestamp="2026-08-11T09:10:17Z") == ()
+def test_entry_leaves_pods_alone_that_are_being_deleted():
+    assert reapplied().patch
+    assert reapplied(deletionTimestamp="2026-08-11T09:10:17Z").patch == ()
 
 
 def test_malformed_pod_is_left_to_the_api_server():
