@@ -48,7 +48,7 @@ ESCAPED = rule(
 
 
 def check(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod | None = None
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod
 ) -> Iterator[Finding]:
     """Findings about a pod that still requests GPUs from the device plugin in a namespace that converts.
 

@@ -41,7 +41,7 @@ __all__ = ["convert"]
 
 
 def convert(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod | None = None
+    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod
 ) -> Conversion:
     """Convert a pod that is being created in a namespace that opted in.
 
@@ -54,10 +54,11 @@ def convert(
         view: The cluster.
         settings: The administrator's settings.
         wish: The wish of the pod.
-        own: The pod before its placement, if it was placed. Placement writes conditions on nodes into a pod, and these
-            may exclude the nodes for which the pod is not converted. So `own` decides whether it is converted.
+        own: The pod before its placement; `pod` itself if it was not placed. Placement writes conditions on nodes into
+            a pod, and these may exclude the nodes for which the pod is not converted. So `own` decides whether it is
+            converted.
     """
-    if own is not None and own is not pod:
+    if own is not pod:
         left = _convert(own, namespace, view, settings, wish)
         if left.edits is None:
             return left
@@ -228,6 +229,6 @@ def _has_gpu_default(pod: Pod, namespace: str, view: ClusterView) -> bool:
     ranges = view.list("LimitRange", namespace)
     if ranges is UNKNOWN:
         return False
-    limits, requests = container_defaults(ranges)
+    _, requests = container_defaults(ranges)  # default limits are default requests too
     named = {name for container in pod.all_containers for name in gpu_resources(container)}
-    return not (named.isdisjoint(limits) and named.isdisjoint(requests))
+    return not named.isdisjoint(requests)

@@ -146,7 +146,7 @@ class ConversionRecord:
             document["wish"] = self.wish.words()
         if self.classes:
             document["classes"] = dict(sorted(self.classes.items()))
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(document, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> ConversionRecord | None:

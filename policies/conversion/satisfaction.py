@@ -72,7 +72,7 @@ def _too_few(
     wanted = sum(piece.count for piece in record.pieces if piece.resource == resource)
     predicate = record.predicates[resource]
     matching = [group for group in candidates if predicate.matches(group.first)]
-    if any(group.is_shareable or max(group.by_node.values()) >= wanted for group in matching):
+    if any(group.is_shareable or group.most_on_a_node >= wanted for group in matching):
         return
     largest = largest_node(group.by_node for group in matching)
     if wanted > largest[1]:
@@ -109,5 +109,5 @@ def _existing_devices(groups: list[DeviceGroup], wanted_type: str) -> str:
     if not nodes:
         return f"no ResourceSlice holds a {_kind(wanted_type)}"
     products = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
-    rest = f" and {len(products) - 5} more products" if len(products) > 5 else ""
+    rest = f" and {format_count(len(products) - 5, 'more product')}" if len(products) > 5 else ""
     return f"the cluster has {', '.join(products[:5])}{rest}"

@@ -101,8 +101,8 @@ def test_wish_after_conversion_changes_nothing(wish, later):
     view = ManifestsView([])
     wanted = {"limits": {GPU: 1}, "requests": {GPU: 1}}
     pod = Pod.read({"spec": {"containers": [{"name": "train", "resources": wanted}]}})
-    first = convert(pod, "team-a", view, DEFAULTS, wish)
+    first = convert(pod, "team-a", view, DEFAULTS, wish, pod)
     document = Pod.read(first.edits.document)
-    again = convert(document, "team-a", view, DEFAULTS, later)
+    again = convert(document, "team-a", view, DEFAULTS, later, document)
     assert (again.obstacles, again.edits.operations, again.template) == ((), [], first.template)
-    assert list(check(document, "team-a", view, DEFAULTS, later)) == []
+    assert list(check(document, "team-a", view, DEFAULTS, later, document)) == []

@@ -76,8 +76,8 @@ def pod(resource=GPU, **spec):
 
 
 def converted(objects, wish, document=None, policy=DEFAULTS):
-    view = ManifestsView([*CLASSES, *objects])
-    return convert(document or pod(), "team-a", view, policy, Wish.of(wish))
+    view, document = ManifestsView([*CLASSES, *objects]), document or pod()
+    return convert(document, "team-a", view, policy, Wish.of(wish), document)
 
 
 def requested(conversion):
