@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.decision import Severity
+from policies.decision import Decision, Severity
 from policies.request import Request, UserInfo
 from policies.review import review
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy
@@ -24,6 +24,12 @@ def test_subresource_that_no_rule_is_about_is_named():
     assert review(request, ManifestsView(), DEFAULTS).not_reviewed == (
         "no rule is about the subresource eviction of this kind"
     )
+
+
+@pytest.mark.parametrize("entry", ["conversion", "preview", "placement", "conversion-check"])
+def test_update_of_a_pod_passes_the_entries_for_new_pods(entry):
+    request = Request(POD, POD, "UPDATE", namespace="team-a", entry=entry)
+    assert review(request, ManifestsView(), DEFAULTS) == Decision(object=POD)
 
 
 def test_subresource_of_a_claim_passes_the_entry_of_claims():

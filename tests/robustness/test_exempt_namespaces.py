@@ -1,6 +1,7 @@
 """One table and the settings decide which namespaces are exempt, in every command and the webhook."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -97,6 +98,15 @@ def test_namespaces_of_the_operator_and_those_exempt_from_quotas_are_never_charg
     decision = review(asked(pod(), namespace, entry), view(namespace), settings)
     assert decision.allowed
     assert not {rule for rule in rules(decision) if rule.startswith("GA5")}
+
+
+def test_workload_in_a_namespace_exempt_from_quotas_has_no_shortage():
+    template = {"spec": pod(gpus=1)["spec"]}
+    document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}}
+    document["spec"] = {"replicas": 9, "template": template}
+    request = replace(asked(document, "agents-eu"), group="apps", kind="Deployment")
+    assert rules(review(request, view("agents-eu"), DEFAULTS)) == {"GA506"}
+    assert rules(review(request, view("agents-eu"), AGENTS)) == set()
 
 
 @pytest.mark.parametrize("entry", ["", "quota-enforced"])

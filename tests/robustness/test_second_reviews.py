@@ -140,3 +140,12 @@ def test_label_of_shared_gpus_that_placement_wrote_is_no_word_of_the_pods():
     first = answered(training(product="*T4"), cluster, chosen)
     assert [finding.rule.id for finding in first.findings] == ["GA411"]
     assert answered(first.object, cluster, chosen).findings == first.findings
+
+
+def test_conversion_of_a_placed_pod_removes_its_conditions_on_nodes():
+    others = [node("node-0", H100), *LISTS, *CLASSES_AS_SHIPPED]
+    placed = answered(training(product="*H100*"), [namespace("disabled"), *others]).object
+    assert placed["spec"]["affinity"]
+    converted = answered(placed, [namespace(), *others])
+    assert converted.templates
+    assert "affinity" not in converted.object["spec"]
