@@ -26,6 +26,17 @@ def test_subresource_that_no_rule_is_about_is_named():
     )
 
 
+def test_quota_that_no_webhook_sees_is_only_reported_as_not_reviewed():
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "kube-system"},
+        "spec": {"limits": [{"name": "all", "gpus": 0.5}]},
+    }
+    request = Request(quota, group="gpu-admission.io", kind="GPUQuota", namespace="kube-system", name="gpu")
+    assert [found.rule.id for found in review(request, ManifestsView(), DEFAULTS).findings] == ["GA705"]
+
+
 @pytest.mark.parametrize("entry", ["conversion", "preview", "placement", "conversion-check"])
 def test_update_of_a_pod_passes_the_entries_for_new_pods(entry):
     request = Request(POD, POD, "UPDATE", namespace="team-a", entry=entry)
