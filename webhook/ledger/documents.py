@@ -69,10 +69,8 @@ class Documents:
         return cached.document if cached is not None and cached.is_trusted else None
 
     def ledger(self, namespace: str, document: Object) -> Ledger:
-        """The ledger of a namespace's document; reuses the charges that were parsed the last time."""
-        cached = self._cache.get(namespace)
-        if cached is None:
-            return Ledger.read(document)
+        """The ledger of the cached document of a namespace; reuses the charges that were parsed the last time."""
+        cached = self._cache[namespace]
         cached.ledger = Ledger.read(document, cached.ledger)
         return cached.ledger
 
