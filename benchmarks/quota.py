@@ -1,11 +1,11 @@
-"""What quotas cost: pods created through three replicas, with the quota entries and without them.
+"""What quotas cost: pods created through three replicas, with the quotas charged and without.
 
     python benchmarks/quota.py                                    with the sandbox as API server
     KUBEBUILDER_ASSETS=FOLDER python benchmarks/quota.py          with a real one, and Kubernetes' own ResourceQuota too
 
 Pods that request one GPU are created by 32 clients in one namespace, or spread over 100, each with a quota that they all
-fit into. In `no quota` all other entries of gpu-admission are called, and the two quota entries are taken out of the webhook
-configuration; `ResourceQuota` has one of Kubernetes' own instead. `writes` counts all writes of ledgers while pods are
+fit into. In `no quota` the webhooks that charge quotas are called at `/access`, so that all else is
+reviewed; `ResourceQuota` has one of Kubernetes' own instead. `writes` counts all writes of ledgers while pods are
 created, the reconciler's too. Every round measures all of them one after the other, so that they share whatever else the
 machine does; what is printed is the median of the rounds. API server, replicas and clients share the machine.
 """
@@ -23,6 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from policies.entries import ENTRIES
 from testbed import manifests
 from testbed.background import Background
 from testbed.replicated_clusters import replicated_cluster
@@ -41,7 +42,8 @@ PODS = 320
 ROUNDS = 5
 SPREAD = 100
 HARD = 100_000
-ENTRIES = ("quota-enforced.gpu-admission.io", "quota.gpu-admission.io")
+CHARGING = {entry.webhook for entry in ENTRIES.values() if "quota" in entry.concerns}
+"""The webhooks that charge quotas."""
 CONFIGURATION = RESOURCES["ValidatingWebhookConfiguration"].path("", "gpu-admission")
 _SECONDS = 60.0
 
@@ -164,14 +166,15 @@ async def quotas_without_count(client: APIClient, cases: Sequence[Case]) -> str:
 
 
 async def ask_quotas(client: APIClient, webhooks: Sequence[Document], *, asks: bool) -> None:
-    """Add or remove the quota entries of the webhook configuration, and wait until the API server knows."""
+    """Have the webhooks charge quotas or only check access, and wait until the API server knows."""
     stored = await client.get(CONFIGURATION)
     bundles = {webhook["name"]: webhook["clientConfig"] for webhook in [*webhooks, *stored["webhooks"]]}
-    wanted = [
-        {**webhook, "clientConfig": bundles[webhook["name"]]}
-        for webhook in webhooks
-        if asks or webhook["name"] not in ENTRIES
-    ]
+    wanted = []
+    for webhook in webhooks:
+        url: str = webhook["clientConfig"]["url"]
+        if not asks and webhook["name"] in CHARGING:
+            url = f"{url.rpartition('/')[0]}/access"
+        wanted.append({**webhook, "clientConfig": {**bundles[webhook["name"]], "url": url}})
     if wanted != stored["webhooks"]:
         await client.put(CONFIGURATION, {**stored, "webhooks": wanted})
         # Nothing shows when an API server has taken note of a configuration.

@@ -147,7 +147,7 @@ def call_for(review: dict[str, Any]) -> bytes:
     """The bytes of the whole call, made once so that the client costs little."""
     body = json.dumps(review).encode()
     head = (
-        "POST /conversion?timeout=10s HTTP/1.1\r\nHost: localhost\r\n"
+        "POST /convert-pods?timeout=10s HTTP/1.1\r\nHost: localhost\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

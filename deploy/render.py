@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from policies.pod_conditions import PodCondition
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.settings.choices import DRA_DRIVER_NAMESPACES
-from policies.settings.exempt_namespaces import NEVER_MATCHED, exempt_names
-from policies.settings.installed import NAME_LABEL, concern_of
+from policies.settings.exempt_namespaces import NEVER_MATCHED, excluded_names, exempt_names
+from policies.settings.installed import NAME_LABEL, entry_of
 from policies.webhooks import WEBHOOKS
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ metadata:
   name: gpu-admission
   labels:
     app.kubernetes.io/name: gpu-admission
+    app.kubernetes.io/component: webhooks
 webhooks:
 """
 _MOST_IN_LINE = 3
@@ -109,7 +111,7 @@ def _webhook(webhook: Webhook) -> str:
         "  rules:",
         *(line for rule in webhook.rules for line in _rule_lines(rule)),
         *(["  matchConditions:"] if webhook.conditions else []),
-        *(line for name, expression in webhook.conditions.items() for line in _condition(name, expression)),
+        *(line for name, condition in webhook.conditions.items() for line in _condition(name, condition)),
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -119,10 +121,9 @@ def _namespace_selector(webhook: Webhook) -> Iterator[str]:
         yield "  namespaceSelector: {}"
         return
     yield from ("  namespaceSelector:", "    matchExpressions:")
-    if webhook.namespaces is not None:
-        key, operator, value = webhook.namespaces
+    for key, operator, value in webhook.namespaces:
         yield from (f"    - key: {key}", f"      operator: {operator}", f"      values: [{value}]")
-    exempt = exempt_names(webhook.entry.concern, DEFAULTS)
+    exempt = excluded_names(webhook.entry, DEFAULTS)
     order = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
     names = sorted(exempt, key=order.index)
     yield from (f"    - key: {NAME_LABEL}", "      operator: NotIn")
@@ -143,7 +144,8 @@ def _rule_lines(rule: ResourceRule) -> tuple[str, ...]:
     )
 
 
-def _condition(name: str, expression: str) -> Iterator[str]:
+def _condition(name: str, condition: str | PodCondition) -> Iterator[str]:
+    expression = condition.expression if isinstance(condition, PodCondition) else condition
     yield f"  - name: {name}"
     if "\n" not in expression and expression[0].isalpha():
         yield f"    expression: {expression}"
@@ -187,10 +189,10 @@ def _with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
 
 
 def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
-    concern = concern_of(webhook)
+    entry = entry_of(webhook)
     for term in webhook["namespaceSelector"].get("matchExpressions", ()):
-        if concern is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
-            exempt = exempt_names(concern, settings)
+        if entry is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
+            exempt = excluded_names(entry, settings)
             kept = [name for name in term["values"] if name in exempt]
             term["values"] = [*kept, *sorted(exempt - {*kept})]
     if webhook["name"] == "workloads.gpu-admission.io":

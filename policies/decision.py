@@ -232,6 +232,20 @@ class Decision:
         """True if no finding denies the request."""
         return all(finding.severity is not Severity.DENY for finding in self.findings)
 
+    def then(self, later: Decision) -> Decision:
+        """The decision together with a later one, on the object that this one left."""
+        return Decision(
+            findings=tuple(dict.fromkeys((*self.findings, *later.findings))),
+            patch=(*self.patch, *later.patch),
+            object=later.object,
+            remarks=tuple(dict.fromkeys((*self.remarks, *later.remarks))),
+            templates=(*self.templates, *later.templates),
+            charges=(*self.charges, *later.charges),
+            annotations={**self.annotations, **later.annotations},
+            retry_after=later.retry_after or self.retry_after,
+            left_out=self.left_out + later.left_out,
+        )
+
     def found_by(self, entry: str) -> Decision:
         """The decision with the entry set in every finding that has no entry yet."""
         if all(finding.entry for finding in self.findings):

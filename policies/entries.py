@@ -1,4 +1,4 @@
-"""The webhook entries: one concern each, with its own path and its own failure mode.
+"""The webhook entries that the API server calls, their concerns, and what a failure of each means.
 
 `policies.webhooks` says when the API server calls them.
 """
@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["CONFIGURATIONS", "ENTRIES", "Concern", "Entry"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CONFIGURATIONS", "ENTRIES", "RETIRED", "Concern", "Entry", "FailurePolicy"]
 
 CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "gpu-admission"),
@@ -16,8 +19,24 @@ CONFIGURATIONS = (
 )
 """The webhook configurations that `deploy/` installs: kind and name."""
 
-Concern = Literal["conversion", "access", "quota"]
-"""What administrators can exempt a namespace from; `policies.settings.exempt_namespaces` says which are exempt."""
+Concern = Literal[
+    "conversion",
+    "preview",
+    "placement",
+    "reapply",
+    "conversion-check",
+    "access",
+    "quota",
+    "workloads",
+    "claims",
+    "configuration",
+]
+"""One part of the review of an object. An entry has one or more."""
+
+FailurePolicy = Literal["Fail", "Ignore"]
+
+_EFFECTS: frozenset[Concern] = frozenset({"conversion", "quota"})
+"""The concerns that write: templates, and charges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +44,23 @@ class Entry:
     """One webhook as the API server knows it: `<name>.gpu-admission.io`, called at `POST /<name>`."""
 
     name: str
-    mutating: bool
-    failure_policy: Literal["Fail", "Ignore"]
-    """What a failed call means, and with it what a handler that fails must answer."""
-    side_effects: Literal["None", "NoneOnDryRun"] = "None"
-    concern: Concern | None = None
-    """None if no setting exempts a namespace from it."""
+    concerns: Mapping[Concern, FailurePolicy]
+    """In their order, each with what its failure means: a concern that fails closed refuses the object; one that fails
+    open is left out with a warning."""
+    mutating: bool = False
+    exempt_from: tuple[Concern, ...] = ()
+    """Its webhook leaves out the namespaces that are exempt from all of these. Where it fails closed, these are the
+    concerns that the namespace opted in to: an outage must not stop what is exempt."""
+
+    @property
+    def failure_policy(self) -> FailurePolicy:
+        """What a failed call means: `Fail` if one of the concerns fails closed."""
+        return "Fail" if "Fail" in self.concerns.values() else "Ignore"
+
+    @property
+    def side_effects(self) -> Literal["None", "NoneOnDryRun"]:
+        """Whether the API server may call it for a dry run, and why."""
+        return "None" if _EFFECTS.isdisjoint(self.concerns) else "NoneOnDryRun"
 
     @property
     def webhook(self) -> str:
@@ -38,21 +68,39 @@ class Entry:
         return f"{self.name}.gpu-admission.io"
 
 
-ENTRIES = {
-    entry.name: entry
-    for entry in (
-        Entry("conversion", mutating=True, failure_policy="Fail", side_effects="NoneOnDryRun", concern="conversion"),
-        Entry("preview", mutating=True, failure_policy="Ignore", concern="conversion"),
-        Entry("placement", mutating=True, failure_policy="Ignore"),
-        Entry("reapply", mutating=True, failure_policy="Ignore"),
-        Entry("conversion-check", mutating=False, failure_policy="Fail", concern="conversion"),
-        Entry("access", mutating=False, failure_policy="Ignore", concern="access"),
-        Entry("workloads", mutating=False, failure_policy="Ignore"),
-        Entry("claims", mutating=False, failure_policy="Ignore"),
-        Entry("quota-enforced", mutating=False, failure_policy="Fail", side_effects="NoneOnDryRun", concern="quota"),
-        Entry("quota", mutating=False, failure_policy="Ignore", side_effects="NoneOnDryRun", concern="quota"),
-        Entry("configuration", mutating=False, failure_policy="Ignore"),
-        Entry("nodes", mutating=False, failure_policy="Ignore"),
-    )
-}
-"""In the order in which the API server asks them: mutating entries one after the other, then the validating."""
+_CHECKED: tuple[Concern, ...] = ("access", "quota")
+_CURRENT = (
+    Entry("convert-pods", {"conversion": "Fail", "placement": "Ignore"}, mutating=True, exempt_from=("conversion",)),
+    Entry("place-pods", {"preview": "Ignore", "placement": "Ignore"}, mutating=True),
+    Entry("place-unconverted-pods", {"placement": "Ignore"}, mutating=True),
+    Entry("reapply", {"reapply": "Ignore"}, mutating=True),
+    Entry("workloads", {"workloads": "Ignore"}),
+    Entry("claims", {"claims": "Ignore"}),
+    Entry(
+        "enforce-converted-pods",
+        {"conversion-check": "Fail", "access": "Ignore", "quota": "Ignore"},
+        exempt_from=("conversion",),
+    ),
+    Entry("enforce-quota", {"conversion-check": "Fail", "access": "Ignore", "quota": "Fail"}, exempt_from=("quota",)),
+    Entry("check-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=_CHECKED),
+    Entry("check-unconverted-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=_CHECKED),
+    Entry("guard-pods", {"access": "Ignore"}, exempt_from=("access",)),
+    Entry("configuration", {"configuration": "Ignore"}),
+    Entry("nodes", {"configuration": "Ignore"}),
+)
+_OLD = (
+    Entry("conversion", {"conversion": "Fail"}, mutating=True, exempt_from=("conversion",)),
+    Entry("preview", {"preview": "Ignore"}, mutating=True, exempt_from=("conversion",)),
+    Entry("placement", {"placement": "Ignore"}, mutating=True),
+    Entry("conversion-check", {"conversion-check": "Fail"}, exempt_from=("conversion",)),
+    Entry("access", {"access": "Ignore"}, exempt_from=("access",)),
+    Entry("quota-enforced", {"quota": "Fail"}, exempt_from=("quota",)),
+    Entry("quota", {"quota": "Ignore"}, exempt_from=("quota",)),
+)
+
+RETIRED = frozenset(entry.name for entry in _OLD)
+"""Entries of one concern, which earlier versions installed. They answer for one release, so that the webhook configurations can be
+upgraded after the service, and rolled back before it."""
+
+ENTRIES = {entry.name: entry for entry in (*_CURRENT, *_OLD)}
+"""By name, in the order in which the API server calls them: mutating entries one after the other, then the validating."""

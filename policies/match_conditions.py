@@ -1,42 +1,20 @@
 """The expressions of the webhooks' matchConditions, in CEL.
 
-Each names the fields that its entry reads, and no others. Line breaks are those of the rendered manifests.
+Each names the fields that its entry reads, and no others. Line breaks are those of the rendered manifests. The conditions
+on what pods request are in `policies.pod_conditions`.
 """
 
 from __future__ import annotations
 
 __all__ = [
     "CONFIG_MAP_CHANGED",
-    "IS_CHARGED",
     "IS_CONFIGURATION",
     "NOT_BY_CONTROLLERS",
-    "REQUESTS_DEVICES_OR_WISHES",
-    "REQUESTS_NVIDIA",
     "SHOWS_GPU_ACCESS",
     "TEMPLATE_CHANGED",
     "TEMPLATE_MENTIONS_GPUS",
     "WATCHED_LABELS_CHANGED",
 ]
-
-REQUESTS_NVIDIA = """\
-has(object.spec) && has(object.spec.containers) && (
-(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
-object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
-k.startsWith("nvidia.com/") || k.startsWith("deviceclass.resource.kubernetes.io/"))) ||
-(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
-has(c.resources.requests) && c.resources.requests.exists(k,
-k.startsWith("nvidia.com/") || k.startsWith("deviceclass.resource.kubernetes.io/")))))"""
-"""A pod that requests an NVIDIA resource, a DeviceClass or a claim."""
-
-REQUESTS_DEVICES_OR_WISHES = """\
-has(object.spec) && has(object.spec.containers) && (
-(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("gpu-admission.io/"))) ||
-(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
-object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
-k.contains("/"))) ||
-(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
-has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/")))))"""
-"""A pod that requests any extended resource or a claim, or has our annotations."""
 
 SHOWS_GPU_ACCESS = """\
 has(object.spec) && has(object.spec.containers) && (
@@ -82,15 +60,6 @@ NOT_BY_CONTROLLERS = """\
 !(request.userInfo.username in ["system:serviceaccount:kube-system:resource-claim-controller",
 "system:kube-scheduler", "system:serviceaccount:gpu-admission:gpu-admission"])"""
 """The controllers that make claims for pods do not call; the claims are those of their templates."""
-
-IS_CHARGED = """\
-request.kind.kind == "ResourceClaim" || (has(object.spec) && has(object.spec.containers) && (
-(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
-object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
-k.contains("/"))) ||
-(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
-has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/"))))))"""
-"""A claim, or a pod that requests any extended resource or a claim."""
 
 IS_CONFIGURATION = """\
 request.kind.kind != "ConfigMap" || [object, oldObject].exists(o, o != null && (

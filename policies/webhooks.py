@@ -14,13 +14,15 @@ from policies.entries import ENTRIES
 from policies.kubernetes.names import plural
 from policies.kubernetes.workloads import WORKLOADS
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
+from policies.pod_conditions import REQUESTS_DEVICES, REQUESTS_DEVICES_OR_WISHES, REQUESTS_NVIDIA_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policies.entries import Entry
+    from policies.pod_conditions import PodCondition
 
-__all__ = ["CALLS", "CLAIM_KINDS", "WEBHOOKS", "WRITES", "ResourceRule", "Webhook", "kinds_of"]
+__all__ = ["CALLS", "CLAIM_KINDS", "WEBHOOKS", "WRITES", "NamespaceLabel", "ResourceRule", "Webhook", "kinds_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,14 @@ class ResourceRule:
         return tuple(f"{plural(kind)}{slash}{subresource}" for kind, slash, subresource in parts)
 
 
+class NamespaceLabel(NamedTuple):
+    """A requirement on a label of the namespace."""
+
+    key: str
+    operator: Literal["In", "NotIn"]
+    value: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
     """When the API server calls an entry.
@@ -54,14 +64,14 @@ class Webhook:
     note: str
     """The comment in the manifest."""
     rules: tuple[ResourceRule, ...]
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    """Expressions by their names."""
+    conditions: Mapping[str, str | PodCondition] = field(default_factory=dict)
+    """By their names: expressions, and conditions on pods."""
     timeout: int = 5
     """Seconds."""
     reinvocation: Literal["Never", "IfNeeded"] = "Never"
     """Of mutating webhooks."""
-    namespaces: tuple[str, Literal["In", "NotIn"], str] | None = None
-    """A label of the namespace, an operator and a value; None for all namespaces that are not exempt."""
+    namespaces: tuple[NamespaceLabel, ...] = ()
+    """All must hold; empty for all namespaces that are not exempt."""
     objects: tuple[str, str] | None = None
     """A label of the object and its value; None for all objects."""
     everywhere: bool = False
@@ -69,6 +79,11 @@ class Webhook:
 
 
 WRITES = ("CREATE", "UPDATE")
+_CONVERTS = NamespaceLabel(DRA_LABEL, "In", "enabled")
+_DOES_NOT_CONVERT = NamespaceLabel(DRA_LABEL, "NotIn", "enabled")
+_ENFORCES_QUOTA = NamespaceLabel(QUOTA_LABEL, "In", "enforced")
+_ENFORCES_NO_QUOTA = NamespaceLabel(QUOTA_LABEL, "NotIn", "enforced")
+_IS_CLAIM = 'request.kind.kind == "ResourceClaim"'
 _NEW_PODS = ResourceRule(("CREATE",), "", ("Pod",))
 _CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _NEW_CLAIMS = ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim",), _CLAIM_VERSIONS)
@@ -88,36 +103,38 @@ _WORKLOADS = tuple(
 
 WEBHOOKS = (
     Webhook(
-        ENTRIES["conversion"],
+        ENTRIES["convert-pods"],
         mutating=True,
         note=(
-            "Fails closed, in namespaces that opted in only. Asked again when something changed the pod after it, as a LimitRange\n"
+            "Fails closed, in namespaces that opted in only. Called again when something changed the pod after it, as a LimitRange\n"
             "does.\n"
-            "Requests are enough: the API server copies limits to them before it asks."
+            "Requests are enough: the API server copies limits to them before it calls."
         ),
         timeout=10,
         reinvocation="IfNeeded",
-        namespaces=(DRA_LABEL, "In", "enabled"),
+        namespaces=(_CONVERTS,),
         rules=(_NEW_PODS,),
-        conditions={"gpus": conditions.REQUESTS_NVIDIA},
+        conditions={"nvidia-devices": REQUESTS_NVIDIA_DEVICES},
     ),
     Webhook(
-        ENTRIES["preview"],
+        ENTRIES["place-pods"],
         mutating=True,
-        note="Never changes a pod.",
-        namespaces=(DRA_LABEL, "In", "preview"),
-        rules=(_NEW_PODS,),
-        conditions={"gpus": conditions.REQUESTS_NVIDIA},
-    ),
-    Webhook(
-        ENTRIES["placement"],
-        mutating=True,
-        note="Extended resources of any name: a DeviceClass can stand for each.",
+        note="Extended resources of any name: a DeviceClass can stand for each. Previews what conversion would do, too.",
         reinvocation="IfNeeded",
+        namespaces=(_DOES_NOT_CONVERT,),
+        rules=(_NEW_PODS,),
+        conditions={"devices-or-wishes": REQUESTS_DEVICES_OR_WISHES},
+    ),
+    Webhook(
+        ENTRIES["place-unconverted-pods"],
+        mutating=True,
+        note="The other pods of namespaces that convert. An outage does not stop them.",
+        reinvocation="IfNeeded",
+        namespaces=(_CONVERTS,),
         rules=(_NEW_PODS,),
         conditions={
-            "not-bound": '!has(object.spec) || !has(object.spec.nodeName) || object.spec.nodeName == ""',
-            "gpus-or-wishes": conditions.REQUESTS_DEVICES_OR_WISHES,
+            "devices-or-wishes": REQUESTS_DEVICES_OR_WISHES,
+            "no-nvidia-devices": ~REQUESTS_NVIDIA_DEVICES,
         },
     ),
     Webhook(
@@ -134,23 +151,59 @@ WEBHOOKS = (
     Webhook(
         ENTRIES["configuration"],
         mutating=True,
-        note="Changes nothing: asked before the schema of the CRD, it denies what that denies too, in better words.",
+        note="Changes nothing: called before the schema of the CRD, it denies what that denies too, in better words.",
         rules=(_OPERATOR_OBJECTS, *_OUR_OBJECTS),
     ),
     Webhook(
-        ENTRIES["conversion-check"],
+        ENTRIES["enforce-converted-pods"],
         mutating=False,
-        note="The same pods as conversion, after everything that changes pods.",
-        namespaces=(DRA_LABEL, "In", "enabled"),
+        note="The pods of convert-pods, after everything that changes pods. Only the check of their conversion fails closed.",
+        timeout=10,
+        namespaces=(_CONVERTS, _ENFORCES_NO_QUOTA),
         rules=(_NEW_PODS,),
-        conditions={"gpus": conditions.REQUESTS_NVIDIA},
+        conditions={"nvidia-devices": REQUESTS_NVIDIA_DEVICES},
     ),
     Webhook(
-        ENTRIES["access"],
+        ENTRIES["enforce-quota"],
         mutating=False,
-        note="envFrom alone is no reason to ask: ConfigMaps of workloads are not read, so nothing could be said.",
+        note=(
+            "Where the label says so, nothing gets GPUs that cannot be charged. A DeviceClass may give its GPUs any name, so every\n"
+            "extended resource may be one. Claims are charged for every user: the service knows for which pod, and whether that\n"
+            "has paid."
+        ),
+        timeout=10,
+        namespaces=(_ENFORCES_QUOTA,),
+        rules=(_NEW_PODS, _NEW_CLAIMS),
+        conditions={"devices": REQUESTS_DEVICES.unless(_IS_CLAIM)},
+    ),
+    Webhook(
+        ENTRIES["check-pods"],
+        mutating=False,
+        note="The same elsewhere: what cannot be charged passes, with a warning.",
+        namespaces=(_DOES_NOT_CONVERT, _ENFORCES_NO_QUOTA),
+        rules=(_NEW_PODS, _NEW_CLAIMS),
+        conditions={"devices": REQUESTS_DEVICES.unless(_IS_CLAIM)},
+    ),
+    Webhook(
+        ENTRIES["check-unconverted-pods"],
+        mutating=False,
+        note="The other pods of namespaces that convert, and their claims. An outage does not stop them.",
+        namespaces=(_CONVERTS, _ENFORCES_NO_QUOTA),
+        rules=(_NEW_PODS, _NEW_CLAIMS),
+        conditions={
+            "devices": REQUESTS_DEVICES.unless(_IS_CLAIM),
+            "no-nvidia-devices": (~REQUESTS_NVIDIA_DEVICES).unless(_IS_CLAIM),
+        },
+    ),
+    Webhook(
+        ENTRIES["guard-pods"],
+        mutating=False,
+        note="envFrom alone is no reason to call: ConfigMaps of workloads are not read, so nothing could be said.",
         rules=(_NEW_PODS, ResourceRule(("UPDATE",), "", ("Pod/ephemeralcontainers",))),
-        conditions={"takes-gpus": conditions.SHOWS_GPU_ACCESS},
+        conditions={
+            "gpu-access": conditions.SHOWS_GPU_ACCESS,
+            "no-devices": (~REQUESTS_DEVICES).unless("oldObject != null"),
+        },
     ),
     Webhook(
         ENTRIES["workloads"],
@@ -177,27 +230,6 @@ WEBHOOKS = (
             ResourceRule(("CREATE",), "resource.nvidia.com", ("ComputeDomain",), ("*",)),
         ),
         conditions={"by-people": conditions.NOT_BY_CONTROLLERS},
-    ),
-    Webhook(
-        ENTRIES["quota-enforced"],
-        mutating=False,
-        note=(
-            "What quotas are charged for, after everything else is decided. A DeviceClass may give its GPUs any name, so every\n"
-            "extended resource may be one. Claims are charged for every user: the service knows for which pod, and whether that\n"
-            "has paid. Where the label says so, nothing gets GPUs that cannot be charged."
-        ),
-        timeout=10,
-        namespaces=(QUOTA_LABEL, "In", "enforced"),
-        rules=(_NEW_PODS, _NEW_CLAIMS),
-        conditions={"gpus": conditions.IS_CHARGED},
-    ),
-    Webhook(
-        ENTRIES["quota"],
-        mutating=False,
-        note="The same elsewhere: what cannot be charged passes, with a warning.",
-        namespaces=(QUOTA_LABEL, "NotIn", "enforced"),
-        rules=(_NEW_PODS, _NEW_CLAIMS),
-        conditions={"gpus": conditions.IS_CHARGED},
     ),
     Webhook(
         ENTRIES["configuration"],

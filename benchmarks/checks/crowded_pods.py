@@ -33,7 +33,7 @@ AT_ONCE = 3
 MOST_TIMES = 2
 MOST_MEBIBYTES = 250
 NAMESPACE = "team-a"
-CALLED = ("conversion", "placement", "conversion-check", "access", "quota-enforced")
+CALLED = ("convert-pods", "enforce-quota")
 
 _CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
 

@@ -151,7 +151,7 @@ async def _post(kind: str, port: int, context: ssl.SSLContext, answered: list[in
     streams = await asyncio.open_connection("localhost", port, ssl=context)
     # Eight hexadecimal digits: the length stays.
     numbers = iter(range(10_000_000 + number * 1_000_000, 99_999_999))
-    call = call_for(template).replace(b"/conversion?", f"/{entry}?".encode())
+    call = call_for(template).replace(b"/convert-pods?", f"/{entry}?".encode())
     for unique in numbers:
         await ask(*streams, call.replace(_UNIQUE.encode(), str(unique).encode()))
         answered[number] += 1
@@ -247,10 +247,10 @@ KINDS = {
             "resource.k8s.io",
         ),
     ),
-    "pods with quota": ("quota", _review(_pod(resourceClaims=_CLAIMS))),
-    "conversions": ("conversion", _review(_pod())),
+    "pods with quota": ("enforce-quota", _review(_pod(resourceClaims=_CLAIMS))),
+    "conversions": ("convert-pods", _review(_pod())),
     "workloads of 1 MB": ("workloads", _review(_deployment(9_000), "apps")),
-    "bodies of 3 MB": ("placement", _review(_pod(volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(90_000)]))),
+    "bodies of 3 MB": ("place-pods", _review(_pod(volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(90_000)]))),
 }
 """The entry that is called, and the request; each from the hostile namespace."""
 

@@ -14,7 +14,7 @@ from policies.dra.templates import is_our_name
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.metadata_keys import MANAGED
 from policies.request import Request
-from policies.review import review
+from policies.review import review_concern
 from policies.review.upkeep import missing_templates
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def _conversion_findings(
     if form.pod is None:
         return ()
     if is_converted(form.pod, form.namespace):
-        request = Request(form.pod, namespace=form.namespace, entry="conversion-check")
-        return review(request, view, settings).findings
+        return review_concern("conversion-check", Request(form.pod, namespace=form.namespace), view, settings).findings
     if not requests_device_plugin(form.pod, view):
         return ()
     conversion = conversions.of(form.namespace, form.form, form.pod)

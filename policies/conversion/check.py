@@ -31,7 +31,7 @@ STILL_REQUESTS = rule(
     why="""
     The pod refers to the claim that conversion made and requests the extended resource as well. It would get a second
     set of devices from the device plugin, or stay Pending if there are none.""",
-    remedy="find the webhook that changes pods after conversion.gpu-admission.io and let it run before",
+    remedy="find the webhook that changes pods after convert-pods.gpu-admission.io and let it run before",
     source="docs/conversion.md",
 )
 
@@ -90,7 +90,7 @@ SELECTS_AGAIN = rule(
     why="""
     Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
     where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
-    remedy="let the webhook that adds it run before conversion.gpu-admission.io",
+    remedy="let the webhook that adds it run before convert-pods.gpu-admission.io",
     source="docs/conversion.md",
 )
 

@@ -1,4 +1,4 @@
-"""The functions that answer for entries and kinds, each imported at its first use.
+"""The functions that answer for concerns and kinds, each imported at its first use.
 
 Importing the rules on configuration takes longer than the offline review of a pod. A server calls `load_rooms` at its
 start, so that no request waits for an import.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Review", "load_function", "load_rooms"]
 
 Review = Callable[["Request", "ClusterView", "GPUAdmissionPolicy"], "Decision"]
-"""A function that answers for an entry."""
+"""A function that answers for a concern."""
 
 _NAMES = {
     "conversion": "policies.review.conversion:conversion",
@@ -33,11 +33,9 @@ _NAMES = {
     "access": "policies.review.access:access",
     "workloads": "policies.review.workloads:workloads",
     "claims": "policies.review.claims:claims",
-    "quota-enforced": "policies.review.quota:quota",
     "quota": "policies.review.quota:quota",
     "configuration": "policies.review.configuration:configuration",
-    "nodes": "policies.review.configuration:configuration",
-    # Kinds of the entry configuration that no webhook is called for.
+    # Kinds of the concern configuration that no webhook is called for.
     "Namespace": "policies.review.namespaces:namespaces",
     "PriorityClass": "policies.review.configuration:priority_classes",
     # Parts of a review that few objects need.
@@ -51,12 +49,12 @@ _NAMES = {
     "charges of workloads": "policies.review.workload_charges:shortages",
     "documents": "policies.review.documents:duplicate_keys",
 }
-"""Dotted names; the first are those of `policies.entries`."""
+"""Dotted names; the first are those of concerns."""
 
 
 @cache
 def load_function(name: str) -> Any:
-    """The function of an entry, a kind or a part of a review."""
+    """The function of a concern, a kind or a part of a review."""
     return resolve_name(_NAMES[name])
 
 

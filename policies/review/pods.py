@@ -14,6 +14,7 @@ from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.metadata_keys import MANAGED, RECORD
+from policies.pod_conditions import REQUESTS_NVIDIA_DEVICES
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 __all__ = [
     "MALFORMED",
     "is_being_converted",
+    "is_of_mode",
     "reapplies_pod",
     "refused_amounts",
     "review_created_pod",
     "unknown_namespace",
     "updates_pod",
 ]
+
+_OF_ONE_MODE = ("preview", "conversion-check", "enforce-converted-pods")
+"""Entries whose selectors name one mode of conversion."""
 
 
 def creates_pod(request: Request) -> bool:
@@ -66,6 +71,16 @@ def is_being_converted(request: Request, view: ClusterView) -> bool:
     """True if a pod with a record of conversion is being created in a namespace that converts."""
     record = lookup(request.object, ("metadata", "annotations", RECORD))
     return record is not None and creates_pod(request) and mode_of(request.namespace, view) is Mode.ENABLED
+
+
+def is_of_mode(request: Request, mode: Mode, view: ClusterView) -> bool:
+    """True if the pod is one that conversion reviews, in a namespace of this mode.
+
+    The API server knows the mode before a cache does, so an entry that is called for one mode only is believed.
+    """
+    if not REQUESTS_NVIDIA_DEVICES.holds(request.object):
+        return False
+    return request.entry in _OF_ONE_MODE or mode_of(request.namespace, view) is mode
 
 
 def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from policies.settings.choices import DEFAULTS, DRA_DRIVER_NAMESPACES
 
 if TYPE_CHECKING:
-    from policies.entries import Concern
+    from policies.entries import Concern, Entry
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NEVER_MATCHED", "exempt_names", "exemption", "exemption_in_cluster"]
+__all__ = ["NEVER_MATCHED", "excluded_names", "exempt_names", "exemption", "exemption_in_cluster"]
 
+_OF_CONVERSION = ("conversion", "preview", "conversion-check")
 _WILD = re.compile(r"[*?\[]")
 
 NEVER_MATCHED = ("kube-system", "gpu-admission")
@@ -52,11 +53,16 @@ def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> froze
     return frozenset((*named, *(name for name in _patterns(concern, settings)[0] if not _WILD.search(name))))
 
 
+def excluded_names(entry: Entry, settings: GPUAdmissionPolicy) -> frozenset[str]:
+    """The names of namespaces that the webhook of an entry leaves out."""
+    return frozenset.intersection(*(exempt_names(concern, settings) for concern in entry.exempt_from or (None,)))
+
+
 def _names(concern: Concern | None, settings: GPUAdmissionPolicy) -> list[tuple[tuple[str, ...], str]]:
     named: list[tuple[tuple[str, ...], str]] = [(NEVER_MATCHED, "no webhook is called for it")]
-    if concern is not None:
+    if concern in (*_OF_CONVERSION, "access", "quota"):
         named.append((settings.configuration.operator_namespaces, "configuration.operatorNamespaces names it"))
-    if concern == "conversion":
+    if concern in _OF_CONVERSION:
         named.append((DRA_DRIVER_NAMESPACES, "NVIDIA's DRA driver runs there"))
     return named
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.settings.choices import DEFAULTS
-from policies.settings.exempt_namespaces import exempt_names
+from policies.settings.exempt_namespaces import excluded_names, exempt_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.entries import Concern
+    from policies.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NAME_LABEL", "concern_of", "excluded_namespaces", "uncovered_settings"]
+__all__ = ["NAME_LABEL", "entry_of", "excluded_namespaces", "uncovered_settings"]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _SUFFIX = ".gpu-admission.io"
@@ -46,11 +46,10 @@ def uncovered_settings(
     yield from _config_maps(webhooks, settings)
 
 
-def concern_of(webhook: Any) -> Concern | None:
-    """The concern of a webhook, from which administrators can exempt namespaces; None if it has none."""
+def entry_of(webhook: Any) -> Entry | None:
+    """The entry of a webhook; None if it is not one of ours."""
     name = lookup(webhook, ("name",))
-    entry = ENTRIES.get(name.removesuffix(_SUFFIX)) if isinstance(name, str) else None
-    return entry.concern if entry is not None else None
+    return ENTRIES.get(name.removesuffix(_SUFFIX)) if isinstance(name, str) else None
 
 
 def excluded_namespaces(webhook: Any) -> frozenset[str]:
@@ -69,14 +68,14 @@ def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[t
     matched: dict[tuple[FieldPath, str], list[str]] = {}
     skipped: dict[tuple[FieldPath, str], list[str]] = {}
     for webhook in webhooks:
-        concern = concern_of(webhook)
-        if concern is None:
+        entry = entry_of(webhook)
+        if entry is None or not entry.exempt_from:
             continue
-        exempt, excluded = exempt_names(concern, settings), excluded_namespaces(webhook)
+        exempt, excluded = excluded_names(entry, settings), excluded_namespaces(webhook)
         for name in exempt - excluded:
-            matched.setdefault((_setting(concern, name, settings), name), []).append(webhook["name"])
+            matched.setdefault((_setting(entry, name, settings), name), []).append(webhook["name"])
         for name in excluded - exempt:
-            skipped.setdefault((_setting(concern, name, settings), name), []).append(webhook["name"])
+            skipped.setdefault((_setting(entry, name, settings), name), []).append(webhook["name"])
     for (path, name), names in sorted(matched.items()):
         yield path, f"namespace {name} is exempt, but still matched by {_webhooks(names)}; {_REMEDY}"
     for (path, name), names in sorted(skipped.items()):
@@ -97,12 +96,13 @@ def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[
             yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_REMEDY}"
 
 
-def _setting(concern: Concern, name: str, settings: GPUAdmissionPolicy) -> FieldPath:
+def _setting(entry: Entry, name: str, settings: GPUAdmissionPolicy) -> FieldPath:
     """The setting that lists a namespace, or would list it."""
     operators = {*settings.configuration.operator_namespaces, *DEFAULTS.configuration.operator_namespaces}
-    if concern == "conversion" or name in operators:
+    if name in operators or "conversion" in entry.exempt_from:
         return _OPERATOR
-    return _SPEC / concern / "exemptNamespaces"
+    missing = [each for each in entry.exempt_from if name not in exempt_names(each, settings)]
+    return _SPEC / (missing or entry.exempt_from)[0] / "exemptNamespaces"
 
 
 def _has_rule(webhook: Any, group: str, plural: str) -> bool:

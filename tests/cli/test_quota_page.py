@@ -78,7 +78,7 @@ def test_page_shows_the_refusal(quota, view):
     held = holders("team-vision", limits, view, DEFAULTS.quota, NOW)
     verdict = exceeded_message(admission.reason, held, admitted=admission.allowed)
     finding = FITS.finding(FieldPath(), verdict.message, verdict.remedy)
-    assert f'admission webhook "quota-enforced.gpu-admission.io" denied the request: {finding}\n```' in PAGE
+    assert f'admission webhook "enforce-quota.gpu-admission.io" denied the request: {finding}\n```' in PAGE
 
 
 def test_page_shows_the_column_of_the_status(quota):

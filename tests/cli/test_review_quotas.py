@@ -83,7 +83,7 @@ def test_workload_whose_pods_do_not_fit_one_by_one_gets_the_event_of_its_control
 def test_pod_over_its_quota_is_forbidden(write, invoke):
     result = invoke("review", write("files.yaml", namespace(), quota(), pod(9)))
     assert (
-        'Error from server (Forbidden): error when creating "files.yaml": admission webhook "quota.gpu-admission.io" '
+        'Error from server (Forbidden): error when creating "files.yaml": admission webhook "check-pods.gpu-admission.io" '
         "denied the request: exceeded quota: gpu"
     ) in result.output
 
@@ -103,6 +103,6 @@ def test_pod_that_cannot_be_charged_now_is_one_too_many_requests(write, invoke):
     result = invoke("review", write("files.yaml", enforced, document, pod(1)))
     assert (
         'Error from server (TooManyRequests): error when creating "files.yaml": admission webhook '
-        '"quota-enforced.gpu-admission.io" denied the request: quota gpu of namespace team-a has no room'
+        '"enforce-quota.gpu-admission.io" denied the request: quota gpu of namespace team-a has no room'
     ) in result.output
     assert "[GA504]" in result.output

@@ -78,7 +78,7 @@ def test_refused_pod_is_shown_as_kubectl_prints_it_with_the_place_of_the_cause(i
         done.stdout
         == """\
 pod.yaml:1  Pod team-a/count  refused
-Error from server (Forbidden): error when creating "pod.yaml": admission webhook "conversion.gpu-admission.io" denied the request: \
+Error from server (Forbidden): error when creating "pod.yaml": admission webhook "convert-pods.gpu-admission.io" denied the request: \
 spec.nodeSelector[nvidia.com/gpu.count]: counts the GPUs of the node; no device knows how many there are; \
 drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family [GA307]
   GA307 deny  pod.yaml:6:27  A node label that selects GPUs must have an exact equivalent on a device
@@ -106,7 +106,7 @@ def test_refusal_is_the_message_that_the_webhook_answers(invoke, cluster, write)
     answer = encode(decision, ENTRIES["conversion"], request)
     message = answer["response"]["status"]["message"]
     done = invoke("review", "--cluster", cluster, "pod.yaml")
-    assert f'"conversion.gpu-admission.io" denied the request: {message}\n' in done.stdout
+    assert f'"convert-pods.gpu-admission.io" denied the request: {message}\n' in done.stdout
 
 
 def test_warnings_are_shown_as_kubectl_prints_them(invoke, cluster, write, pod):

@@ -169,7 +169,7 @@ def test_refused_pods_are_reported_as_the_event_of_their_controller(invoke, clus
         done.stdout
         == """\
 job.yaml:1  Job team-a/big  refused
-FailedCreate  Error creating: admission webhook "conversion.gpu-admission.io" denied the request: \
+FailedCreate  Error creating: admission webhook "convert-pods.gpu-admission.io" denied the request: \
 spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: "0.5" is not a whole number of devices; \
 request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]
   GA302 deny  job.yaml:16:29  GPUs must be requested in whole numbers
@@ -183,7 +183,7 @@ def test_each_template_that_is_refused_has_an_event(invoke, cluster, write):
     document = workloads(template("0.5"), template("0.25"))[KINDS.index("JobSet")]
     done = invoke("review", "--cluster", cluster, write("jobset.yaml", document))
     assert [line for line in done.stdout.splitlines() if line.startswith("FailedCreate")] == [
-        'FailedCreate  Error creating: admission webhook "conversion.gpu-admission.io" denied the request: '
+        'FailedCreate  Error creating: admission webhook "convert-pods.gpu-admission.io" denied the request: '
         f"spec.replicatedJobs[{index}].template.spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: "
         f'"{amount}" is not a whole number of devices; request a whole number of GPUs, or a MIG device such as '
         "nvidia.com/mig-1g.10gb [GA302]"

@@ -46,7 +46,7 @@ def test_refused_objects_are_left_out_and_named_on_stderr(invoke, cluster, write
     assert [document["metadata"]["name"] for document in objects(done)] == ["a", "gpu-c6e64bdbb49dc79c"]
     assert done.stderr == (
         'Error from server (Forbidden): error when creating "pods.yaml": admission webhook '
-        '"conversion.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: '
+        '"convert-pods.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: '
         '"0.5" is not a whole number of devices; request a whole number of GPUs, or a MIG device such as '
         "nvidia.com/mig-1g.10gb [GA302]\n"
         "pods.yaml:14: Pod team-a/b is left out, because it is refused\n"

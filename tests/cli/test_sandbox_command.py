@@ -88,7 +88,7 @@ def test_sandbox_serves_manifests_and_ends_at_sigterm(start, cluster):
     assert url.startswith("http://127.0.0.1:")
     assert "gpu-t4-01" in {node["metadata"]["name"] for node in fetch(f"{url}/api/v1/nodes")["items"]}
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-admission"
-    assert fetch(url + path)["webhooks"][0]["name"] == "conversion.gpu-admission.io"
+    assert fetch(url + path)["webhooks"][0]["name"] == "convert-pods.gpu-admission.io"
     assert fetch(f"{url}/version")["gitVersion"] == "v1.36.2+sandbox"
     process.send_signal(signal.SIGTERM)
     assert process.communicate()[1] == ""
@@ -133,7 +133,7 @@ def test_object_is_created_past_admission_and_then_guarded(start, cluster, write
     with pytest.raises(urllib.error.HTTPError) as refused:
         fetch(f"{url}/api/v1/namespaces/team-a/pods", pod("after"))
     with refused.value as answer:
-        assert 'failed calling webhook "conversion.gpu-admission.io"' in json.load(answer)["message"]
+        assert 'failed calling webhook "convert-pods.gpu-admission.io"' in json.load(answer)["message"]
 
 
 def test_definitions_and_namespaces_come_first_in_any_order(start, write):

@@ -111,7 +111,7 @@ def test_restarted_service_serves_the_same_certificate(cluster):
     closed = cluster.create(manifests.pod(team), dry_run=True)
     assert closed.code == 500
     assert closed.message.startswith(
-        'Internal error occurred: failed calling webhook "conversion.gpu-admission.io": failed to call webhook: '
+        'Internal error occurred: failed calling webhook "convert-pods.gpu-admission.io": failed to call webhook: '
     )
     assert cluster.create(manifests.pod(cluster.namespace()), dry_run=True).accepted
     cluster.service.start()

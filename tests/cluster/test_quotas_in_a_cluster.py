@@ -46,7 +46,9 @@ def test_status_says_whether_the_quota_is_enforced(cluster, labels, expected):
 
 
 @pytest.mark.parametrize(
-    ("labels", "entry"), [({"quota": "enforced"}, "quota-enforced"), ({}, "quota")], ids=["enforced", "not enforced"]
+    ("labels", "entry"),
+    [({"quota": "enforced"}, "enforce-quota"), ({}, "check-pods")],
+    ids=["enforced", "not enforced"],
 )
 def test_pod_that_is_over_the_quota_is_refused(cluster, labels, entry):
     team = limited(cluster, cluster.namespace(**labels), 2)
@@ -126,7 +128,7 @@ def test_nothing_gets_gpus_unasked_where_the_quota_is_enforced(cluster):
         answer = cluster.create(document)
         assert answer.code == 500
         assert answer.message.startswith(
-            'Internal error occurred: failed calling webhook "quota-enforced.gpu-admission.io": failed to call webhook: '
+            'Internal error occurred: failed calling webhook "enforce-quota.gpu-admission.io": failed to call webhook: '
         )
     cpu = manifests.pod(team, "cpu")
     cpu["spec"]["containers"][0]["resources"] = {}

@@ -14,7 +14,7 @@ def test_condition_that_no_device_knows_is_refused(cluster):
     answer = cluster.create(manifests.pod(team, nodeSelector={"nvidia.com/gpu.count": "8"}))
     assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
     assert answer.message == denied(
-        "conversion",
+        "convert-pods",
         "spec.nodeSelector[nvidia.com/gpu.count]: counts the GPUs of the node; no device knows how many there are; drop "
         "the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family [GA307]",
     )
@@ -30,7 +30,7 @@ def test_part_of_a_gpu_is_refused(cluster):
     team = cluster.namespace(dra="enabled")
     answer = cluster.create(manifests.pod(team, gpus="0.5"))
     assert answer.message == denied(
-        "conversion",
+        "convert-pods",
         'spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is not a whole number of devices; request a whole '
         "number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
     )

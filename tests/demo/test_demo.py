@@ -82,7 +82,7 @@ def test_demo_applies_a_converted_pod_again(shown):
 def test_demo_shows_a_refusal_in_kubectls_words(shown):
     assert (
         'Error from server (Forbidden): error when creating "examples/fractional/pod.yaml": admission webhook '
-        '"conversion.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is '
+        '"convert-pods.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is '
         "not a whole number of devices; request a whole number of GPUs, or a MIG device such as "
         "nvidia.com/mig-1g.10gb [GA302]"
     ) in shown
@@ -130,10 +130,10 @@ def test_demo_places_a_wish_on_both_paths(shown):
 def test_demo_says_what_exists_where_a_wish_cannot_be_kept(shown):
     part = part_of(shown, "Wishes that cannot be met")
     assert "none has H200*" in part
-    assert 'admission webhook "placement.gpu-admission.io" denied the request' in part
+    assert 'admission webhook "place-pods.gpu-admission.io" denied the request' in part
 
 
 def test_demo_refuses_a_gpu_without_a_request(shown):
     part = part_of(shown, "A GPU without a request")
-    assert 'admission webhook "access.gpu-admission.io" denied the request' in part
+    assert 'admission webhook "guard-pods.gpu-admission.io" denied the request' in part
     assert "pod/notebook created" in part

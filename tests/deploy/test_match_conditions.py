@@ -5,12 +5,16 @@ import pytest
 import yaml
 
 import policies.review  # noqa: F401 - registers every rule
+from policies.entries import ENTRIES
 from policies.metadata_keys import MANAGED
+from policies.pod_conditions import PodCondition
 from policies.request import Request
 from policies.review.pods import reapplies_pod
 from policies.rules import all_rules
+from policies.webhooks import WEBHOOKS
 from tests.deploy.match_conditions import Question, called
 from webhook.cli.commands.rules import read_examples
+from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
@@ -32,58 +36,67 @@ CDI = {"nvidia.cdi.k8s.io/container.c": "nvidia.com/gpu=all"}
 WISH = {"gpu-admission.io/product": "H100*"}
 CLAIM = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
 HOST_PATH = {"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}
-GPUS = {"conversion", "placement", "quota"}
+NVIDIA = {"convert-pods", "place-pods", "enforce-converted-pods", "enforce-quota", "check-pods"}
+"""The webhooks that are called for a pod that requests an NVIDIA device, by the namespace."""
+WISHES = {"place-pods", "place-unconverted-pods"}
+DEVICES = {*WISHES, "enforce-quota", "check-pods", "check-unconverted-pods"}
+GUARD = {"guard-pods"}
 PODS = {
     "no resources": (pod(), set()),
     "no resources field": ({"metadata": {}, "spec": {"containers": [{"name": "c"}]}}, set()),
     "no spec": ({"metadata": {}}, set()),
     "no containers": ({"metadata": {}, "spec": {}}, set()),
     "cpu": (pod({"resources": CPU}), set()),
-    "gpu": (pod({"resources": GPU}), GPUS),
-    "zero gpus": (pod({"resources": {"requests": {"nvidia.com/gpu": "0"}}}), GPUS),
-    "second container": (pod({"resources": CPU}, {"resources": GPU}), GPUS),
-    "init container": (pod(initContainers=[{"name": "i", "resources": GPU}]), GPUS),
+    "gpu": (pod({"resources": GPU}), NVIDIA),
+    "zero gpus": (pod({"resources": {"requests": {"nvidia.com/gpu": "0"}}}), NVIDIA),
+    "second container": (pod({"resources": CPU}, {"resources": GPU}), NVIDIA),
+    "init container": (pod(initContainers=[{"name": "i", "resources": GPU}]), NVIDIA),
     "no init containers": (pod(initContainers=[]), set()),
-    "mig": (pod({"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}), GPUS),
+    "mig": (pod({"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}), NVIDIA),
     "class name": (
         pod({"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}}),
-        GPUS,
+        NVIDIA,
     ),
-    "resource of a class": (pod({"resources": {"requests": {"example.com/h100": "1"}}}), {"placement", "quota"}),
-    "claim": (pod(**CLAIM), GPUS),
+    "resource of a class": (pod({"resources": {"requests": {"example.com/h100": "1"}}}), DEVICES),
+    "claim": (pod(**CLAIM), NVIDIA),
     "no claims": (pod(resourceClaims=[]), set()),
-    "wish": (pod(annotations=WISH), {"placement"}),
+    "wish": (pod(annotations=WISH), WISHES),
     "other annotation": (pod(annotations={"a": "b"}), set()),
-    "gpu with a node": (pod({"resources": GPU}, nodeName="n"), {"conversion", "quota"}),
-    "gpu with an empty node": (pod({"resources": GPU}, nodeName=""), GPUS),
-    "visible devices": (pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}), {"access"}),
+    "gpu with a node": (pod({"resources": GPU}, nodeName="n"), NVIDIA),
+    "gpu with an empty node": (pod({"resources": GPU}, nodeName=""), NVIDIA),
+    "visible devices": (pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}), GUARD),
     "visible devices of an init container": (
         pod(initContainers=[{"name": "i", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
-        {"access"},
+        GUARD,
     ),
-    "cuda version": (pod({"env": [{"name": "A"}, {"name": "CUDA_VERSION", "value": "12"}]}), {"access"}),
+    "cuda version": (pod({"env": [{"name": "A"}, {"name": "CUDA_VERSION", "value": "12"}]}), GUARD),
     "other variables": (pod({"env": [{"name": "A", "value": "b"}]}), set()),
     "variables from elsewhere": (pod({"envFrom": [{"configMapRef": {"name": "m"}}]}), set()),
-    "runtime class": (pod(runtimeClassName="nvidia"), {"access"}),
+    "runtime class": (pod(runtimeClassName="nvidia"), GUARD),
     "empty runtime class": (pod(runtimeClassName=""), set()),
-    "path of the node": (pod(**HOST_PATH), {"access"}),
+    "path of the node": (pod(**HOST_PATH), GUARD),
     "other volume": (pod(volumes=[{"name": "v", "emptyDir": {}}]), set()),
     "device list": (
         pod({"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}),
-        {"access"},
+        GUARD,
     ),
     "other mount": (pod({"volumeMounts": [{"name": "v", "mountPath": "/data"}]}), set()),
-    "image of nvidia": (pod({"image": "nvcr.io/nvidia/pytorch:25.08-py3"}), {"access"}),
-    "annotation of cdi": (pod(annotations=CDI), {"access"}),
-    "annotation of cdi under cri-o": (pod(annotations={"cdi.k8s.io/any": "nvidia.com/gpu=all"}), {"access"}),
+    "image of nvidia": (pod({"image": "nvcr.io/nvidia/pytorch:25.08-py3"}), GUARD),
+    "annotation of cdi": (pod(annotations=CDI), GUARD),
+    "annotation of cdi under cri-o": (pod(annotations={"cdi.k8s.io/any": "nvidia.com/gpu=all"}), GUARD),
     "ephemeral container": (
         pod(ephemeralContainers=[{"name": "d", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]),
-        {"access"},
+        GUARD,
     ),
-    "another domain": (pod({"resources": {"requests": {"example.com/fpga": "1"}}}), {"placement", "quota"}),
+    "another domain": (pod({"resources": {"requests": {"example.com/fpga": "1"}}}), DEVICES),
     "privileged": (pod({"securityContext": {"privileged": True}}), set()),
+    "gpu and a path of the node": (pod({"resources": GPU}, **HOST_PATH), NVIDIA),
+    "another domain and a path of the node": (
+        pod({"resources": {"requests": {"example.com/fpga": "1"}}}, **HOST_PATH),
+        DEVICES,
+    ),
 }
-ASKED = {"conversion": "mutating", "placement": "mutating", "access": "validating", "quota": "validating"}
+ASKED = {name: "mutating" if ENTRIES[name].mutating else "validating" for name in sorted(NVIDIA | DEVICES | GUARD)}
 
 
 @pytest.mark.parametrize(("document", "expected"), PODS.values(), ids=PODS)
@@ -123,16 +136,28 @@ def test_example_of_a_rule_reaches_it(webhooks, entry, rule):
     for container in document["spec"]["containers"]:  # as the API server fills it in
         resources = container.setdefault("resources", {})
         resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
-    kind = "validating" if entry == "access" else "mutating"
-    assert called(webhooks[kind, entry], Question(document))
+    names = {name for name in ASKED if entry in ENTRIES[name].concerns}
+    assert any(called(webhooks[ASKED[name], name], Question(document)) for name in names)
 
 
-def test_entries_about_conversion_match_the_same_pods(webhooks):
-    first, *others = (
-        webhooks[key]["matchConditions"]
-        for key in (("mutating", "conversion"), ("mutating", "preview"), ("validating", "conversion-check"))
-    )
-    assert others == [first, first]
+def test_ephemeral_container_that_shows_gpu_access_is_reviewed_in_any_pod(webhooks):
+    env = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    stored = pod({"resources": GPU})
+    debugged = pod({"resources": GPU}, ephemeralContainers=[{"name": "d", **env}])
+    assert called(webhooks["validating", "guard-pods"], Question(debugged, stored))
+
+
+@pytest.mark.parametrize(("document", "_"), PODS.values(), ids=PODS)
+def test_conditions_in_python_are_those_in_cel(document, _):
+    conditions = {
+        each for webhook in WEBHOOKS for each in webhook.conditions.values() if isinstance(each, PodCondition)
+    }
+    assert len(conditions) >= 5
+    for condition in conditions:
+        known = value_of(Question(document).variables)
+        assert compile_condition(condition.expression).holds(known)[0] is condition.holds(document), (
+            condition.expression
+        )
 
 
 def test_large_pod_stays_within_the_budget(webhooks):
@@ -140,7 +165,7 @@ def test_large_pod_stays_within_the_budget(webhooks):
     env = [{"name": f"VARIABLE_{index}", "value": "x"} for index in range(20)]
     containers = [{"resources": {"requests": {"cpu": "1"}}, "env": env} for _ in range(1000)]
     for (_, entry), webhook in webhooks.items():
-        if entry in (*ASKED, "conversion-check", "preview", "quota-enforced"):
+        if entry in ASKED:
             called(webhook, Question(pod(*containers)))
             called(webhook, Question(pod(*({"resources": {"requests": amounts}} for _ in range(100)))))
 
@@ -226,6 +251,6 @@ def test_claims_are_judged_with_who_wrote_them(webhooks, user, expected):
     "user", ["alice", "system:serviceaccount:kube-system:resource-claim-controller", "system:kube-scheduler"]
 )
 def test_every_claim_is_charged_whoever_makes_it(webhooks, user):
-    for entry in ("quota-enforced", "quota"):
+    for entry in ("enforce-quota", "check-pods", "check-unconverted-pods"):
         claim = {"kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {}}
         assert called(webhooks["validating", entry], Question(claim, group="resource.k8s.io", user=user))

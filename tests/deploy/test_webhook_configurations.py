@@ -6,15 +6,17 @@ import pytest
 
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.labels import _WATCHED
-from policies.entries import ENTRIES
-from policies.metadata_keys import MANAGED, QUOTA_LABEL
+from policies.entries import ENTRIES, RETIRED
+from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 from policies.settings import DEFAULTS
-from policies.settings.exempt_namespaces import exempt_names
+from policies.settings.exempt_namespaces import excluded_names, exempt_names
 from policies.webhooks import CLAIM_KINDS
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
+from webhook.sandbox.admission.matching import selects
 from webhook.server.deadlines import Deadline
 
+INSTALLED = [entry for name, entry in ENTRIES.items() if name not in RETIRED]
 DEFAULTED = {
     *("admissionReviewVersions", "clientConfig", "failurePolicy", "matchPolicy", "name", "namespaceSelector"),
     *("objectSelector", "rules", "sideEffects", "timeoutSeconds"),
@@ -46,23 +48,15 @@ def excluded(webhook):
     }
 
 
-def opted_in(webhook):
-    return [
-        each["values"]
-        for each in webhook["namespaceSelector"].get("matchExpressions", [])
-        if (each["key"], each["operator"]) == ("gpu-admission.io/dra", "In")
-    ]
-
-
 def test_every_entry_has_its_webhook(webhooks):
-    expected = {("mutating" if entry.mutating else "validating", name) for name, entry in ENTRIES.items()}
+    expected = {("mutating" if entry.mutating else "validating", entry.name) for entry in INSTALLED}
     assert webhooks.keys() == expected | {("mutating", "configuration")}
 
 
 def test_webhooks_are_listed_in_the_order_of_the_entries(webhooks):
     listed = [entry for _, entry in webhooks]
     assert [entry for entry in listed if ENTRIES[entry].mutating] == [
-        name for name, entry in ENTRIES.items() if entry.mutating
+        entry.name for entry in INSTALLED if entry.mutating
     ]
 
 
@@ -87,10 +81,9 @@ def test_no_authority_is_written(webhooks):
     assert not any("caBundle" in webhook["clientConfig"] for webhook in webhooks.values())
 
 
-def test_only_entries_that_write_before_they_answer_may_take_ten_seconds(webhooks):
-    slow = {entry: webhook["timeoutSeconds"] for (_, entry), webhook in webhooks.items()}
-    assert (slow.pop("conversion"), slow.pop("quota-enforced")) == (10, 10)
-    assert set(slow.values()) == {5}
+def test_only_entries_that_fail_closed_may_take_ten_seconds(webhooks):
+    for webhook in webhooks.values():
+        assert webhook["timeoutSeconds"] == (10 if webhook["failurePolicy"] == "Fail" else 5)
 
 
 def test_webhook_gets_less_time_for_an_answer_than_the_api_server_waits(webhooks):
@@ -100,44 +93,53 @@ def test_webhook_gets_less_time_for_an_answer_than_the_api_server_waits(webhooks
 
 def test_entries_that_change_pods_for_gpus_are_reinvoked(webhooks):
     again = {entry for (_, entry), webhook in webhooks.items() if webhook.get("reinvocationPolicy") == "IfNeeded"}
-    assert again == {"conversion", "placement"}
+    assert again == {"convert-pods", "place-pods", "place-unconverted-pods"}
 
 
 def test_webhooks_leave_out_the_namespaces_that_are_exempt_by_default(webhooks):
     for (_, entry), webhook in webhooks.items():
         if entry != "nodes":  # nodes are in no namespace
-            assert excluded(webhook) == exempt_names(ENTRIES[entry].concern, DEFAULTS), entry
+            assert excluded(webhook) == excluded_names(ENTRIES[entry], DEFAULTS), entry
 
 
-def test_entries_without_a_concern_leave_out_only_what_a_cluster_needs_to_heal_itself():
+def test_other_entries_leave_out_only_what_a_cluster_needs_to_heal_itself():
     assert exempt_names(None, DEFAULTS) == {"kube-system", "gpu-admission"}
-    closed = {name for name, entry in ENTRIES.items() if entry.concern is not None}
-    assert closed == {"conversion", "preview", "conversion-check", "access", "quota-enforced", "quota"}
+    others = {entry.name for entry in INSTALLED if not entry.exempt_from}
+    pods = {"place-pods", "place-unconverted-pods", "reapply"}
+    assert others == {*pods, "workloads", "claims", "configuration", "nodes"}
 
 
-def test_namespaces_opt_in(webhooks):
-    chosen = {entry: opted_in(webhook) for (_, entry), webhook in webhooks.items() if opted_in(webhook)}
-    assert chosen == {"conversion": [["enabled"]], "conversion-check": [["enabled"]], "preview": [["preview"]]}
+LABELS = [{DRA_LABEL: dra, QUOTA_LABEL: quota} for dra in ("", "enabled", "preview") for quota in ("", "enforced", "x")]
 
 
-def test_namespaces_enforce_their_quota(webhooks):
-    """Each is asked about by one of the two, whatever the label says."""
-    terms = {
-        entry: [
-            (each["operator"], each["values"])
-            for each in webhooks["validating", entry]["namespaceSelector"]["matchExpressions"]
-            if each["key"] == QUOTA_LABEL
-        ]
-        for entry in ("quota-enforced", "quota")
+def called_in(webhooks, entries, labels):
+    return {
+        entry
+        for (_, entry), webhook in webhooks.items()
+        if entry in entries and selects(webhook["namespaceSelector"], {"kubernetes.io/metadata.name": "a", **labels})
     }
-    assert terms == {"quota-enforced": [("In", [ENFORCED])], "quota": [("NotIn", [ENFORCED])]}
 
 
-def test_entries_for_quotas_match_the_same_objects(webhooks):
-    enforced, other = (webhooks["validating", entry] for entry in ("quota-enforced", "quota"))
-    assert kinds_of(enforced) == {("", "pods"), ("resource.k8s.io", "resourceclaims")}
-    for field in ("rules", "matchConditions", "matchPolicy", "objectSelector"):
-        assert enforced[field] == other[field]
+@pytest.mark.parametrize("labels", LABELS, ids=str)
+def test_pod_with_nvidia_devices_is_called_about_once_by_each_configuration(webhooks, labels):
+    labels = {key: value for key, value in labels.items() if value}
+    converts, enforces = labels.get(DRA_LABEL) == "enabled", labels.get(QUOTA_LABEL) == ENFORCED
+    mutating = called_in(webhooks, {"convert-pods", "place-pods"}, labels)
+    validating = called_in(webhooks, {"enforce-converted-pods", "enforce-quota", "check-pods"}, labels)
+    assert mutating == ({"convert-pods"} if converts else {"place-pods"})
+    expected = "enforce-quota" if enforces else "enforce-converted-pods" if converts else "check-pods"
+    assert validating == {expected}
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=str)
+def test_pod_with_other_devices_is_called_about_once_by_each_configuration(webhooks, labels):
+    labels = {key: value for key, value in labels.items() if value}
+    converts, enforces = labels.get(DRA_LABEL) == "enabled", labels.get(QUOTA_LABEL) == ENFORCED
+    mutating = called_in(webhooks, {"place-unconverted-pods", "place-pods"}, labels)
+    validating = called_in(webhooks, {"check-unconverted-pods", "enforce-quota", "check-pods"}, labels)
+    assert mutating == ({"place-unconverted-pods"} if converts else {"place-pods"})
+    expected = "enforce-quota" if enforces else "check-unconverted-pods" if converts else "check-pods"
+    assert validating == {expected}
 
 
 def test_versions_of_claims_are_the_same_for_all(webhooks):
@@ -154,7 +156,7 @@ def test_fail_closed_is_for_what_gets_gpus_being_created_only(webhooks):
     for (_, entry), webhook in webhooks.items():
         if webhook["failurePolicy"] == "Fail":
             asked = [(rule["operations"], rule["resources"]) for rule in webhook["rules"]]
-            assert asked == [(["CREATE"], ["pods"])] + [(["CREATE"], ["resourceclaims"])] * (entry == "quota-enforced")
+            assert asked == [(["CREATE"], ["pods"])] + [(["CREATE"], ["resourceclaims"])] * (entry == "enforce-quota")
 
 
 def test_no_rule_takes_everything(webhooks):

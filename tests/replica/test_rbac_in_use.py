@@ -213,15 +213,15 @@ class Story:
     async def look_up(self, client, view, owner):
         """As a replica whose view shows no pod yet, and as a leader that has waited for what was charged."""
         keeper = QuotaKeeper(client, view, LedgerWriter(client), HoldersSeen(view))
-        asked = {"kind": "ResourceClaim", "group": "resource.k8s.io", "namespace": "team-a", "entry": "quota"}
+        asked = {"kind": "ResourceClaim", "group": "resource.k8s.io", "namespace": "team-a", "entry": "check-pods"}
         request = Request(origin_of(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
         deadline = Deadline.start(lambda: 0.0, "10s")
         run = ReviewRunner().for_call(b"", deadline)
-        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, deadline, run)
+        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, run)
         request = Request(
             member(), user=UserInfo("alice"), uid="2", dry_run=True, **{**asked, "kind": "Pod", "group": ""}
         )
-        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, deadline, run)
+        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, run)
         moments = iter([0.0, 1000.0])
         expiry = Expiry(client, view, lambda: next(moments))
         charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]

@@ -31,7 +31,7 @@ async def test_pod_that_is_refused_leaves_nothing(start, sandbox, client_of, gpu
     pod["spec"]["nodeSelector"] = {"nvidia.com/gpu.count": "8"}
     with pytest.raises(APIError) as refused:
         await (await client_of("alice")).post(POD.path("team-a"), pod)
-    assert refused.value.message.startswith('admission webhook "conversion.gpu-admission.io" denied the request: ')
+    assert refused.value.message.startswith('admission webhook "convert-pods.gpu-admission.io" denied the request: ')
     assert sandbox.objects("Pod", "team-a") == sandbox.objects("ResourceClaimTemplate") == []
 
 
@@ -184,7 +184,9 @@ async def test_replica_with_files_is_ready_when_their_authority_is_published(mak
     await replica.start()
     readiness = replica._listeners._readiness
     (reason,) = await until(readiness.reasons, lambda reported: any("does not verify" in reason for reason in reported))
-    assert reason.startswith("the caBundle of webhook conversion.gpu-admission.io in MutatingWebhookConfiguration gpu-")
+    assert reason.startswith(
+        "the caBundle of webhook convert-pods.gpu-admission.io in MutatingWebhookConfiguration gpu-"
+    )
     assert sandbox.objects("Secret", "gpu-admission") == []
     for kind in CONFIGURATIONS:
         configuration = sandbox.get(kind, "gpu-admission")

@@ -12,7 +12,7 @@ from policies.dra.cel import selectors
 from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
-from policies.review import load_rooms, review
+from policies.review import load_rooms, review, review_concern
 from policies.rules import get_rule
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
@@ -76,14 +76,14 @@ def deadline(seconds="10s"):
 def threads(monkeypatch):
     """The names of the threads that reviews ended in."""
     ended = []
-    real = review
+    real = review_concern
 
     def noted(*arguments):
         answer = real(*arguments)
         ended.append(threading.current_thread() is threading.main_thread())
         return answer
 
-    monkeypatch.setattr("webhook.server.admission.review", noted)
+    monkeypatch.setattr("webhook.server.admission.review_concern", noted)
     return ended
 
 

@@ -71,8 +71,7 @@ def names(request, settings):
 
 @pytest.mark.parametrize("namespace", EXEMPT_BY_DEFAULT)
 def test_offline_review_asks_no_entry_that_the_api_server_does_not_call(namespace):
-    called = names(asked(pod(), namespace), DEFAULTS)
-    assert not called & {"conversion", "conversion-check", "access", "quota", "quota-enforced"}
+    assert names(asked(pod(), namespace), DEFAULTS) <= {"place-pods", "place-unconverted-pods"}
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "gpu-admission"])
@@ -87,7 +86,7 @@ def test_settings_free_no_namespace_that_the_installed_webhooks_leave_out(namesp
         access=Access(exempt_namespaces=()),
         quota=Quotas(exempt_namespaces=()),
     )
-    assert not names(asked(pod(), namespace), settings) & {"conversion", "access", "quota", "quota-enforced"}
+    assert names(asked(pod(), namespace), settings) <= {"place-pods", "place-unconverted-pods"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_pods_of_those_who_hand_out_gpus_are_not_converted(settings, namespace):
 
 def test_operator_namespaces_are_names_and_no_patterns():
     settings = GPUAdmissionPolicy(configuration=Configuration(operator_namespaces=("*",)))
-    assert "quota-enforced" in names(asked(pod(), "team-a"), settings)
+    assert "enforce-quota" in names(asked(pod(), "team-a"), settings)
 
 
 @pytest.mark.parametrize(

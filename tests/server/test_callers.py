@@ -23,14 +23,15 @@ async def post(client, entry, review):
 
 
 def test_entries_that_write_have_effects():
-    assert EFFECTS == ["conversion", "quota-enforced", "quota"]
+    writes = {name for name, entry in ENTRIES.items() if {"conversion", "quota"} & {*entry.concerns}}
+    assert set(EFFECTS) == writes >= {"convert-pods", "enforce-quota", "conversion", "quota"}
 
 
 @pytest.mark.parametrize("entry", EFFECTS)
 @pytest.mark.parametrize("name", ["kube-apiserver", "demo"])
 async def test_allowed_client_is_answered(guarded, client_of, client_context, pod, review_of, entry, name):
     client = await client_of(guarded.port, client_context(name))
-    assert (await client.ask(entry, review_of(pod())))["allowed"] is True
+    assert (await client.ask(entry, review_of(pod(0))))["allowed"] is True
 
 
 @pytest.mark.parametrize("entry", EFFECTS)

@@ -97,10 +97,11 @@ async def test_fail_entry_refuses_under_the_id_of_its_log(broken, pod, review_of
 
 
 @pytest.mark.parametrize("entry", IGNORE)
-async def test_ignore_entry_lets_pass_with_the_id_of_its_log(broken, pod, review_of, lines, entry):
+async def test_ignore_entry_lets_pass_with_the_ids_of_its_log(broken, pod, review_of, lines, entry):
     documents = {
         "placement": pod(0, resourceClaims=[CLAIM]),
         "access": pod(0, runtimeClassName="gpu"),
+        "guard-pods": pod(0, runtimeClassName="gpu"),
         "workloads": {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod(1)["spec"]}}},
         "claims": RESOURCE_CLAIM,
         "configuration": {"kind": "ConfigMap", "metadata": {"name": "time-slicing", "namespace": "gpu-operator"}},
@@ -110,11 +111,17 @@ async def test_ignore_entry_lets_pass_with_the_id_of_its_log(broken, pod, review
     group, _, version = document.get("apiVersion", "v1").rpartition("/")
     kind = {"group": group, "version": version, "kind": document.get("kind", "Pod")}
     response = await broken.client.ask(entry, review_of(document, kind=kind))
-    (failure,) = lines(level="error")
-    identifier = failure["failure"]
+    failures = lines(level="error")
+    assert {failure["concern"] for failure in failures} <= {*ENTRIES[entry].concerns}
+    assert len(failures) >= 1
     assert response["allowed"] is True
-    assert response["warnings"] == [
-        f"{entry}.gpu-admission.io has not reviewed this: it failed; the id in its log is {identifier}"
+    assert " ".join(response["warnings"]).replace(" Warning: ", " ").split() == [
+        word
+        for failure in failures
+        for word in (
+            f"{entry}.gpu-admission.io has not reviewed this for {failure['concern']}: it failed; "
+            f"the id in its log is {failure['failure']}"
+        ).split()
     ]
     assert "patch" not in response
 

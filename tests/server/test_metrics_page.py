@@ -87,7 +87,18 @@ async def test_labels_take_only_our_own_values(webhook, pod, review_of):
     rules = {rule.id for rule in all_rules()}
     for _, *labels in samples(webhook):
         for label, reported in labels:
-            assert label in {"webhook", "verdict", "rule", "severity", "outcome", "le", "version", "port", "reason"}
+            assert label in {
+                "webhook",
+                "concern",
+                "verdict",
+                "rule",
+                "severity",
+                "outcome",
+                "le",
+                "version",
+                "port",
+                "reason",
+            }
             assert label != "webhook" or reported in ENTRIES
             assert label != "rule" or reported in rules
 

@@ -185,6 +185,6 @@ def test_failure_of_an_ignore_entry_passes_with_a_warning(entry, what):
 
 
 def test_warning_of_a_failure_fits_for_longer_names():
-    entry = Entry("x" * 60, mutating=False, failure_policy="Ignore")
+    entry = Entry("x" * 60, {"claims": "Ignore"})
     reported = encode_failure(entry, REQUEST, "ran out of time", "1a2b3c4d")["response"]
     assert all(len(warning) <= 120 for warning in reported["warnings"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.decision import Decision
-from policies.review import review
+from policies.review import review_concern, with_new_templates
 from policies.review.quota import settle_by_view
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import Overlay
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.decision import Template
-    from policies.entries import Entry
+    from policies.entries import Concern, Entry
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -48,6 +48,7 @@ __all__ = ["Admission"]
 
 _LARGE_BODY = 128 * 1024
 """Bytes; a body of this size is read in about a millisecond, one of 8 MiB in a tenth of a second."""
+_FAILED, _LATE = "failed", "ran out of time"
 _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
 
 
@@ -127,8 +128,8 @@ class Admission:
         request = replace(request, compares=not self._turns.is_used_up(payer), caller_is_known=caller_is_known)
         run = self._runner.for_call(body, deadline, payer)
         try:
-            decision = await self._decide(request, self._settings(), deadline, run)
-            return self._encode_answer(entry, request, decision, deadline)
+            decision, failures = await self._decide(entry, request, self._settings(), run)
+            return self._encode_answer(entry, request, decision, failures, deadline)
         except Busy:
             return self._deny_busy(entry, request, deadline)
         except RefusedTemplate as refused:
@@ -138,9 +139,9 @@ class Admission:
             answer = encode_limited_template(request, limited)
             return self._deny_template(entry, request, deadline, limited.template, str(limited), answer)
         except TimeoutError as error:
-            return self._failure(entry, request, deadline, "ran out of time", error)
+            return self._failure(entry, request, deadline, _LATE, error)
         except Exception as error:  # noqa: BLE001 - the caller needs an answer after any exception of a rule
-            return self._failure(entry, request, deadline, "failed", error)
+            return self._failure(entry, request, deadline, _FAILED, error)
 
     def refuse(self, entry: Entry, body: bytes, deadline: Deadline, too_large: str = "") -> bytes | None:
         """Deny a body without parsing it; None if it does not begin like that of an API server.
@@ -165,38 +166,84 @@ class Admission:
         payer = (begun.namespace if begun is not None else "") or LARGE_BODIES, caller
         return await self._runner.run(lambda: decode(body, entry.name), deadline, payer, is_long=True)
 
-    async def _decide(self, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run) -> Decision:
-        decision = await run(lambda: review(request, self._view, settings))
+    async def _decide(
+        self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run
+    ) -> tuple[Decision, list[str]]:
+        """The decision after the concerns of an entry, up to the first that refuses, and the ids of failures.
+
+        A concern that fails open may take an equal part of the time that is left, so that those after it can still answer.
+        """
+        decision, failures = Decision(object=request.object), list[str]()
+        for number, (concern, policy) in enumerate(entry.concerns.items()):
+            own = run if policy == "Fail" else run.part(len(entry.concerns) - number)
+            try:
+                view = with_new_templates(decision, self._view)
+                answer = await self._answer_concern(concern, request.of(decision.object), view, settings, own)
+            except (Busy, RefusedTemplate, TooManyTemplates):
+                raise
+            except Exception as error:
+                if policy == "Fail":
+                    raise
+                failures.append(secrets.token_hex(4))
+                answer = self._left_out(entry, concern, request.of(decision.object), error, failures[-1])
+            decision = decision.then(answer.found_by(entry.name))
+            if not decision.allowed:
+                break
+        return decision, failures
+
+    async def _answer_concern(
+        self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
+    ) -> Decision:
+        """The answer of one concern, with its charge and its templates written."""
+        decision = await run(partial(review_concern, concern, request, view, settings))
         if decision.charges and self._quotas is not None:
-            decision = await self._quotas.charge(decision, request, settings, deadline, run)
+            decision = await self._quotas.charge(decision, request, settings, run)
         elif decision.charges:
             decision = await run(partial(settle_by_view, decision, self._view, settings))
-        return await self._ensure_templates(request, decision, settings, deadline, run)
+        if concern == "conversion":
+            decision = await self._ensure_templates(request, decision, settings, run)
+            if not request.dry_run:
+                self.metrics.count_conversion(decision)
+        return decision
+
+    def _left_out(
+        self, entry: Entry, concern: Concern, request: Request, error: Exception, identifier: str
+    ) -> Decision:
+        """An answer with a warning, instead of that of a concern that fails open."""
+        what = _LATE if isinstance(error, TimeoutError) else _FAILED
+        log_failure(entry, request, what, identifier, error, concern=concern)
+        self.metrics.count_left_out(entry.name, concern)
+        text = f"{entry.webhook} has not reviewed this for {concern}: it {what}; the id in its log is {identifier}"
+        return Decision(object=request.object, remarks=(text,))
 
     async def _ensure_templates(
-        self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
+        self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, run: Run
     ) -> Decision:
-        """The decision once its templates exist; a new one if a template exists with another content."""
+        """The decision of conversion once its templates exist; a new one if a template has another content."""
         if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
             return decision
         namespace = request.namespace
         if exemption_in_cluster("conversion", namespace, settings) or not await self._templates.converts(
-            namespace, deadline
+            namespace, run.deadline
         ):
             # The API server does not call us for such a namespace: the review is forged, so nothing is created.
             return Decision(object=request.object)
-        foreign = await self._templates.ensure(decision.templates, deadline)
+        foreign = await self._templates.ensure(decision.templates, run.deadline)
         if not foreign:
             return decision
         seen = {("ResourceClaimTemplate", *key): stored for key, stored in foreign.items()}
-        return await run(lambda: review(request, Overlay(self._view, seen), settings))
+        return await run(partial(review_concern, "conversion", request, Overlay(self._view, seen), settings))
 
-    def _encode_answer(self, entry: Entry, request: Request, decision: Decision, deadline: Deadline) -> bytes:
+    def _encode_answer(
+        self, entry: Entry, request: Request, decision: Decision, failures: list[str], deadline: Deadline
+    ) -> bytes:
+        if failures:
+            decision = replace(decision, annotations={**decision.annotations, "failure": ", ".join(failures)})
         answer = orjson.dumps(encode(decision, entry, request))
         # A review in the loop cannot be interrupted by a timer.
         if deadline.has_passed:
-            return self._failure(entry, request, deadline, "ran out of time", None)
-        self._record(entry, request, decision, deadline.elapsed)
+            return self._failure(entry, request, deadline, _LATE, None)
+        self._record(entry, request, decision, failures, deadline.elapsed)
         return answer
 
     def _failure(self, entry: Entry, request: Request, deadline: Deadline, what: str, error: Exception | None) -> bytes:
@@ -224,8 +271,12 @@ class Admission:
         log_decision(entry, request, "denied", (), elapsed)
         return orjson.dumps(answer)
 
-    def _record(self, entry: Entry, request: Request, decision: Decision, elapsed: float) -> None:
-        verdict = "denied" if not decision.allowed else "changed" if decision.patch else "allowed"
+    def _record(self, entry: Entry, request: Request, decision: Decision, failures: list[str], elapsed: float) -> None:
+        if not decision.allowed:
+            verdict = "denied"
+        else:
+            verdict = "failed" if failures else "changed" if decision.patch else "allowed"
         self.metrics.count_answer(entry.name, verdict, elapsed)
-        self.metrics.count_decision(entry.name, decision, dry_run=request.dry_run)
-        log_decision(entry, request, verdict, [finding.rule.id for finding in decision.findings], elapsed)
+        self.metrics.count_decision(entry.name, decision)
+        rules = [finding.rule.id for finding in decision.findings]
+        log_decision(entry, request, verdict, rules, elapsed, failure=", ".join(failures))

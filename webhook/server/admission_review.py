@@ -103,7 +103,7 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
             f"The AdmissionReview cannot be read: request.namespace {_describe(question.namespace)}, which is not the name "
             "of a namespace: at most 63 lower-case letters, digits and dashes, without a dash at either end."
         )
-    if not question.namespace and entry and ENTRIES[entry].concern == "quota":
+    if not question.namespace and entry and "quota" in ENTRIES[entry].concerns:
         raise BadReview(
             "The AdmissionReview cannot be read: request.namespace is missing; quotas are charged for "
             "what is in a namespace."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
 
-from policies.entries import ENTRIES
+from policies.entries import ENTRIES, RETIRED
 from policies.review import load_rooms
 from webhook.server.admission import Admission
 from webhook.server.admission_review import BadReview
@@ -101,7 +101,7 @@ _MOST_VALUES_HELD = 2 * MOST_VALUES
 _FEW_VALUES = 10_000
 """Values of a document that is not counted among them; a small body has no more."""
 _NO_PATH = (
-    f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}, or a "
+    f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES if name not in RETIRED)}, or a "
     f"question to {PATH}."
 )
 _NO_METHOD = "This path answers POST only; send an AdmissionReview."

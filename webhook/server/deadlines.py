@@ -68,6 +68,10 @@ class Deadline:
         seconds = DEFAULT_SECONDS if timeout is None else min(parse_duration(timeout), LONGEST_SECONDS)
         return cls(clock, clock(), seconds - min(_MARGIN, seconds * _MARGIN_OF_SHORT))
 
+    def part(self, parts: int) -> Deadline:
+        """The deadline of the first of so many equal parts of the time that is left."""
+        return Deadline(self.clock, self.clock(), max(self.remaining, 0) / parts)
+
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""

@@ -142,23 +142,25 @@ def log_decision(
         _decisions.debug("object of the review", extra={"fields": {"uid": _clip(request.uid), **bodies}})
 
 
-def log_failure(entry: Entry, request: Request, what: str, identifier: str, error: Exception | None) -> None:
+def log_failure(
+    entry: Entry, request: Request, what: str, identifier: str, error: Exception | None, *, concern: str = ""
+) -> None:
     """Log why there is no decision, with the id that the answer contains.
 
     Args:
         entry: The webhook entry that was called.
         request: The request.
-        what: The failure, to follow "the webhook": `failed`, `ran out of time`.
+        what: The failure, to follow "it": `failed`, `ran out of time`.
         identifier: The failure's id.
         error: The exception, logged with its traceback unless it is a `ClusterError`; None if time ran out.
+        concern: The concern that has not answered; empty if the whole call has no decision.
     """
-    fields = {"failure": identifier, **_subject(entry, request)}
+    fields = {"failure": identifier, **({"concern": concern} if concern else {}), **_subject(entry, request)}
+    text = f"{concern} was left out: it {what}" if concern else f"no decision: the webhook {what}"
     if isinstance(error, ClusterError):
-        _decisions.error(
-            "no decision: the webhook %s; the API server: %s", what, _clip(str(error)), extra={"fields": fields}
-        )
+        _decisions.error("%s; the API server: %s", text, _clip(str(error)), extra={"fields": fields})
     else:
-        _decisions.error("no decision: the webhook %s", what, extra={"fields": fields}, exc_info=error)
+        _decisions.error("%s", text, extra={"fields": fields}, exc_info=error)
 
 
 def log_refused_template(entry: Entry, request: Request, template: str, reason: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policies.decision import Decision
+    from policies.entries import Concern
 
 __all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "PORTS", "TEMPLATES", "VERDICTS", "MetricFactory", "Metrics"]
 
@@ -36,8 +37,7 @@ PORTS = ("webhook", "probes")
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_CONVERSION = "conversion"
-_QUOTAS = ("quota-enforced", "quota")
+_QUOTAS = tuple(entry.name for entry in ENTRIES.values() if "quota" in entry.concerns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,9 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._new = new = MetricFactory(self.registry)
         requests = new.counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
+        left_out = new.counter(
+            "concerns_left_out", "Concerns that fail open and have not answered, by webhook.", "webhook", "concern"
+        )
         duration = new.histogram(
             "request_duration_seconds", "Time from the arrival of a call to its answer.", _BUCKETS, "webhook"
         )
@@ -114,6 +117,12 @@ class Metrics:
         self._requests = {
             (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
         }
+        self._left_out = {
+            (name, concern): left_out.labels(name, concern)
+            for name, entry in ENTRIES.items()
+            for concern, policy in entry.concerns.items()
+            if policy == "Ignore"
+        }
         self._duration = {entry: duration.labels(entry) for entry in ENTRIES}
         self._conversions = {
             outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
@@ -139,13 +148,20 @@ class Metrics:
         self.count_call(entry, verdict)
         self._duration[entry].observe(seconds)
 
-    def count_decision(self, entry: str, decision: Decision, *, dry_run: bool) -> None:
-        """Count the findings of a decision and the outcome of a conversion."""
+    def count_decision(self, entry: str, decision: Decision) -> None:
+        """Count the findings of a decision."""
         for finding in decision.findings:
             self._findings.labels(entry, finding.rule.id, finding.severity.value).inc()
             if finding.exempt:
                 self._exempted.labels(entry, finding.rule).inc()
-        if entry == _CONVERSION and not dry_run and (outcome := _outcome(decision)):
+
+    def count_left_out(self, entry: str, concern: Concern) -> None:
+        """Count a concern that fails open and has not answered."""
+        self._left_out[entry, concern].inc()
+
+    def count_conversion(self, decision: Decision) -> None:
+        """Count the outcome of a conversion."""
+        if outcome := _outcome(decision):
             self._conversions[outcome].inc()
 
     def count_refused_conversion(self) -> None:

@@ -24,7 +24,7 @@ from policies.quota.counting.counting import cover
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QuotaError
-from policies.review import review
+from policies.review import review_concern
 from policies.view import Overlay
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.lists import list_all
@@ -71,26 +71,24 @@ class QuotaKeeper:
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
     """Called for each charge with the entry and the outcome; not for dry runs."""
 
-    async def charge(
-        self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
-    ) -> Decision:
+    async def charge(self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, run: Run) -> Decision:
         """Write the charge of a decision, and return the decision with its outcome.
 
         An object that is not admitted is not charged. If time is up or the API server fails, the decision says so.
 
         Args:
-            decision: Decision of an entry for quotas, with a charge.
+            decision: Decision on quotas, with a charge.
             request: The request. For an unknown caller, a refusal names no holders by default.
             settings: The administrator's settings.
-            deadline: Deadline of the call.
-            run: Runs long computations so that other calls are answered meanwhile.
+            run: Runs long computations so that other calls are answered meanwhile; has the deadline.
         """
+        deadline = run.deadline
         outcome: ChargeOutcome
         try:
             if not await self._may_be_limited(decision.charges[0], deadline):
                 outcome = NoQuota()
             else:
-                decision = await self._review_with_unseen(decision, request, settings, deadline, run)
+                decision = await self._review_with_unseen(decision, request, settings, run)
                 if not decision.charges:
                     return decision
                 outcome = await self._write_charge(decision.charges[0], request, settings, deadline)
@@ -99,7 +97,7 @@ class QuotaKeeper:
         except ClusterError as error:
             is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
             outcome = Unavailable(str(error), is_lasting=is_lasting)
-        return (await self._settle(decision, outcome, request, settings, deadline)).found_by(request.entry)
+        return await self._settle(decision, outcome, request, settings, deadline)
 
     async def _may_be_limited(self, charge: ChargeRequest, deadline: Deadline) -> bool:
         """False if objects would have to be read for the charge, and the namespace has no GPUQuota."""
@@ -109,15 +107,15 @@ class QuotaKeeper:
             return await self.writer.has_quota(charge.namespace)
 
     async def _review_with_unseen(
-        self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline, run: Run
+        self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, run: Run
     ) -> Decision:
         """The decision with all objects that its charge needs."""
         known: dict[Key, Object | None] = {}
         while decision.charges and (new := [key for key in decision.charges[0].unseen if key not in known]):
             # A PodGroup names claims that the view may not show either.
-            async with _until(deadline):
+            async with _until(run.deadline):
                 known.update(zip(new, await asyncio.gather(*map(self._get, new)), strict=True))
-            decision = await run(partial(review, request, Overlay(self.view, {**known}), settings))
+            decision = await run(partial(review_concern, "quota", request, Overlay(self.view, {**known}), settings))
         return decision
 
     async def _write_charge(

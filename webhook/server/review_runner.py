@@ -7,7 +7,7 @@ each turn, and it pauses as long as it works.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -61,7 +61,13 @@ class ReviewRunner:
         return Run(self, deadline, payer, is_long=len(body) > LARGEST_IN_LOOP)
 
     async def run(
-        self, work: Callable[[], T], deadline: Deadline, payer: Payer = _NOBODY, *, is_long: bool = False
+        self,
+        work: Callable[[], T],
+        deadline: Deadline,
+        payer: Payer = _NOBODY,
+        *,
+        is_long: bool = False,
+        allowance: Allowance | None = None,
     ) -> T:
         """Return or raise what `work` does.
 
@@ -70,6 +76,7 @@ class ReviewRunner:
             deadline: Deadline of the call.
             payer: The payer of the time.
             is_long: True if the work is known to be too long for the event loop.
+            allowance: The work that may be done in the event loop; None for `IN_LOOP`.
 
         Raises:
             Busy: the turn of the payer would come too late.
@@ -77,7 +84,7 @@ class ReviewRunner:
         """
         if not is_long and not self._turns.runs_aside(payer):
             try:
-                with counted_by(Allowance(IN_LOOP)):
+                with counted_by(allowance or Allowance(IN_LOOP)):
                     return self._measure(work, partial(self._turns.charge, payer))
             except TooMuchWork:
                 pass
@@ -132,7 +139,13 @@ class Run:
     payer: Payer
     is_long: bool
     """True if the object is too large to be reviewed in the event loop."""
+    allowance: Allowance = field(default_factory=lambda: Allowance(IN_LOOP))
+    """The work that the whole call may do in the event loop."""
+
+    def part(self, parts: int) -> Run:
+        """The runner for one of so many equal parts of the time that is left."""
+        return replace(self, deadline=self.deadline.part(parts))
 
     async def __call__(self, work: Callable[[], T]) -> T:
         """Return or raise what `work` does; see `ReviewRunner.run`."""
-        return await self.runner.run(work, self.deadline, self.payer, is_long=self.is_long)
+        return await self.runner.run(work, self.deadline, self.payer, is_long=self.is_long, allowance=self.allowance)

@@ -207,9 +207,8 @@ def _without_pieces(kind: ChargedKind, document: Object, request: Request, view:
 def _fails_closed(request: Request, view: ClusterView) -> bool:
     """True if the quota fails closed. The API server read the namespace's label to choose the entry."""
     entry = ENTRIES.get(request.entry)
-    if entry is not None and entry.concern == "quota":
-        return entry.failure_policy == "Fail"
-    return is_enforced(request.namespace, view)
+    policy = entry.concerns.get("quota") if entry is not None else None
+    return is_enforced(request.namespace, view) if policy is None else policy == "Fail"
 
 
 def _text(document: Object, field: str) -> str:

@@ -89,7 +89,7 @@ def create(
             continue
         entry = webhook["name"].partition(".")[0]
         asked = Request(**{**_fields(request), "entry": entry})
-        is_charging = ENTRIES[entry].concern == "quota"
+        is_charging = "quota" in ENTRIES[entry].concerns
         seen = Overlay(view, {each.key: each.manifest() for each in templates}) if is_charging else view
         decision = settle_by_view(review(asked, seen, settings), seen, settings)
         findings += decision.findings

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from policies.request import Request
-from policies.review import review
+from policies.review import review, review_concern
 from policies.settings import DEFAULTS
 from webhook.server import admission_review
 from webhook.server.app import ADMISSION
@@ -72,12 +72,12 @@ async def ask():
 async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, monkeypatch):
     threads, worked = {}, threading.local()
 
-    def noted(request, view, settings):
+    def noted(concern, request, view, settings):
         threads.setdefault(request.namespace, []).append(threading.current_thread() is threading.main_thread())
         worked.seconds = getattr(worked, "seconds", 0.0) + (0.05 if request.namespace == "team-hostile" else 0.0005)
-        return review(request, view, settings)
+        return review_concern(concern, request, view, settings)
 
-    monkeypatch.setattr("webhook.server.admission.review", noted)
+    monkeypatch.setattr("webhook.server.admission.review_concern", noted)
     served = await serve()
     served.service._app[ADMISSION]._runner._work_clock = lambda: getattr(worked, "seconds", 0.0)
 

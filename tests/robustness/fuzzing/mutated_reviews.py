@@ -95,7 +95,7 @@ class MutatedReviews:
         entry = self._entry(request)
         if random.random() < 0.03:
             return Review(entry, self._mutator.mutant(document, 1), is_readable=False)
-        is_bad = namespace in _BAD_NAMESPACES or (not namespace and entry.concern == "quota")
+        is_bad = namespace in _BAD_NAMESPACES or (not namespace and "quota" in entry.concerns)
         return Review(entry, document, is_readable=not is_bad)
 
     def _before(self, seed: Any, mutant: Any) -> Any:

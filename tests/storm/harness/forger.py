@@ -74,7 +74,7 @@ class Forger:
         alter(pod)
         host, port = self._random.choice([*self._replicas]).address
         timeout = aiohttp.ClientTimeout(total=_SECONDS)
-        url = f"https://{host}:{port}/quota-enforced?timeout={self._random.choice(_TIMEOUTS)}"
+        url = f"https://{host}:{port}/enforce-quota?timeout={self._random.choice(_TIMEOUTS)}"
         async with aiohttp.ClientSession(timeout=timeout) as session:
             try:
                 async with session.post(url, data=json.dumps(_review(pod)), headers=_HEADERS, ssl=False) as response:

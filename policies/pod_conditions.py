@@ -1,0 +1,108 @@
+"""Conditions on what a pod requests, in CEL for matchConditions and in Python for reviews of files.
+
+The API server copies limits to requests before it evaluates a condition, so the CEL reads requests only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from policies.kubernetes.paths import items_at, lookup
+from policies.metadata_keys import PREFIX
+from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.nvidia.resources import IMPLICIT_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "REQUESTS_DEVICES",
+    "REQUESTS_DEVICES_OR_WISHES",
+    "REQUESTS_NVIDIA_DEVICES",
+    "PodCondition",
+    "requested_names",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    """A condition on a pod."""
+
+    expression: str
+    """In CEL."""
+    holds: Callable[[Any], bool]
+    """The same of a pod of any shape."""
+
+    def __invert__(self) -> PodCondition:
+        """The pods for which it does not hold."""
+        return PodCondition(f"!({self.expression})", lambda pod: not self.holds(pod))
+
+    def unless(self, expression: str) -> PodCondition:
+        """The condition on the pods of requests for which an expression is false; all other requests match."""
+        return PodCondition(f"{expression} || ({self.expression})", self.holds)
+
+
+def requested_names(pod: Any) -> Iterator[str]:
+    """The resources that containers of a pod of any shape request or limit, by their names."""
+    for path in (("spec", "containers"), ("spec", "initContainers")):
+        for container in items_at(pod, path):
+            for section in ("requests", "limits"):
+                amounts = lookup(container, ("resources", section))
+                yield from filter(_is_text, amounts if isinstance(amounts, dict) else ())
+
+
+def _is_text(key: object) -> TypeGuard[str]:
+    return isinstance(key, str)
+
+
+def _has_claims(pod: Any) -> bool:
+    return bool(lookup(pod, ("spec", "resourceClaims")))
+
+
+def _has_our_annotations(pod: Any) -> bool:
+    annotations = lookup(pod, ("metadata", "annotations"))
+    return isinstance(annotations, dict) and any(isinstance(key, str) and key.startswith(PREFIX) for key in annotations)
+
+
+def _requests_devices(pod: Any) -> bool:
+    return _has_claims(pod) or any("/" in name for name in requested_names(pod))
+
+
+def _requests_nvidia_devices(pod: Any) -> bool:
+    prefixes = (VENDOR_PREFIX, IMPLICIT_PREFIX)
+    return _has_claims(pod) or any(name.startswith(prefixes) for name in requested_names(pod))
+
+
+REQUESTS_NVIDIA_DEVICES = PodCondition(
+    """\
+has(object.spec) && has(object.spec.containers) && (
+(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
+object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
+k.startsWith("nvidia.com/") || k.startsWith("deviceclass.resource.kubernetes.io/"))) ||
+(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
+has(c.resources.requests) && c.resources.requests.exists(k,
+k.startsWith("nvidia.com/") || k.startsWith("deviceclass.resource.kubernetes.io/")))))""",
+    _requests_nvidia_devices,
+)
+"""An NVIDIA resource, a DeviceClass or a claim."""
+
+REQUESTS_DEVICES = PodCondition(
+    """\
+has(object.spec) && has(object.spec.containers) && (
+(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) ||
+object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && c.resources.requests.exists(k,
+k.contains("/"))) ||
+(has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
+has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/")))))""",
+    _requests_devices,
+)
+"""Any extended resource, or a claim. A DeviceClass may give its GPUs any name."""
+
+REQUESTS_DEVICES_OR_WISHES = PodCondition(
+    f"""\
+(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("gpu-admission.io/"))) || (
+{REQUESTS_DEVICES.expression})""",
+    lambda pod: _has_our_annotations(pod) or _requests_devices(pod),
+)
+"""Any extended resource, or a claim, or wishes in annotations."""
