@@ -33,10 +33,9 @@ __all__ = ["quota", "settle_by_view"]
 
 def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The charge of the object. `settle` decides on the object once the charge is written or refused."""
-    # On a dry run, conversion creates no template, so the view cannot show it.
-    seen = (
-        with_own_templates(request, view, settings) if request.dry_run and is_being_converted(request, view) else view
-    )
+    # Another replica may have created the template a moment ago, and on a dry run none is created. Its name is the hash of
+    # its content, so a template that conversion would give this pod need not be read.
+    seen = with_own_templates(request, view, settings) if is_being_converted(request, view) else view
     return charge_decision(request, seen, settings)
 
 

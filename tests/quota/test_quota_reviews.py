@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from policies.decision import Severity
+from policies.entries import ENTRIES
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
@@ -51,25 +52,31 @@ def of_quota(decision):
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
-        ({}, ["placement", "access", "quota"]),
-        ({"quota": "enforced"}, ["placement", "access", "quota-enforced"]),
-        (
-            {"quota": "enforced", "dra": "enabled"},
-            ["conversion", "placement", "conversion-check", "access", "quota-enforced"],
-        ),
-        ({"dra": "preview"}, ["preview", "placement", "access", "quota"]),
+        ({}, ["place-pods", "check-pods"]),
+        ({"quota": "enforced"}, ["place-pods", "enforce-quota"]),
+        ({"quota": "enforced", "dra": "enabled"}, ["convert-pods", "enforce-quota"]),
+        ({"dra": "enabled"}, ["convert-pods", "enforce-converted-pods"]),
+        ({"dra": "preview"}, ["place-pods", "check-pods"]),
     ],
-    ids=["plain", "enforced", "converted", "previewed"],
+    ids=["plain", "enforced", "converted and enforced", "converted", "previewed"],
 )
-def test_pods_are_charged_last(pod, labels, names):
-    called = entries_called(creating(pod().document), ManifestsView([namespace(**labels)]), DEFAULTS)
+def test_pod_with_gpus_costs_one_mutating_and_one_validating_call(pod, labels, names):
+    request = creating(pod({"nvidia.com/gpu": 1}).document)
+    called = entries_called(request, ManifestsView([namespace(**labels)]), DEFAULTS)
     assert [entry.name for entry in called] == names
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES.values() if len(entry.concerns) > 1], ids=lambda e: e.name
+)
+def test_pods_are_charged_last(entry):
+    assert "quota" not in [*entry.concerns][:-1]
 
 
 def test_claims_are_charged_when_they_are_created(claim):
     view = ManifestsView([namespace(quota="enforced")])
     request = claiming(claim())
-    assert [entry.name for entry in entries_called(request, view, DEFAULTS)] == ["claims", "quota-enforced"]
+    assert [entry.name for entry in entries_called(request, view, DEFAULTS)] == ["claims", "enforce-quota"]
     updated = creating(claim(), group="resource.k8s.io", kind="ResourceClaim", operation="UPDATE")
     assert [entry.name for entry in entries_called(updated, view, DEFAULTS)] == ["claims"]
     template = creating(claim(), group="resource.k8s.io", kind="ResourceClaimTemplate")
@@ -85,7 +92,7 @@ def test_who_hands_out_gpus_is_never_charged(pod, claim, name):
         for request in (creating(pod().document, namespace=name), claims)
         for entry in entries_called(request, view, DEFAULTS)
     ]
-    assert not {"quota", "quota-enforced"} & {*called}
+    assert not any("quota" in ENTRIES[name].concerns for name in called)
 
 
 @pytest.mark.parametrize(("hard", "found"), [(4, []), (3, [("GA502", Severity.DENY)])])
@@ -146,7 +153,7 @@ def test_webhook_that_refuses_is_named(pod, example, dra):
     request = creating(pod({"nvidia.com/gpu": 2}).document)
     manifest = Manifest(request.object, "pod.json", load_document(json.dumps(request.object)), FieldPath())
     (refusal,) = admit(Subject(request, manifest, FieldPath()), view, DEFAULTS).refusals
-    assert refusal.webhook == "quota-enforced.gpu-admission.io"
+    assert refusal.webhook == "enforce-quota.gpu-admission.io"
 
 
 def test_pods_of_workloads_are_reported_before_they_are_made(pod, example):
@@ -194,12 +201,12 @@ def test_room_is_imported_only_where_there_is_a_quota(kind):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("dry_run", "unseen"), [(True, 0), (False, 1)], ids=["dry-run", "stored"])
-def test_pod_that_is_converted_on_a_dry_run_is_charged_by_its_own_template(pod, example, dry_run, unseen):
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry-run", "stored"])
+def test_pod_that_is_converted_is_charged_by_its_own_template(pod, example, dry_run):
     view = example(namespace(dra="enabled"))
     conversion = review(creating(pod({"nvidia.com/gpu": 2}).document, entry="conversion"), view, DEFAULTS)
     (charge,) = review(creating(conversion.object, entry="quota", dry_run=dry_run), view, DEFAULTS).charges
-    assert (len(charge.unseen), bool(charge.pieces)) == (unseen, dry_run)
+    assert (charge.unseen, len(charge.pieces)) == ((), 1)
 
 
 @pytest.mark.parametrize(("labels", "found"), [({}, []), ({"quota": "enforced"}, [("GA504", Severity.DENY)])])

@@ -6,6 +6,7 @@ from policies.metadata_keys import DRA_LABEL
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from policies.view import Overlay
 from webhook.cluster.manifests import ManifestsView
 
 DEVICE_CLASS = {
@@ -68,16 +69,33 @@ def test_access_does_not_count_a_template_that_is_not_that_of_the_conversion(con
     assert rules(converted, CONVERTING, "access") == ["GA603"]
 
 
-def test_dry_run_is_charged_for_the_template_that_is_not_created(converted):
-    request = Request(converted, namespace="team-a", entry="quota", dry_run=True)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_template_of_the_conversion_is_charged_without_being_read(converted, dry_run):
+    request = Request(converted, namespace="team-a", entry="quota", dry_run=dry_run)
     decision = review(request, CONVERTING, DEFAULTS)
     ((demand,),) = decision.charges[0].pieces.values()
     assert (decision.findings, demand.count) == ((), 1)
 
 
-def test_dry_run_is_not_charged_for_a_template_that_a_record_invents(converted):
-    assert rules(converted, OTHER, "quota", dry_run=True) == ["GA505"]
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_template_that_a_record_invents_is_not_charged(converted, dry_run):
+    assert rules(converted, OTHER, "quota", dry_run=dry_run) == ["GA505"]
 
 
-def test_call_that_is_no_dry_run_is_charged_for_templates_that_exist(converted):
+def test_template_that_is_not_that_of_the_conversion_is_read(converted):
+    converted["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "gpu-0123456789abcdef"
     assert rules(converted, CONVERTING, "quota") == ["GA505"]
+
+
+def test_template_that_the_view_shows_is_charged_as_it_is(converted):
+    name = converted["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 5}}
+    stored = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    seen = Overlay(CONVERTING, {("ResourceClaimTemplate", "team-a", name): stored})
+    (charge,) = review(Request(converted, namespace="team-a", entry="quota"), seen, DEFAULTS).charges
+    assert [demand.count for demands in charge.pieces.values() for demand in demands] == [5]
