@@ -12,6 +12,7 @@ from webhook.cluster.caches import cache_notes, reason_not_ready
 from webhook.cluster.known import TRUSTED_SECONDS
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.server_version import parse_version
+from webhook.cluster.sync import FRESH_SECONDS
 
 DRA = [RESOURCES[kind].path() for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")]
 OPERATORS = [RESOURCES[kind].path() for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")]
@@ -111,6 +112,17 @@ async def test_other_namespaces_of_the_operator_are_looked_into(api, sync):
     assert sync.view.get("ConfigMap", "plugin", "gpu-operator") is UNKNOWN
     assert sync.view.list("Node") is nodes
     assert sync.reason() == ""
+
+
+async def test_kind_is_fresh_while_the_api_server_is_heard(api, sync):
+    api.forbidden.add(CONFIG_MAPS)
+    assert not sync.is_fresh("Node")
+    await started(sync)
+    assert sync.is_fresh("Node")
+    assert not sync.is_fresh("ConfigMap")
+    now = sync._clock()
+    sync._clock = lambda: now + FRESH_SECONDS + 1
+    assert not sync.is_fresh("Node")
 
 
 async def test_collector_runs_again_once_the_cluster_was_read(sync):

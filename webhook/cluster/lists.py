@@ -34,20 +34,24 @@ class Page:
     """The version of the whole list, the same in all of its pages."""
 
 
-async def list_all(client: Reader, resource: Resource, namespace: str = "") -> list[Object]:
+async def list_all(
+    client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None
+) -> list[Object]:
     """The stored objects of a collection at one moment, with `kind` and `apiVersion`.
 
     Raises:
         APIError: The collection is forbidden, or not installed (404).
         Unreachable: The API server did not answer, or the answer is not a list.
     """
-    return [item async for page in pages(client, resource, namespace) for item in page]
+    return [item async for page in pages(client, resource, namespace, query) for item in page]
 
 
-async def pages(client: Reader, resource: Resource, namespace: str = "") -> AsyncIterator[list[Object]]:
+async def pages(
+    client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None
+) -> AsyncIterator[list[Object]]:
     """The objects of a large collection, a page at a time; raises as `list_all` does."""
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    async for page in raw_pages(client, resource, namespace, limit=PAGE):
+    async for page in raw_pages(client, resource, namespace, query, limit=PAGE):
         yield [{**head, **item} for item in page.items]
 
 

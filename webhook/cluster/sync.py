@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from webhook.cluster.reader import Reader
+    from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["Sync"]
+__all__ = ["FRESH_SECONDS", "Sync"]
 
+FRESH_SECONDS = 90.0
+"""Longer than the minute after which an API server sends a bookmark if nothing has changed."""
 _CHECK_SECONDS = 1.0
 _CATCH_UP_SECONDS = 0.02
 
@@ -96,6 +99,19 @@ class Sync:
         end = self._clock() + seconds
         while any(cache.is_awaited for cache in self.caches) and self._clock() < end:
             await self._pace.clockwork.sleep(_CATCH_UP_SECONDS)
+
+    def is_fresh(self, kind: str) -> bool:
+        """True if the API server was heard of all caches of a kind a short time ago, and they are synced."""
+        caches = [cache for cache in self.caches if cache.watched.kind == kind]
+        since = self._clock() - FRESH_SECONDS
+        return bool(caches) and all(
+            cache.store.state == "synced" and cache.contact.last is not None and cache.contact.last > since
+            for cache in caches
+        )
+
+    def store(self, kind: str) -> Store | None:
+        """The cache of a kind that is watched in all namespaces; None before it is watched."""
+        return next((cache.store for cache in self.caches if cache.watched.kind == kind), None)
 
     def reason(self) -> str:
         """Why the replica is not ready; empty once the first sync is complete."""

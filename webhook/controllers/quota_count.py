@@ -156,6 +156,8 @@ class Kept:
     spec: tuple[Object, Quota] | None = None
     """The last parsed object, and its quota."""
     counter: Counter = field(default_factory=Counter)
+    awaited: str = ""
+    """The resourceVersion of the GPUQuota that replicas may not have seen; empty once all have."""
     known: frozenset[str] | None = None
     """The UIDs of the last count; None before the first count of this leader."""
     began_anew: bool = False

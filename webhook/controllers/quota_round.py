@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.kubernetes.objects import name_of, namespace_of, with_conditions
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.quota.counting.conditions import enforced_condition, not_counted_condition, unreadable_condition
 from policies.quota.counting.counter import Terms
 from policies.quota.ledger.ledger import Ledger
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
     from webhook.controllers.metrics import QuotaMetrics
+    from webhook.controllers.presence import Presences
     from webhook.ledger.writer import LedgerWriter
 
 __all__ = ["QuotaRound"]
@@ -71,6 +72,7 @@ class QuotaRound:
         writer: LedgerWriter,
         stores: Callable[[], Mapping[str, Store]],
         metrics: QuotaMetrics,
+        presences: Presences,
         *,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
@@ -83,6 +85,7 @@ class QuotaRound:
             writer: Writes ledgers.
             stores: Returns the caches by kind, which know the versions of lists.
             metrics: Exports counts and amounts.
+            presences: Says which replicas have seen a GPUQuota.
             clockwork: Time.
         """
         self._client = client
@@ -90,6 +93,7 @@ class QuotaRound:
         self._settings = settings
         self._writer = writer
         self._metrics = metrics
+        self._presences = presences
         self._clockwork = clockwork
         self._lists = Lists(client, view, stores, clockwork.clock)
         self._expiry = Expiry(client, view, clockwork.clock)
@@ -116,6 +120,8 @@ class QuotaRound:
             await run_spread(partial(warm, self._view), _COUNT_SECONDS)
         for namespace in self._kept.keys() - stored.keys():
             self._forget(namespace)
+        if any(self._keep(namespace, document).awaited for namespace, document in stored.items()):
+            await self._presences.look()
         turns = asyncio.Semaphore(_AT_ONCE)
         looks = (self._look_in_turn(turns, namespace, document) for namespace, document in stored.items())
         results = await asyncio.gather(*looks, return_exceptions=True)
@@ -139,17 +145,18 @@ class QuotaRound:
             quota = kept.read(document)
         except QuotaError as error:
             self._metrics.forget(namespace)
-            await self._write_unreadable(namespace, document, error)
+            await self._write_unreadable(namespace, document, error, self._enforced_condition(namespace, kept))
             return
         if why := self._lists.unknown(namespace):
-            await self._write_not_counted(namespace, quota, document, why)
+            conditions = not_counted_condition(why), *self._enforced_condition(namespace, kept)
+            await self._write_not_counted(namespace, quota, document, conditions)
             return
         terms = Terms(quota, self._view, self._settings().quota)
         both = await self._lists.by_quorum(namespace) if kept.known is None else self._lists.now(namespace)
         gone = self._lists.gone(kept.ledger.reservations)
         groups = self._view.list(POD_GROUP, namespace)
         groups = () if groups is UNKNOWN else groups
-        basis = Basis(document, both, gone, groups, terms.facts, self._enforced_condition(namespace))
+        basis = Basis(document, both, gone, groups, terms.facts, self._enforced_condition(namespace, kept))
         if not basis.is_like(kept.settled):
             await self._count(namespace, kept, terms, basis)
         await self._expire(namespace, kept)
@@ -159,7 +166,11 @@ class QuotaRound:
         uid = lookup(document, ("metadata", "uid"))
         if namespace in self._kept and self._kept[namespace].uid != uid:
             self._forget(namespace)
-        return self._kept.setdefault(namespace, Kept(uid))
+        if namespace not in self._kept:
+            self._kept[namespace] = Kept(
+                uid, awaited="" if _was_seen(document) else str(lookup(document, ("metadata", "resourceVersion")))
+            )
+        return self._kept[namespace]
 
     def _forget(self, namespace: str) -> None:
         self._kept.pop(namespace, None)
@@ -221,20 +232,22 @@ class QuotaRound:
             extra={"fields": {"namespace": namespace, "first": f"{gone[0].kind} {gone[0].name}"}},
         )
 
-    async def _write_not_counted(self, namespace: str, quota: Quota, document: Object, why: str) -> None:
+    async def _write_not_counted(
+        self, namespace: str, quota: Quota, document: Object, conditions: Sequence[Object]
+    ) -> None:
         """Write that nothing is counted now; the last count and every charge since stay valid."""
         ledger = Ledger.read(document)
         self._metrics.show(namespace, quota, ledger)
-        make = partial(
-            _with_conditions, (not_counted_condition(why), *self._enforced_condition(namespace)), self._time()
-        )
+        make = partial(_with_conditions, conditions, self._time())
         if make(ledger, quota, document) is not ledger:
             await self._writer.change(namespace, make)
 
-    async def _write_unreadable(self, namespace: str, document: Object, error: QuotaError) -> None:
+    async def _write_unreadable(
+        self, namespace: str, document: Object, error: QuotaError, enforced: Sequence[Object]
+    ) -> None:
         """Write that the spec is invalid, and leave the rest of the status as it is."""
         before = Ledger.read(document).conditions
-        wanted = (unreadable_condition(error), *self._enforced_condition(namespace))
+        wanted = (unreadable_condition(error), *enforced)
         conditions = with_conditions(before, wanted, generation_of(document), self._time())
         if conditions == list(before):
             return
@@ -248,17 +261,27 @@ class QuotaRound:
             if not (refusal.is_not_found or refusal.is_conflict):
                 raise
 
-    def _enforced_condition(self, namespace: str) -> tuple[Object, ...]:
+    def _enforced_condition(self, namespace: str, kept: Kept) -> tuple[Object, ...]:
         """The condition Enforced; empty if the namespace is unknown, which keeps the stored one."""
         if self._view.get("Namespace", namespace) is UNKNOWN:
             return ()
-        return (enforced_condition(namespace, self._exempt(namespace), is_enforced=is_enforced(namespace, self._view)),)
+        unseen = self._presences.why_unseen(kept.awaited) if kept.awaited else ""
+        if not unseen:
+            kept.awaited = ""
+        is_closed = is_enforced(namespace, self._view)
+        return (enforced_condition(namespace, self._exempt(namespace), is_enforced=is_closed, unseen=unseen),)
 
     def _exempt(self, namespace: str) -> str:
         return exemption_in_cluster("quota", namespace, self._settings())
 
     def _time(self) -> str:
         return rfc3339(self._clockwork.now())
+
+
+def _was_seen(document: Object) -> bool:
+    """True if a leader has written that all replicas have seen a GPUQuota."""
+    conditions = items_at(document, ("status", "conditions"))
+    return any(lookup(each, ("type",)) == "Enforced" and lookup(each, ("status",)) != "Unknown" for each in conditions)
 
 
 def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:

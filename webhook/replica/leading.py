@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.live_settings import LiveSettings
     from webhook.cluster.sync import Sync
+    from webhook.controllers.presence import Presences
     from webhook.ledger.writer import LedgerWriter
     from webhook.server.template_keeper import TemplateKeeper
 
@@ -43,6 +44,7 @@ class Leading:
         settings: LiveSettings,
         keeper: TemplateKeeper,
         ledger: LedgerWriter,
+        presences: Presences,
         sync: Sync,
         registry: CollectorRegistry,
     ) -> None:
@@ -54,6 +56,7 @@ class Leading:
             settings: The administrator's current settings.
             keeper: Creates templates.
             ledger: Writes the ledgers of quotas; reviews use the same one.
+            presences: Says which replicas have seen a GPUQuota.
             sync: Keeps the caches of the view.
             registry: Exports metrics.
         """
@@ -69,6 +72,7 @@ class Leading:
             ledger,
             lambda: {cache.watched.kind: cache.store for cache in sync.caches},
             QuotaMetrics(registry),
+            presences,
         )
         sweep = TemplateSweep(client, view, settings, self.metrics, _GRACE)
         self._tasks = (

@@ -19,6 +19,7 @@ from webhook.controllers.certificate_secret import CertificateSecret
 from webhook.controllers.certificate_upkeep import Certificates
 from webhook.controllers.elector import Elector, new_identity
 from webhook.controllers.metrics import CertificateMetrics
+from webhook.controllers.presence import Presence, Presences
 from webhook.ledger.writer import LedgerWriter
 from webhook.replica.certificate_source import CertificateInFiles, CertificateInSecret
 from webhook.replica.config import LEASE, SECRET
@@ -81,7 +82,16 @@ class Replica:
         self._settings = LiveSettings(sync.view)
         keeper = TemplateKeeper(client, sync.view, rates=TemplateRates(), count=metrics.count_template)
         self._writer = LedgerWriter(client, run=LedgerRunner())
-        quotas = QuotaKeeper(client, sync.view, self._writer, HoldersSeen(sync.view), count=metrics.count_quota_outcome)
+        identity = new_identity(config.host_name)
+        self._presence = presence = Presence(client, config.namespace, identity, lambda: sync.store("GPUQuota"))
+        quotas = QuotaKeeper(
+            client,
+            sync.view,
+            self._writer,
+            HoldersSeen(sync.view),
+            trusts_view=lambda: presence.is_trusted and sync.is_fresh("GPUQuota"),
+            count=metrics.count_quota_outcome,
+        )
         self._callers = callers = Callers(config.clients.names if config.clients else None)
         self._app = create_app(
             Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
@@ -91,8 +101,8 @@ class Replica:
         )
 
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
-        leading = Leading(client, sync.view, self._settings, repairer, self._writer, sync, metrics.registry)
-        identity = new_identity(config.host_name)
+        presences = Presences(client, config.namespace)
+        leading = Leading(client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry)
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
         leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)
@@ -127,6 +137,7 @@ class Replica:
         # The URL is published only now that the server answers.
         await self._certificate.look()
         self._background.begin("the upkeep of certificates", self._certificate.run())
+        self._background.begin("the presence of this replica", self._presence.run())
         self._election = self._background.begin("the election", self._elector.run())
         return ready
 
@@ -143,6 +154,7 @@ class Replica:
         """Close everything now."""
         await self._listeners.close()
         await self._background.close()
+        await self._presence.withdraw()
         await self._writer.close()
         await self._sync.close()
         await self._client.close()

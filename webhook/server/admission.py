@@ -195,6 +195,8 @@ class Admission:
         self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
     ) -> Decision:
         """The answer of one concern, with its charge and its templates written."""
+        if concern == "quota" and self._quotas is not None and self._quotas.is_unlimited(request):
+            return Decision(object=request.object)
         decision = await run(partial(review_concern, concern, request, view, settings))
         if decision.charges and self._quotas is not None:
             decision = await self._quotas.charge(decision, request, settings, run)

@@ -1,9 +1,9 @@
 """Charges an object to its namespace's quota before it is admitted.
 
-The answer is based on the stored ledger, never on a cache, so a GPUQuota counts as soon as it is created. Caches provide
-devices and templates. An object that they do not show yet is read from the API server, so that a template and a pod can
-be applied together. The number of reads is bounded whatever the object names: only the GPUQuota in a namespace without
-one, and at most 32 objects for one review.
+The answer is based on the stored ledger, never on a cache. Only that a namespace has no GPUQuota is taken from a cache,
+while that is up to date (`webhook.controllers.presence`). Caches provide devices and templates. An object that they do not show yet is read from the API server, so that a template and a pod can
+be applied together. The number of reads is bounded whatever the object names: at most the GPUQuota in a namespace
+without one, and at most 32 objects for one review.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from policies.quota.counting.counting import cover
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QuotaError
+from policies.quota.opt_in import QUOTA_NAME
 from policies.review import review_concern
 from policies.view import Overlay
 from webhook.cluster.errors import APIError, ClusterError
@@ -68,8 +69,18 @@ class QuotaKeeper:
     """Writes charges."""
     holders: HoldersSeen
     """Finds the holders of an exceeded quota."""
+    trusts_view: Callable[[], bool] = lambda: False
+    """True while the view shows every GPUQuota that must hold; False if the API server must be asked."""
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
     """Called for each charge with the entry and the outcome; not for dry runs."""
+
+    def is_unlimited(self, request: Request) -> bool:
+        """True if the namespace of a request certainly has no GPUQuota, so that nothing is charged."""
+        if not self.trusts_view() or self.view.get("GPUQuota", QUOTA_NAME, request.namespace) is not None:
+            return False
+        if not request.dry_run:
+            self.count(request.entry, outcome_name(NoQuota()))
+        return True
 
     async def charge(self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, run: Run) -> Decision:
         """Write the charge of a decision, and return the decision with its outcome.

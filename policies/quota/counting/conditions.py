@@ -64,17 +64,23 @@ def unreadable_condition(error: QuotaError) -> Object:
     return _condition(_READY, "False", "Unreadable", f"{said}. Until this is put right, nothing can be charged.")
 
 
-def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool) -> Object:
+def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool, unseen: str = "") -> Object:
     """The condition Enforced: True if the quota fails closed while it cannot be charged.
+
+    It is Unknown until all replicas have seen the GPUQuota.
 
     Args:
         namespace: Of the quota.
         exempt: Why the namespace is exempt from quotas, as a clause; empty if it is not.
         is_enforced: True if the namespace's label makes the quota fail closed.
+        unseen: Why replicas may not have seen the GPUQuota yet, as a clause; empty if all have.
     """
     if exempt:
         said = f"Namespace {namespace} is exempt from quotas ({exempt}), so this GPUQuota limits nothing."
         return _condition(_ENFORCED, "False", "Exempt", said)
+    if unseen:
+        said = f"Not all replicas charge to this GPUQuota yet: {unseen}. What they admit meanwhile is counted when it is seen."
+        return _condition(_ENFORCED, "Unknown", "NotSeen", said[:_LONGEST])
     if is_enforced:
         said = (
             f"Namespace {namespace} has the label {QUOTA_LABEL}: {ENFORCED}, so pods and claims that get GPUs are refused "

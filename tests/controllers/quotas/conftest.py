@@ -20,6 +20,7 @@ from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.metrics import QuotaMetrics
+from webhook.controllers.presence import Presences
 from webhook.controllers.quota_round import QuotaRound
 from webhook.ledger.writer import LedgerWriter
 
@@ -48,6 +49,7 @@ class Caches:
             self.writer,
             lambda: self.stores,
             QuotaMetrics(self.registry),
+            Presences(client, "gpu-admission", clock=clockwork.clock),
             clockwork=clockwork,
         )
 

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from policies.quota.charges import OWN
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
+from webhook.controllers.presence import Presences
 from webhook.replica.leading import Leading
 from webhook.server.template_keeper import TemplateKeeper
 
@@ -20,7 +21,8 @@ async def leading(leader):
     await sync.wait_for_first()
     keeper = TemplateKeeper(leader.client, sync.view)
     registry = CollectorRegistry()
-    tasks = Leading(leader.client, sync.view, LiveSettings(sync.view), keeper, leader.writer, sync, registry)
+    presences = Presences(leader.client, "gpu-admission")
+    tasks = Leading(leader.client, sync.view, LiveSettings(sync.view), keeper, leader.writer, presences, sync, registry)
     running = asyncio.create_task(tasks.run())
     yield registry
     running.cancel()

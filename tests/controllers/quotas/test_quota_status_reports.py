@@ -5,6 +5,8 @@ import logging
 import pytest
 
 from policies.settings import GPUAdmissionPolicy, Quotas
+from webhook.cluster.clockwork import Clockwork
+from webhook.controllers.presence import Presence
 
 OWN = ""
 FAILS_OPEN = (
@@ -38,6 +40,45 @@ async def test_status_says_whether_the_quota_fails_closed(team, leader):
     label(team, **{"gpu-admission.io/quota": "enforced"})
     await leader.count()
     assert team.condition("Enforced") == ENFORCED
+
+
+NOT_SEEN = (
+    "Unknown",
+    "NotSeen",
+    (
+        "Not all replicas charge to this GPUQuota yet: replica-b has not seen it. What they admit meanwhile is counted when it "
+        "is seen."
+    ),
+)
+
+
+async def test_new_quota_is_not_said_to_hold_before_all_replicas_have_seen_it(team, leader):
+    team.sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-admission"}})
+    other = Presence(
+        leader.client,
+        "gpu-admission",
+        "replica-b",
+        lambda: leader.stores["GPUQuota"],
+        clockwork=Clockwork(clock=lambda: team.seconds),
+    )
+    await other._turn(team.seconds)
+    team.quota()
+    await leader.count()
+    assert team.condition("Enforced") == NOT_SEEN
+    await leader.count()
+    assert team.condition("Enforced") == NOT_SEEN
+    await other._turn(team.seconds)
+    await leader.count()
+    assert team.condition("Enforced") == FAILS_OPEN
+
+
+async def test_quota_that_all_have_seen_stays_so_for_the_next_leader(team, leader, replica):
+    team.quota()
+    await leader.count()
+    other = await replica()
+    other.round._presences.look = None  # it is not asked
+    await other.count()
+    assert team.condition("Enforced") == FAILS_OPEN
 
 
 async def test_quota_of_an_exempt_namespace_says_so_and_has_no_drift(team, leader):

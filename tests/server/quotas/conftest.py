@@ -122,12 +122,17 @@ async def writer(api):
 def serve(start_webhook, api, writer, shown):
     """Start a webhook that charges; what its view shows is what was shown by then."""
 
-    async def serve(view=None, **parts):
+    async def serve(view=None, *, trusts_view=lambda: False, **parts):
         if view is None:
             view = ManifestsView([*example_cluster(), *shown])
         counted = []
         keeper = QuotaKeeper(
-            api, view, writer, HoldersSeen(view), count=lambda entry, outcome: counted.append((entry, outcome))
+            api,
+            view,
+            writer,
+            HoldersSeen(view),
+            trusts_view=trusts_view,
+            count=lambda entry, outcome: counted.append((entry, outcome)),
         )
         webhook = await start_webhook(view, quotas=keeper, **parts)
         webhook.counted = counted

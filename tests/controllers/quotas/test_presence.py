@@ -1,0 +1,225 @@
+"""Replicas say in Leases which GPUQuotas they have seen, and a new quota holds once all have."""
+
+import random
+
+import pytest
+
+from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.errors import Unreachable
+from webhook.controllers.lease import LEASE
+from webhook.controllers.presence import Presence, Presences, PresenceTiming
+
+OURS = "gpu-admission"
+TIMING = PresenceTiming()
+
+
+class Place:
+    """Replicas with Leases and caches of their own, and the leader that reads the Leases."""
+
+    def __init__(self, team, caches):
+        self.team = team
+        self.caches = caches
+        self.client = caches[0].client
+        self.cut = set()
+        self.replicas = [self._replica(number, each) for number, each in enumerate(caches)]
+        self.presences = Presences(self.client, OURS, clock=self.clock)
+
+    def clock(self):
+        return self.team.seconds
+
+    def _replica(self, number, caches):
+        return Presence(
+            Cut(caches.client, lambda: number in self.cut),
+            OURS,
+            f"replica-{number}",
+            lambda: caches.stores["GPUQuota"],
+            clockwork=Clockwork(clock=self.clock),
+        )
+
+    async def turn(self, number=0):
+        await self.replicas[number]._turn(self.clock())
+
+    async def see(self, number=0):
+        await self.caches[number].see("GPUQuota")
+
+    async def settle(self):
+        """All replicas have seen everything, and have said so."""
+        for number in range(len(self.replicas)):
+            await self.see(number)
+            await self.turn(number)
+
+    def quota(self, namespace):
+        if self.team.sandbox.get("Namespace", namespace) is None:
+            self.team.sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        stored = self.team.sandbox.create(
+            {
+                "apiVersion": "gpu-admission.io/v1alpha1",
+                "kind": "GPUQuota",
+                "metadata": {"name": "gpu", "namespace": namespace},
+                "spec": {"limits": [{"name": "all", "gpus": 8}]},
+            }
+        )
+        return stored["metadata"]["resourceVersion"]
+
+    @property
+    def leases(self):
+        return self.team.sandbox.objects("Lease")
+
+    async def why(self, version):
+        await self.presences.look()
+        return self.presences.why_unseen(version)
+
+
+class Cut:
+    """A client whose calls do not arrive while it is cut off."""
+
+    def __init__(self, client, is_cut):
+        self._client, self._is_cut = client, is_cut
+
+    def __getattr__(self, name):
+        call = getattr(self._client, name)
+
+        async def send(*arguments, **options):
+            if self._is_cut():
+                raise Unreachable("cut off")
+            return await call(*arguments, **options)
+
+        return send
+
+
+@pytest.fixture
+async def place(team, replica):
+    team.sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OURS}})
+    return Place(team, [await replica(), await replica()])
+
+
+async def test_replica_trusts_its_cache_once_it_has_a_lease_and_has_compared(place):
+    assert not place.replicas[0].is_trusted
+    await place.see()
+    await place.turn()
+    assert place.replicas[0].is_trusted
+
+
+async def test_replica_whose_cache_lacks_a_quota_does_not_trust_it(place):
+    await place.see()
+    place.quota("team-a")
+    await place.turn()
+    assert not place.replicas[0].is_trusted
+    await place.see()
+    await place.turn()
+    assert place.replicas[0].is_trusted
+
+
+async def test_trust_ends_without_renewals(place):
+    await place.settle()
+    place.cut.add(0)
+    place.team.seconds += TIMING.trusted - 0.1
+    await place.turn()
+    assert place.replicas[0].is_trusted
+    place.team.seconds += 0.2
+    assert not place.replicas[0].is_trusted
+
+
+async def test_replica_compares_again_after_a_gap(place):
+    await place.settle()
+    place.cut.add(0)
+    place.team.seconds += TIMING.trusted
+    place.quota("team-a")
+    place.cut.clear()
+    await place.turn()
+    assert not place.replicas[0].is_trusted
+    await place.see()
+    await place.turn()
+    assert place.replicas[0].is_trusted
+
+
+async def test_replica_without_its_lease_trusts_nothing_until_it_has_another(place):
+    await place.settle()
+    (name,) = [each["metadata"]["name"] for each in place.leases if each["spec"]["holderIdentity"] == "replica-0"]
+    await place.client.delete(LEASE.path(OURS, name))
+    await place.turn()
+    assert not place.replicas[0].is_trusted
+    await place.turn()
+    assert place.replicas[0].is_trusted
+
+
+async def test_leader_waits_for_replicas_that_have_not_seen_a_quota(place):
+    await place.settle()
+    version = place.quota("team-a")
+    assert await place.why(version) == "replica-0, replica-1 have not seen it"
+    await place.see(0)
+    await place.turn(0)
+    assert await place.why(version) == "replica-1 has not seen it"
+    await place.settle()
+    assert await place.why(version) == ""
+
+
+async def test_leader_waits_for_a_replica_that_is_silent_until_its_lease_expires(place):
+    await place.settle()
+    version = place.quota("team-a")
+    await place.see(0)
+    await place.turn(0)
+    await place.presences.look()
+    place.team.seconds += TIMING.expired - 0.1
+    assert await place.why(version) == "replica-1 has not seen it"
+    place.team.seconds += 0.2
+    assert await place.why(version) == ""
+
+
+async def test_leader_waits_for_a_lease_that_somebody_deleted(place):
+    await place.settle()
+    await place.presences.look()
+    version = place.quota("team-a")
+    for lease in place.leases:
+        await place.client.delete(LEASE.path(OURS, lease["metadata"]["name"]))
+    assert await place.why(version) == "replica-0, replica-1 have not seen it"
+
+
+async def test_leader_does_not_wait_for_a_replica_that_has_withdrawn(place):
+    await place.settle()
+    version = place.quota("team-a")
+    for replica in place.replicas:
+        await replica.withdraw()
+        assert not replica.is_trusted
+    assert await place.why(version) == ""
+    assert place.leases == []
+
+
+async def test_lease_that_nobody_renews_is_deleted_in_the_end(place):
+    await place.settle()
+    await place.presences.look()
+    place.team.seconds += TIMING.forgotten
+    await place.presences.look()
+    assert place.leases == []
+
+
+async def test_leader_that_cannot_read_leases_says_so(place):
+    presences = Presences(Cut(place.client, lambda: True), OURS, clock=place.clock)
+    await presences.look()
+    assert presences.why_unseen("1") == "the Leases of the replicas cannot be read: cut off"
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_quota_that_all_have_seen_is_in_every_cache_that_is_trusted(place, seed):
+    """What ends the condition Unknown: no replica admits by an older cache any more, in any order of events."""
+    chance = random.Random(seed)
+    awaited, seen = {}, set()
+    for step in range(60):
+        number = chance.randrange(2)
+        match chance.randrange(8):
+            case 0:
+                awaited[f"team-{step}"] = place.quota(f"team-{step}")
+            case 1 | 2:
+                await place.see(number)
+            case 3 | 4:
+                await place.turn(number)
+            case 5:
+                place.cut ^= {number}
+            case 6:
+                place.team.seconds += chance.choice([1, 5, 9, 15, 40])
+            case 7:
+                await place.presences.look()
+                seen |= {name for name, version in awaited.items() if not place.presences.why_unseen(version)}
+        for namespace in seen:
+            for replica, caches in zip(place.replicas, place.caches, strict=True):
+                assert not replica.is_trusted or caches.stores["GPUQuota"].get(namespace, "gpu") is not None
