@@ -193,7 +193,7 @@ class Presence:
         return store is not None and _uids(stored) <= _uids(store.list())
 
 
-class _Seen(NamedTuple):
+class _LeaseState(NamedTuple):
     """A Lease, and when the leader first saw it in this version."""
 
     lease: Object
@@ -216,17 +216,17 @@ class Presences:
         self._namespace = namespace
         self._timing = timing
         self._clock = clock
-        self._present: dict[str, _Seen] = {}
+        self._present: dict[str, _LeaseState] = {}
         """By name, the Leases that the leader waits for; one that vanished stays until it would have expired."""
         self._trouble = "the leader has just begun"
 
     async def look(self) -> None:
-        """Read the Leases of all replicas, and delete those that were released, or not renewed for a long time."""
+        """Read the Leases of all replicas, and delete those that were released, or not renewed for long."""
         chosen = {"labelSelector": f"{_LABEL}={_REPLICA}"}
         try:
             leases = await list_all(self._client, LEASE, self._namespace, chosen)
             now = self._clock()
-            self._present |= {name_of(each): self._seen(each, now) for each in leases if holder_of(each)}
+            self._present |= {name_of(each): self._lease_state(each, now) for each in leases if holder_of(each)}
             for lease in leases:
                 seen = self._present.get(name_of(lease))
                 if not holder_of(lease) or (seen is not None and now - seen.since >= self._timing.forgotten):
@@ -251,10 +251,10 @@ class Presences:
         behind = sorted(holder_of(each.lease) for each in waited_for if _is_behind(each.lease, version))
         return f"{', '.join(behind)} {'have' if len(behind) > 1 else 'has'} not seen it" if behind else ""
 
-    def _seen(self, lease: Object, now: float) -> _Seen:
+    def _lease_state(self, lease: Object, now: float) -> _LeaseState:
         before = self._present.get(name_of(lease))
         is_same = before is not None and version_of(before.lease) == version_of(lease)
-        return before if before is not None and is_same else _Seen(lease, now)
+        return before if before is not None and is_same else _LeaseState(lease, now)
 
     async def _delete(self, lease: Object) -> None:
         guard = {"preconditions": {"resourceVersion": lookup(lease, ("metadata", "resourceVersion"))}}
