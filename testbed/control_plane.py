@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import signal
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +20,7 @@ from certs import issue_serving, make_authority
 from testbed.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from certs import KeyPair
 
@@ -107,6 +109,16 @@ class ControlPlane:
     def has(self, name: str) -> bool:
         """True if a program of this name exists."""
         return (self._assets / name).exists()
+
+    @contextmanager
+    def suspend(self, name: str) -> Iterator[None]:
+        """Suspend a program meanwhile."""
+        (running,) = (process.running for process in self._processes if process.name == name)
+        running.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            running.send_signal(signal.SIGCONT)
 
     def check(self) -> None:
         """Check that all programs still run.

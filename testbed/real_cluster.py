@@ -104,6 +104,11 @@ class RealCluster(Cluster):
         host = address_towards(self.api.access.url)
         self.serve(self._kubeconfig_of_the_service(), host, self._folder / "log", **self._options)
 
+    @property
+    def control_plane(self) -> ControlPlane | None:
+        """The programs of the cluster; None for the cluster of KUBECONFIG."""
+        return self._control_plane
+
     def close(self) -> None:
         """Stop the service, and remove everything."""
         try:

@@ -1,0 +1,29 @@
+"""The version before this one: its webhook configurations, and a program that answers only its paths.
+
+`mutating.yaml` and `validating.yaml` are those of that version's deploy/, unchanged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+__all__ = ["paths", "webhook_configurations"]
+
+_FOLDER = Path(__file__).parent
+
+
+def webhook_configurations() -> list[dict[str, Any]]:
+    """Both webhook configurations."""
+    return [yaml.safe_load((_FOLDER / f"{kind}.yaml").read_text()) for kind in ("mutating", "validating")]
+
+
+def paths() -> frozenset[str]:
+    """The paths that its API servers call: `/conversion`."""
+    return frozenset(
+        webhook["clientConfig"]["service"]["path"]
+        for configuration in webhook_configurations()
+        for webhook in configuration["webhooks"]
+    )

@@ -1,0 +1,177 @@
+"""While no replica answers, the webhook configurations refuse what those of the version before refused, and nothing else."""
+
+import itertools
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import pytest
+
+from testbed import manifests
+from testbed.api import STRATEGIC_PATCH
+from testbed.version_before import webhook_configurations
+from testbed.waiting import until
+from testbed.webhook_configurations import current_configurations, replace_webhooks
+from webhook.cluster.resources import RESOURCES
+
+POD = RESOURCES["Pod"]
+NAMESPACES = {
+    f"dra={dra or 'unset'}, quota={quota or 'unset'}": {
+        label: value for label, value in (("dra", dra), ("quota", quota)) if value
+    }
+    for dra, quota in itertools.product(("", "enabled", "preview", "disabled"), ("", "enforced"))
+}
+CONFIGURATIONS = {"before": webhook_configurations(), "now": current_configurations()}
+FIRST = {"before": ("conversion", "quota-enforced"), "now": ("convert-pods", "enforce-quota")}
+"""The webhooks that refuse a pod with a GPU: where the namespace converts, and where it only enforces its quota."""
+GATED = {"schedulingGates": [{"name": "example.com/wait"}]}
+UNGATED = {"spec": {"schedulingGates": None}}
+
+
+def pod(team, requests, annotations=None, **spec):
+    document = manifests.pod(team, "new", **spec)
+    document["spec"]["containers"][0]["resources"] = {"limits": dict.fromkeys(requests, "1")}
+    document["metadata"]["annotations"] = annotations or {}
+    return document
+
+
+def with_environment(team):
+    document = pod(team, ())
+    document["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    return document
+
+
+def with_init_container(team):
+    first = {"name": "first", "image": "registry.example/train:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return pod(team, (), initContainers=[first])
+
+
+def with_claims(team, **spec):
+    document = pod(team, (), resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}], **spec)
+    document["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return document
+
+
+PLAIN = {
+    "plain": lambda team: pod(team, ("cpu",)),
+    "log collector": lambda team: pod(team, (), volumes=[{"name": "logs", "hostPath": {"path": "/var/log"}}]),
+    "environment": with_environment,
+    "CDI": lambda team: pod(team, (), {"cdi.k8s.io/gpus": "nvidia.com/gpu=all"}),
+    "wish": lambda team: pod(team, (), {"gpu-admission.io/product": "NVIDIA-H100-80GB-HBM3"}),
+}
+OTHER_DEVICES = {
+    "RDMA": lambda team: pod(team, ("rdma/hca",)),
+    "another vendor's GPU": lambda team: pod(team, ("example.com/gpu",)),
+}
+NARROW = {
+    "GPU": lambda team: pod(team, ("nvidia.com/gpu",)),
+    "GPU and a wish": lambda team: pod(team, ("nvidia.com/gpu",), {"gpu-admission.io/min-memory": "40Gi"}),
+    "GPU of an init container": with_init_container,
+    "GPU and RDMA": lambda team: pod(team, ("nvidia.com/gpu", "rdma/hca")),
+    "MIG": lambda team: pod(team, ("nvidia.com/mig-1g.10gb",)),
+    "DeviceClass": lambda team: pod(team, ("deviceclass.resource.kubernetes.io/gpu.nvidia.com",)),
+    "claims by a template": with_claims,
+}
+CLAIMS = {"ResourceClaim": lambda team: manifests.claim(team, "new", "true")}
+CREATED = PLAIN | OTHER_DEVICES | NARROW | CLAIMS
+
+
+def refused_ones():
+    """The cases of docs/failure-modes.md: the kind of object, and the namespace."""
+    for (where, labels), what in itertools.product(NAMESPACES.items(), CREATED):
+        converts = labels.get("dra") == "enabled" and what in NARROW
+        enforces = labels.get("quota") == "enforced" and what not in PLAIN
+        if converts or enforces:
+            yield f"{what} in {where}"
+
+
+def refusals(cluster, teams):
+    """The cases that are refused because a call fails."""
+    answers = {
+        f"{what} in {where}": cluster.create(document(team), dry_run=True)
+        for (where, team), (what, document) in itertools.product(teams.items(), CREATED.items())
+    }
+    answers |= {f"ephemeral container in {where}": debugged(cluster, team) for where, team in teams.items()}
+    return {case: answer for case, answer in answers.items() if not answer.accepted}
+
+
+def debugged(cluster, team):
+    """The answer to `kubectl debug` of a pod with a GPU."""
+    tools = {
+        "name": "tools",
+        "image": "registry.example/tools:1",
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+    }
+    return cluster.api.request(
+        "PATCH",
+        POD.path(team, "old", "ephemeralcontainers"),
+        {"dryRun": "All"},
+        {"spec": {"ephemeralContainers": [tools]}},
+        STRATEGIC_PATCH,
+    )
+
+
+def begin_outage(cluster, version, teams):
+    """Stop all replicas, install the webhooks of a version, and wait until the API server calls them."""
+    cluster.service.stop()
+    replace_webhooks(cluster.api, CONFIGURATIONS[version])
+    places = teams["dra=enabled, quota=unset"], teams["dra=unset, quota=enforced"]
+
+    def calls():
+        answers = [cluster.create(NARROW["GPU"](team), dry_run=True).message for team in places]
+        return all(f'"{name}.gpu-admission.io"' in said for name, said in zip(FIRST[version], answers, strict=True))
+
+    until(calls, f"the API server calls the webhooks of {version}")
+
+
+@contextmanager
+def outage(cluster):
+    """Replicas may be stopped and webhooks replaced meanwhile."""
+    try:
+        yield
+    finally:
+        replace_webhooks(cluster.api, CONFIGURATIONS["now"])
+        cluster.service.start()
+
+
+@pytest.mark.parametrize("version", CONFIGURATIONS)
+def test_outage_refuses_what_fails_closed_only(cluster, version):
+    teams = {where: cluster.namespace(**labels) for where, labels in NAMESPACES.items()}
+    for team in teams.values():
+        cluster.create(manifests.pod(team, "old")).object  # noqa: B018 - it is not refused
+    with outage(cluster):
+        begin_outage(cluster, version, teams)
+        refused = refusals(cluster, teams)
+    assert {answer.code for answer in refused.values()} == {HTTPStatus.INTERNAL_SERVER_ERROR}
+    assert all("failed calling webhook" in answer.message for answer in refused.values())
+    expected = {*refused_ones()}
+    assert (sorted({*refused} - expected), sorted(expected - {*refused})) == ([], []), "wrongly refused, and admitted"
+
+
+def owners_of_claims(cluster, teams):
+    """The pods for which claims were made, by kind of namespace."""
+    return {
+        where: {claim["metadata"]["ownerReferences"][0]["name"] for claim in cluster.list("ResourceClaim", team)}
+        for where, team in teams.items()
+    }
+
+
+@pytest.mark.parametrize("version", CONFIGURATIONS)
+def test_admitted_pods_get_their_claims_in_an_outage(real, version):
+    """kube-controller-manager makes claims from templates, and kube-scheduler those for extended resources."""
+    if real.control_plane is None or not real.schedules:
+        pytest.skip("needs a control plane of our own with a kube-controller-manager and a kube-scheduler")
+    teams = {where: real.namespace(**labels) for where, labels in NAMESPACES.items()}
+    with outage(real):
+        with real.control_plane.suspend("kube-controller-manager"):
+            for team in teams.values():
+                real.create(manifests.template(team, "one")).object  # noqa: B018 - it is not refused
+                real.create(with_claims(team, **GATED)).object  # noqa: B018
+                real.create(manifests.pod(team, "gpu", **GATED)).object  # noqa: B018
+            begin_outage(real, version, teams)
+            assert not any(owners_of_claims(real, teams).values())
+        for where, team in teams.items():
+            if "enforced" not in where:
+                real.patch("Pod", "gpu", team, body=UNGATED).object  # noqa: B018
+        made = {where: set() if "enforced" in where else {"new", "gpu"} for where in NAMESPACES}
+        until(lambda: owners_of_claims(real, teams) == made, "claims are made where no quota is enforced")
+    until(lambda: all("new" in owners for owners in owners_of_claims(real, teams).values()), "all others follow")
