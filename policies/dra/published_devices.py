@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import BoundedCache
@@ -158,16 +158,24 @@ class PublishedDevices:
                 pools[each.devices[0].driver, each.devices[0].pool].append(each)
         return pools
 
+    @cached_property
+    def _individual_of_driver(self) -> Mapping[str, Sequence[tuple[str, str, tuple[Read, ...]]]]:
+        """By driver, what differs between like devices: part, name as it is written, and the reads that include it."""
+        found: defaultdict[str, list[tuple[str, str, tuple[Read, ...]]]] = defaultdict(list)
+        for part, driver, name in self._individual:
+            domain, _, identifier = name.rpartition("/")
+            forms = tuple(Read(part, *each) for each in product((domain or driver, None), (identifier, None)))
+            found[driver].append((part, name, forms))
+        return found
+
     def _divide_group(self, group: DeviceGroup, reads: frozenset[Read] | None) -> Sequence[DeviceGroup]:
         """Divide one group by what is read; empty if that makes too many groups."""
         if len(group.devices) == 1:
             return (group,)
-        driver = group.first.driver
         names = tuple(
             (part, name)
-            for part, owner, name in self._individual
-            if owner == driver
-            if reads is None or any(_covers(read, part, *_split(driver, name)) for read in reads)
+            for part, name, forms in self._individual_of_driver.get(group.first.driver, ())
+            if reads is None or not reads.isdisjoint(forms)
         )
         if not names:
             return (group,)
@@ -258,12 +266,3 @@ def _likeness(kind: _Kind, individual: Container[tuple[str, str, str]]) -> Hasha
     driver, is_shareable, items = kind
     masked = ((part, name, None if (part, driver, name) in individual else value) for part, name, value in items)
     return driver, is_shareable, tuple(masked)
-
-
-def _split(driver: str, name: str) -> tuple[str, str]:
-    domain, _, identifier = name.rpartition("/")
-    return domain or driver, identifier
-
-
-def _covers(read: Read, part: str, domain: str, name: str) -> bool:
-    return read.part == part and read.domain in (None, domain) and read.name in (None, name)
