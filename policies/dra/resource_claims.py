@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_SELECTOR",
     "MOST_DEVICES",
+    "MOST_ENTRIES",
     "Claim",
     "ClaimKind",
     "Config",
@@ -38,6 +39,9 @@ ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
 
 MOST_DEVICES = 32
 """Devices in the allocation of one claim. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
+MOST_ENTRIES = 32
+"""Requests, constraints and configs of a claim, selectors of a request, names in a reference. Source: k8s.io/api/resource/v1/
+types.go, the constants ending in MaxSize."""
 LONGEST_SELECTOR = 10_240
 """Bytes of one CEL expression. Source: k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxLength."""
 

@@ -8,6 +8,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.field_errors import too_many
 from policies.dra.claims.subject import CLAIMS
+from policies.dra.resource_claims import MOST_ENTRIES
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from policies.dra.claims.subject import Subject
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST"]
-
-MOST = 32
-"""Requests, constraints and configs of a claim, selectors of a request, names in a reference."""
 _MOST_ALTERNATIVES = 8
 _MOST_TOLERATIONS = 16
 
@@ -37,17 +34,17 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
     Of tolerations, 16 is the documented limit, which Kubernetes 1.36 does not enforce.
     """
     for path, items in _lists(subject):
-        if isinstance(items, list) and len(items) > MOST:
-            yield problem(path, too_many(len(items), MOST), _REMEDIES.get(path[-1]))
+        if isinstance(items, list) and len(items) > MOST_ENTRIES:
+            yield problem(path, too_many(len(items), MOST_ENTRIES), _REMEDIES.get(path[-1]))
     for request in subject.requests:
         alternatives = request.fields.get("firstAvailable")
         if isinstance(alternatives, list) and len(alternatives) > _MOST_ALTERNATIVES:
             text = too_many(len(alternatives), _MOST_ALTERNATIVES)
             yield problem(request.path / "firstAvailable", text, "keep the alternatives that matter most")
     for part in subject.referring:
-        if len(part.requests) > MOST:
+        if len(part.requests) > MOST_ENTRIES:
             yield problem(
-                part.path / "requests", too_many(len(part.requests), MOST), "leave it out to mean all requests"
+                part.path / "requests", too_many(len(part.requests), MOST_ENTRIES), "leave it out to mean all requests"
             )
     for subrequest in subject.subrequests:
         tolerations = subrequest.fields.get("tolerations")

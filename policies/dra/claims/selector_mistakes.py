@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.dra.claims.cluster.nvidia_devices import KINDS, STANDARD
-from policies.dra.claims.limits import MOST
 from policies.dra.deviceclasses import selector_texts
+from policies.dra.resource_claims import MOST_ENTRIES
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import DRIVER
@@ -131,10 +131,10 @@ def _domain_of(part: str, name: str, selector: SelectorText, subject: Subject) -
     if any((part, STANDARD, name) in (*kind.always, *kind.sometimes) for kind in KINDS):
         return STANDARD
     if selector.subrequest is None:
-        texts: Iterable[str] = (each.text for each in subject.selectors[:MOST])
+        texts: Iterable[str] = (each.text for each in subject.selectors[:MOST_ENTRIES])
     else:
         found = subject.facts.device_class(selector.subrequest.device_class)
-        texts = (selector_texts(found) or ())[:MOST] if isinstance(found, dict) else ()
+        texts = (selector_texts(found) or ())[:MOST_ENTRIES] if isinstance(found, dict) else ()
     return next((driver[2] for text in texts if (driver := _DRIVER.search(text))), DRIVER)
 
 

@@ -10,11 +10,10 @@ from policies.decision import Place, Severity
 from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
 from policies.dra.claims.effort import EACH, MOST_TEXT, size_of
 from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
-from policies.dra.claims.limits import MOST
 from policies.dra.claims.selector_mistakes import excerpt_near, independent_issues, remedy, visible
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.resource_claims import LONGEST_SELECTOR
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.dra.resource_claims import LONGEST_SELECTOR, MOST_ENTRIES
+from policies.kubernetes.paths import FieldPath, items_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,12 +37,13 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
     It is compiled here as the API server compiles what is new: with the functions and fields that the version of the
     cluster has on by default; with those of 1.36 where the version is not known.
     """
-    for path, item in _items(subject):
+    for owner, index, item in _items(subject):
         if isinstance(item, dict) and "expression" not in item:
-            if item.get("cel") is None:
-                yield problem(path / "cel", REQUIRED, "write cel: {expression: ...}")
-            elif isinstance(item["cel"], dict) and item["cel"].get("expression") is None:
-                yield problem(path / "cel" / "expression", REQUIRED, "add an expression over device")
+            cel, path = item.get("cel"), ("selectors", index, "cel")
+            if cel is None:
+                yield problem(FieldPath((*owner, *path)), REQUIRED, "write cel: {expression: ...}")
+            elif isinstance(cel, dict) and cel.get("expression") is None:
+                yield problem(FieldPath((*owner, *path, "expression")), REQUIRED, "add an expression over device")
     features = subject.facts.cel_features()
     for selector in _new(subject):
         outcome = _compile(selector.text, features)
@@ -86,7 +86,7 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
 
 def _beyond_share(subject: Subject) -> Iterator[Problem]:
     """A finding that other requests of the namespace have used up the time for comparisons."""
-    if subject.facts.effort.compares or subject.kind == "ComputeDomain" or not _are_new(subject):
+    if subject.facts.effort.compares or subject.kind == "ComputeDomain" or not subject.has_new_selectors:
         return
     whose = f"namespace {json.dumps(subject.namespace)}" if subject.namespace else "cluster-scoped objects"
     text = f"not compared with the devices of the cluster: {whose} used up a share of the webhook's time"
@@ -97,7 +97,7 @@ def _beyond_share(subject: Subject) -> Iterator[Problem]:
 def comparison_notice(subject: Subject) -> Finding | None:
     """A warning if selectors were not compared with the whole cluster; complete after all rules have run."""
     effort = subject.facts.effort
-    if not (effort.compares and effort.was_cut) or not _are_new(subject):
+    if not (effort.compares and effort.was_cut) or not subject.has_new_selectors:
         return None
     why = "not all selectors were compared with all devices of the cluster, because that takes more than a review may"
     remedy = "write shorter and simpler selectors, here and in the DeviceClasses"
@@ -108,19 +108,11 @@ def comparison_notice(subject: Subject) -> Finding | None:
 def _beyond_effort(subject: Subject) -> Iterator[Problem]:
     """That not all selectors are compared with the cluster, where they are too many for that."""
     size = size_of([selector.text for selector in subject.selectors])
-    if size > MOST_TEXT and _are_new(subject):
+    if size > MOST_TEXT and subject.has_new_selectors:
         text = f"all selectors come to {size} bytes, at {EACH} for each beside its own; those beyond {MOST_TEXT} are stored"
         path = subject.devices_path
         why = f"{text} without being compared with the devices of the cluster"
         yield problem(path, why, "write shorter selectors", severity=Severity.WARN)
-
-
-def _are_new(subject: Subject) -> bool:
-    """True if the selectors are new: those of a claim cannot change, those of a class may."""
-    if subject.old is None:
-        return True
-    path = subject.devices_path / "selectors"
-    return subject.kind == "DeviceClass" and lookup(subject.old, path) != lookup(subject.object, path)
 
 
 def _texts(subject: Subject) -> Iterator[SelectorText]:
@@ -128,11 +120,11 @@ def _texts(subject: Subject) -> Iterator[SelectorText]:
 
     What the API server sends it has compiled itself, and a later version of it may compile more than is known here.
     """
-    if subject.served or not _are_new(subject):
+    if subject.served or not subject.has_new_selectors:
         return
     for selector in subject.selectors:
         # What is beyond the length that lists may have is not looked at: that would be work without a bound.
-        if all(step < MOST for step in selector.path if isinstance(step, int)):
+        if all(step < MOST_ENTRIES for step in selector.path if isinstance(step, int)):
             yield selector
 
 
@@ -153,15 +145,16 @@ def _compile(text: str, features: CelFeatures) -> Selector | CelCompileError:
         return error
 
 
-def _items(subject: Subject) -> Iterator[tuple[FieldPath, Any]]:
-    lists = (
-        [(subject.devices_path / "selectors", lookup(subject.object, subject.devices_path / "selectors"))]
+def _items(subject: Subject) -> Iterator[tuple[FieldPath, int, Any]]:
+    """The entries of `selectors`, each with the path of its owner and its index."""
+    owners = (
+        [(subject.devices_path, subject.spec)]
         if subject.kind == "DeviceClass"
-        else [(subrequest.path / "selectors", subrequest.fields.get("selectors")) for subrequest in subject.subrequests]
+        else [(subrequest.path, subrequest.fields) for subrequest in subject.subrequests]
     )
-    for path, items in lists:
-        for index, item in enumerate(items if isinstance(items, list) else ()):
-            yield path / index, item
+    for path, fields in owners:
+        for index, item in enumerate(items_at(fields, ("selectors",))):
+            yield path, index, item
 
 
 def _issues(subject: Subject, selector: SelectorText, error: CelCompileError) -> Iterator[Problem]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks
-from policies.dra.resource_claims import Claim, read_configs, selector_expressions
+from policies.dra.resource_claims import MOST_ENTRIES, Claim, read_configs, selector_expressions
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.webhooks import CLAIM_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
 
     from policies.dra.claims.facts import Facts
     from policies.dra.resource_claims import Config, Constraint, DeviceRequest, Subrequest
@@ -26,11 +27,17 @@ __all__ = ["CLAIMS", "SelectorText", "Subject"]
 class SelectorText:
     """A CEL selector as it is written, not compiled."""
 
-    path: FieldPath
-    """Of the expression."""
+    owner: FieldPath
+    """The path of the request or of the class spec."""
+    index: int
     text: str
     subrequest: Subrequest | None
     """The subrequest that selects by it; None in a DeviceClass."""
+
+    @property
+    def path(self) -> FieldPath:
+        """The path of the expression."""
+        return FieldPath((*self.owner, "selectors", self.index, "cel", "expression"))
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Subject:
         """The object's name."""
         return name_of(self.object)
 
-    @property
+    @cached_property
     def spec_path(self) -> FieldPath:
         """The path of the claim's spec: one level deeper in a template."""
         return FieldPath(("spec", "spec") if self.kind == "ResourceClaimTemplate" else ("spec",))
@@ -75,7 +82,7 @@ class Subject:
         """The spec of the claim, class or ComputeDomain, whatever it is."""
         return lookup(self.object, self.spec_path)
 
-    @property
+    @cached_property
     def devices_path(self) -> FieldPath:
         """The path of requests, constraints and configs."""
         return self.spec_path if self.kind == "DeviceClass" else self.spec_path / "devices"
@@ -87,17 +94,26 @@ class Subject:
             return Claim(self.object, "ResourceClaimTemplate")
         return Claim(self.object) if self.kind == "ResourceClaim" else None
 
-    @property
+    @cached_property
     def requests(self) -> tuple[DeviceRequest, ...]:
         """The requests of the claim."""
         return self.claim.requests if self.claim else ()
 
-    @property
-    def subrequests(self) -> Iterator[Subrequest]:
+    @cached_property
+    def subrequests(self) -> tuple[Subrequest, ...]:
         """The subrequests of all requests of the claim."""
-        return self.claim.subrequests if self.claim else iter(())
+        return tuple(self.claim.subrequests) if self.claim else ()
 
-    @property
+    @cached_property
+    def reviewed_subrequests(self) -> tuple[Subrequest, ...]:
+        """The subrequests within the limits of lists; another rule reports the others."""
+        return tuple(
+            subrequest
+            for subrequest in self.subrequests
+            if all(step < MOST_ENTRIES for step in subrequest.path if isinstance(step, int))
+        )
+
+    @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
         """The constraints of the claim."""
         return self.claim.constraints if self.claim else ()
@@ -108,24 +124,42 @@ class Subject:
         return self.claim.configs if self.claim else read_configs(self.object, self.devices_path)
 
     @cached_property
+    def selectors_of(self) -> Mapping[Subrequest | None, tuple[SelectorText, ...]]:
+        """The CEL selectors of each request; under None those of the class."""
+        if self.kind == "DeviceClass":
+            return {None: _selector_texts(self.devices_path, selector_expressions(self.spec), None)}
+        return {each: _selector_texts(each.path, each.selectors, each) for each in self.subrequests}
+
+    @cached_property
     def selectors(self) -> tuple[SelectorText, ...]:
         """All CEL selectors: of the requests, or of the class."""
-        owners: Iterable[tuple[Subrequest | None, FieldPath, Any]] = (
-            [(None, self.devices_path, self.spec)]
-            if self.kind == "DeviceClass"
-            else [(each, each.path, each.fields) for each in self.subrequests]
-        )
-        return tuple(
-            SelectorText(path / "selectors" / index / "cel" / "expression", text, subrequest)
-            for subrequest, path, fields in owners
-            for index, text in enumerate(selector_expressions(fields))
-            if text is not None
-        )
+        return tuple(chain.from_iterable(self.selectors_of.values()))
 
-    @property
+    @cached_property
+    def has_new_selectors(self) -> bool:
+        """True if the selectors are new: those of a claim cannot change, those of a class can."""
+        if self.old is None:
+            return True
+        path = self.devices_path / "selectors"
+        return self.kind == "DeviceClass" and lookup(self.old, path) != lookup(self.object, path)
+
+    @cached_property
+    def new_configs(self) -> tuple[Config, ...]:
+        """The configs that are new: all of a new object; none of an update that does not change them."""
+        path = self.devices_path / "config"
+        is_new = self.old is None or lookup(self.old, path) != lookup(self.object, path)
+        return self.configs if is_new else ()
+
+    @cached_property
     def referring(self) -> tuple[Constraint | Config, ...]:
         """All that refers to requests: constraints and configs."""
         return (*self.constraints, *self.configs)
+
+
+def _selector_texts(
+    owner: FieldPath, texts: tuple[str | None, ...], subrequest: Subrequest | None
+) -> tuple[SelectorText, ...]:
+    return tuple(SelectorText(owner, index, text, subrequest) for index, text in enumerate(texts) if text is not None)
 
 
 CLAIMS: Checks[Subject] = Checks()

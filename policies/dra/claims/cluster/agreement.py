@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.cluster.matches import most_on_a_node
-from policies.dra.claims.cluster.matching import devices_for_request, devices_of_class, is_new, reviewed_subrequests
+from policies.dra.claims.cluster.matching import devices_for_request, devices_of_class
 from policies.dra.claims.cluster.missing_reads import kinds_of
 from policies.dra.claims.cluster.nvidia_devices import REMOVED
 from policies.dra.claims.field_errors import qualified_name_error
@@ -57,7 +57,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
     So a constraint on what devices lack, or have in too few places, is a claim that no node can meet. A whole GPU, for
     one, has no parentUUID: only MIG slices have. In use or not, all devices count here.
     """
-    if not is_new(subject):
+    if not subject.has_new_selectors:
         return
     for constraint in subject.constraints:
         field = next((name for name in _FIELDS if constraint.fields.get(name)), "")
@@ -81,7 +81,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
 
 def _covered_requests(subject: Subject, constraint: Constraint) -> Iterator[tuple[DeviceRequest, list[Subrequest]]]:
     """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
-    within = {subrequest.path for subrequest in reviewed_subrequests(subject)}
+    within = {subrequest.path for subrequest in subject.reviewed_subrequests}
     for request in subject.requests:
         covered = [subrequest for subrequest in request.subrequests if constraint.covers(subrequest)]
         if (

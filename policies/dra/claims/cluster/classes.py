@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import CelCompileError
-from policies.dra.claims.cluster.matching import class_selectors, devices_of_class, is_new
+from policies.dra.claims.cluster.matching import class_selectors, devices_of_class
 from policies.dra.claims.cluster.wording import cut, format_devices
 from policies.dra.claims.field_errors import subdomain_error
 from policies.dra.claims.subject import CLAIMS
@@ -36,7 +36,7 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
     A class whose selector does not compile fails every pod that requests it; that happens to a class that was stored by
     another version of Kubernetes. So does a class whose selector fails on a device, by reading what the device lacks.
     """
-    if not is_new(subject):
+    if not subject.has_new_selectors:
         return
     for subrequest in subject.subrequests:
         path, name = subrequest.path / "deviceClassName", subrequest.device_class

@@ -12,8 +12,6 @@ from policies.dra.claims.cluster.matching import (
     compiled_selectors,
     devices_for_request,
     devices_of_class,
-    is_new,
-    reviewed_subrequests,
 )
 from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.spelling import misspellings
@@ -50,10 +48,10 @@ def matching_devices(subject: Subject) -> Iterator[Problem]:
     never matches. A prioritized list is reported only if no alternative can be met. Devices in use count as well, because
     they become free.
     """
-    if not is_new(subject) or subject.kind == "DeviceClass":
+    if not subject.has_new_selectors or subject.kind == "DeviceClass":
         return
     problems = {
-        subrequest.path: tuple(_request_problems(subject, subrequest)) for subrequest in reviewed_subrequests(subject)
+        subrequest.path: tuple(_request_problems(subject, subrequest)) for subrequest in subject.reviewed_subrequests
     }
     for request in subject.requests:
         found = [problems.get(subrequest.path, ()) for subrequest in request.subrequests]
@@ -173,7 +171,7 @@ def results(subject: Subject) -> Iterator[Problem]:
     The scheduler does, and fails the pod on every node. Of a prioritized list the smallest alternative counts. How many
     devices `All` is depends on the node: 8 GPUs cut into 7 slices each are 56.
     """
-    if not is_new(subject):
+    if not subject.has_new_selectors:
         return
     fewest = [_fewest(request) for request in subject.requests]
     if any(not 0 <= count <= INT64_MAX for count in fewest):
@@ -184,7 +182,7 @@ def results(subject: Subject) -> Iterator[Problem]:
         yield problem(subject.devices_path / "requests", text)
         return
     exact = {request.path for request in subject.requests if not request.is_prioritized}
-    for subrequest in reviewed_subrequests(subject):
+    for subrequest in subject.reviewed_subrequests:
         single = subrequest.path in exact or subrequest.path[:-1] in exact
         if (
             subrequest.allocation_mode == "All"

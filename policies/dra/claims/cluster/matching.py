@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import CelCompileError, CelRuntimeError
-from policies.dra.claims.limits import MOST
 from policies.dra.deviceclasses import selector_texts
 from policies.dra.published_devices import published_devices
-from policies.kubernetes.paths import lookup
+from policies.dra.resource_claims import MOST_ENTRIES
 from policies.view import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -23,16 +21,19 @@ if TYPE_CHECKING:
     from policies.dra.published_devices import PublishedDevices
     from policies.dra.resource_claims import Subrequest
 
+    CompiledSelectors = Sequence[tuple[SelectorText, Selector]]
+    """Selectors as they are written, each with its compiled form."""
+
 __all__ = [
     "DeviceSelection",
+    "EvaluatedSelector",
     "class_selectors",
     "compiled_selectors",
     "devices_for_request",
     "devices_of_class",
-    "is_new",
-    "reviewed_subrequests",
+    "evaluated_selectors",
+    "new_selectors",
     "select_devices",
-    "texts_of",
 ]
 
 
@@ -46,40 +47,46 @@ class DeviceSelection(NamedTuple):
     """False if evaluating the selectors on all devices would be too much work; then there are no matches."""
 
 
-def is_new(subject: Subject) -> bool:
-    """True if the selectors are new: those of a claim cannot change, those of a class can."""
-    if subject.old is None:
-        return True
-    path = subject.devices_path / "selectors"
-    return subject.kind == "DeviceClass" and lookup(subject.old, path) != lookup(subject.object, path)
+class EvaluatedSelector(NamedTuple):
+    """A selector of a request, evaluated on the devices that those before it match."""
+
+    text: SelectorText
+    compiled: Selector
+    groups: Sequence[DeviceGroup]
+    """The devices that it is evaluated on."""
+    selection: DeviceSelection
 
 
-def reviewed_subrequests(subject: Subject) -> Iterator[Subrequest]:
-    """The subrequests within the limits of lists; another rule reports the others."""
-    for subrequest in subject.subrequests:
-        if all(step < MOST for step in subrequest.path if isinstance(step, int)):
-            yield subrequest
+def new_selectors(subject: Subject) -> Sequence[tuple[Subrequest | None, CompiledSelectors]]:
+    """The new selectors of each request, or of the class under review, compiled; without requests that have none.
+
+    Left out are requests with a selector that does not compile, which another rule reports, and what is too much work.
+    """
+    return subject.facts.effort.cache(new_selectors, lambda: [*_new_selectors(subject)])
 
 
-def texts_of(subject: Subject, subrequest: Subrequest | None) -> list[SelectorText]:
-    """The selectors of a request, or of the class under review, in their order."""
-    path = None if subrequest is None else subrequest.path
-    own = (each for each in subject.selectors if path == (None if each.subrequest is None else each.subrequest.path))
-    return list(islice(own, MOST))
+def _new_selectors(subject: Subject) -> Iterator[tuple[Subrequest | None, CompiledSelectors]]:
+    if not subject.has_new_selectors:
+        return
+    for subrequest in (None,) if subject.kind == "DeviceClass" else subject.reviewed_subrequests:
+        wanted = compiled_selectors(subject, subrequest)
+        if wanted:
+            yield subrequest, wanted
 
 
-def compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
+def compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> CompiledSelectors | None:
     """The selectors of a request, or of the class under review, compiled.
 
     None if one of them does not compile, which another rule reports, or if the object has too many.
     """
-    path = subject.devices_path if subrequest is None else subrequest.path
-    return subject.facts.effort.cache((compiled_selectors, path), lambda: _compiled_selectors(subject, subrequest))
+    return subject.facts.effort.cache(
+        (compiled_selectors, subrequest), lambda: _compiled_selectors(subject, subrequest)
+    )
 
 
-def _compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> list[tuple[SelectorText, Selector]] | None:
+def _compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> CompiledSelectors | None:
     effort = subject.facts.effort
-    texts = texts_of(subject, subrequest)
+    texts = subject.selectors_of[subrequest][:MOST_ENTRIES]
     path = subject.devices_path if subrequest is None else subrequest.path
     if not effort.admit_own(path, [each.text for each in texts]):
         return None
@@ -98,9 +105,9 @@ def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError
     if not isinstance(found, dict):
         return UNKNOWN
     texts = selector_texts(found)
-    if texts is None or not facts.effort.admit_class(name, texts[:MOST]):
+    if texts is None or not facts.effort.admit_class(name, texts[:MOST_ENTRIES]):
         return UNKNOWN
-    return [facts.effort.compile(text) for text in texts[:MOST]]
+    return [facts.effort.compile(text) for text in texts[:MOST_ENTRIES]]
 
 
 def devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, DeviceSelection] | None:
@@ -117,19 +124,47 @@ def _devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Device
     return (known, select_devices(known, known.groups, usable, facts.effort)) if len(usable) == len(selectors) else None
 
 
-def devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelection | None:
-    """The devices of its class that a request selects; None if class, slices or selectors are unknown."""
+def evaluated_selectors(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector] | None:
+    """The selectors of a request, or of the class under review, evaluated; None if class, slices or selectors are unknown."""
     return subject.facts.effort.cache(
-        (devices_for_request, subrequest.path), lambda: _devices_for_request(subject, subrequest)
+        (evaluated_selectors, subrequest), lambda: _evaluated_selectors(subject, subrequest)
     )
 
 
-def _devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelection | None:
-    seen, wanted = devices_of_class(subject.facts, subrequest.device_class), compiled_selectors(subject, subrequest)
+def _evaluated_selectors(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector] | None:
+    seen, wanted = _reached_devices(subject.facts, subrequest), compiled_selectors(subject, subrequest)
     if seen is None or wanted is None:
         return None
-    known, of_this_class = seen
-    return select_devices(known, of_this_class.matched, [selector for _, selector in wanted], subject.facts.effort)
+    known, groups = seen
+    found: list[EvaluatedSelector] = []
+    for text, selector in wanted:
+        selection = select_devices(known, groups, [selector], subject.facts.effort)
+        found.append(EvaluatedSelector(text, selector, groups, selection))
+        groups = selection.matched
+    return found
+
+
+def _reached_devices(
+    facts: Facts, subrequest: Subrequest | None
+) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
+    """The devices of the class of a request; all for the class under review."""
+    if subrequest is None:
+        known = facts.view.derive(published_devices)
+        return None if known is UNKNOWN else (known, known.groups)
+    seen = devices_of_class(facts, subrequest.device_class)
+    return None if seen is None else (seen[0], seen[1].matched)
+
+
+def devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelection | None:
+    """The devices of its class that a request selects; None if class, slices or selectors are unknown."""
+    seen, evaluated = devices_of_class(subject.facts, subrequest.device_class), evaluated_selectors(subject, subrequest)
+    if seen is None or evaluated is None:
+        return None
+    return DeviceSelection(
+        evaluated[-1].selection.matched if evaluated else seen[1].matched,
+        [failure for each in evaluated for failure in each.selection.failed],
+        all(each.selection.complete for each in evaluated),
+    )
 
 
 def select_devices(

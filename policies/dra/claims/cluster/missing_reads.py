@@ -9,14 +9,10 @@ from policies.dra.cel import CelCompileError
 from policies.dra.claims.cluster.absence import Assumption, outcome
 from policies.dra.claims.cluster.matching import (
     class_selectors,
-    compiled_selectors,
-    devices_of_class,
-    is_new,
-    reviewed_subrequests,
-    select_devices,
+    evaluated_selectors,
+    new_selectors,
 )
 from policies.dra.claims.cluster.nvidia_devices import DRIVERS, KINDS, REMOVED, SINCE, is_published, shipped_kinds
-from policies.dra.published_devices import published_devices
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -24,15 +20,13 @@ if TYPE_CHECKING:
 
     from policies.dra.cel import Selector
     from policies.dra.claims.cluster.abstract import Place
+    from policies.dra.claims.cluster.matching import CompiledSelectors, EvaluatedSelector
     from policies.dra.claims.cluster.nvidia_devices import DeviceSchema
     from policies.dra.claims.effort import Effort
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
     from policies.dra.device_groups import DeviceGroup
-    from policies.dra.published_devices import PublishedDevices
     from policies.dra.resource_claims import Subrequest
-
-    Wanted = Sequence[tuple[SelectorText, Selector]]
 
 __all__ = ["Failure", "Missing", "Reason", "failures", "missing_reads"]
 
@@ -76,74 +70,47 @@ def missing_reads(subject: Subject) -> tuple[Missing, ...]:
 
 
 def _missing_reads(subject: Subject) -> Iterator[Missing]:
-    for subrequest, wanted in _new_selectors(subject):
-        seen = _known_devices(subject.facts, subrequest)
-        if seen is not None:
+    for subrequest, wanted in new_selectors(subject):
+        evaluated = _evaluated(subject, subrequest)
+        if evaluated:
             name = subrequest.device_class if subrequest else ""
-            yield from _on_devices(wanted, *seen, device_class=name, effort=subject.facts.effort)
+            yield from _on_devices(evaluated, name, subject.facts.effort)
         else:
             yield from _on_kinds(subject.facts, wanted, subrequest)
 
 
 def failures(subject: Subject) -> Iterator[Failure]:
     """All selectors that fail on devices of the cluster though these have what is read."""
-    for subrequest, wanted in _new_selectors(subject):
-        seen = _known_devices(subject.facts, subrequest)
-        for text, selector, failed in (
-            _failed_selectors(wanted, *seen, subject.facts.effort) if seen is not None else ()
-        ):
+    for subrequest, _ in new_selectors(subject):
+        for each in _evaluated(subject, subrequest):
             failing: dict[str, list[DeviceGroup]] = {}
-            for group, message in failed:
+            for group, message in each.selection.failed:
                 if not message.startswith("no such key: "):
                     failing.setdefault(message, []).append(group)
-            yield from (Failure(text, selector, message, tuple(groups)) for message, groups in failing.items())
+            yield from (
+                Failure(each.text, each.compiled, message, tuple(groups)) for message, groups in failing.items()
+            )
 
 
-def _new_selectors(subject: Subject) -> Iterator[tuple[Subrequest | None, Wanted]]:
-    if not is_new(subject):
-        return
-    for subrequest in (None,) if subject.kind == "DeviceClass" else reviewed_subrequests(subject):
-        wanted = compiled_selectors(subject, subrequest)
-        if wanted:
-            yield subrequest, wanted
+def _evaluated(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector]:
+    """The evaluated selectors of a request, or of the class under review; empty if no ResourceSlice shows devices."""
+    evaluated = evaluated_selectors(subject, subrequest)
+    return evaluated if evaluated and evaluated[0].groups else ()
 
 
-def _known_devices(
-    facts: Facts, subrequest: Subrequest | None
-) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
-    """The devices that the selectors are evaluated on; None if they are unknown or none exist."""
-    if subrequest is None:
-        known = facts.view.derive(published_devices)
-        return None if known is UNKNOWN or not known.groups else (known, known.groups)
-    found = devices_of_class(facts, subrequest.device_class)
-    if found is None:
-        return None
-    known, choice = found
-    return (known, choice.matched) if choice.matched else None
-
-
-def _failed_selectors(
-    wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], effort: Effort
-) -> Iterator[tuple[SelectorText, Selector, Sequence[tuple[DeviceGroup, str]]]]:
-    for text, selector in wanted:
-        choice = select_devices(known, groups, [selector], effort)
-        if choice.failed:
-            yield text, selector, choice.failed
-        groups = choice.matched
-
-
-def _on_devices(
-    wanted: Wanted, known: PublishedDevices, groups: Sequence[DeviceGroup], *, device_class: str, effort: Effort
-) -> Iterator[Missing]:
-    for text, selector, failed in _failed_selectors(wanted, known, groups, effort):
-        for place in _places(selector):
-            lacking = tuple(group for group, _ in failed if not group.has(*place))
-            if not lacking or not effort.admit_reading(len(text.text)):
+def _on_devices(evaluated: Sequence[EvaluatedSelector], device_class: str, effort: Effort) -> Iterator[Missing]:
+    groups = evaluated[0].groups
+    for each in evaluated:
+        if not each.selection.failed:
+            continue
+        for place in _places(each.compiled):
+            lacking = tuple(group for group, _ in each.selection.failed if not group.has(*place))
+            if not lacking or not effort.admit_reading(len(each.text.text)):
                 continue
-            error = outcome(selector, Assumption(place)).error
+            error = outcome(each.compiled, Assumption(place)).error
             if error is not None:
                 reason = _reason(place, lacking, groups)
-                yield Missing(text, place, error, reason, device_class, lacking, tuple(groups))
+                yield Missing(each.text, place, error, reason, device_class, lacking, tuple(groups))
 
 
 def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[DeviceGroup]) -> Reason:
@@ -157,7 +124,7 @@ def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[Devic
     return "unknown" if nobody else "optional"
 
 
-def _on_kinds(facts: Facts, wanted: Wanted, subrequest: Subrequest | None) -> Iterator[Missing]:
+def _on_kinds(facts: Facts, wanted: CompiledSelectors, subrequest: Subrequest | None) -> Iterator[Missing]:
     """What NVIDIA's devices may lack, where no device of the cluster can be looked at."""
     kinds = _of_the_driver() if subrequest is None else kinds_of(facts, subrequest.device_class)
     name = "" if subrequest is None else subrequest.device_class
@@ -224,7 +191,7 @@ def _reason_of_kind(place: Place, kind: DeviceSchema, release: str | None) -> Re
     return "optional" if place in kind.sometimes else "unknown"
 
 
-def _failure_offset(wanted: Wanted, text: SelectorText, assumption: Assumption) -> int | None:
+def _failure_offset(wanted: CompiledSelectors, text: SelectorText, assumption: Assumption) -> int | None:
     """Where a selector can fail, if those before it can be true; None if it cannot."""
     for earlier, selector in wanted:
         value = outcome(selector, assumption)

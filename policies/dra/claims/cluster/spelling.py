@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import Call, ListLiteral
-from policies.dra.claims.cluster.matching import compiled_selectors, is_new, reviewed_subrequests
+from policies.dra.claims.cluster.matching import new_selectors
 from policies.dra.claims.cluster.nvidia_devices import KINDS
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
@@ -91,10 +91,8 @@ def spelling(subject: Subject) -> Iterator[Problem]:
     the profile of a MIG slice has a dot for the plus sign. Such a selector is stored, and matches no device. Texts that no
     device of the cluster has are reported too if a device has a similar one.
     """
-    if not is_new(subject):
-        return
-    for subrequest in (None,) if subject.kind == "DeviceClass" else reviewed_subrequests(subject):
-        for text, selector in compiled_selectors(subject, subrequest) or ():
+    for _, wanted in new_selectors(subject):
+        for text, selector in wanted:
             for found in misspellings(selector, subject.facts):
                 yield problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.cel import Call, CelRuntimeError, ListLiteral, Literal, Quantity, Semver
-from policies.dra.claims.cluster.matching import compiled_selectors, is_new, reviewed_subrequests
+from policies.dra.claims.cluster.matching import new_selectors
 from policies.dra.claims.cluster.tree import place_of, text_of, walk
 from policies.dra.claims.cluster.wording import cut, path_of, text_place
 from policies.dra.claims.subject import CLAIMS
@@ -69,10 +69,8 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
     an error, as are the functions of texts, and an error stops the pod on every node. So does a version with leading
     zeros, unless semver normalises it, and an amount such as 40GB, which is not a quantity.
     """
-    if not is_new(subject):
-        return
-    for subrequest in (None,) if subject.kind == "DeviceClass" else reviewed_subrequests(subject):
-        for text, selector in compiled_selectors(subject, subrequest) or ():
+    for _, wanted in new_selectors(subject):
+        for text, selector in wanted:
             for found in mistakes(selector):
                 place = text_place(text, found.offset)
                 yield problem(text.path, found.message, found.remedy, place=place)

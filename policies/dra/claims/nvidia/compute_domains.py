@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
-from policies.dra.claims.nvidia.configs import new_configs, nvidia_configs, requested_types
+from policies.dra.claims.nvidia.configs import nvidia_configs, requested_types
 from policies.dra.claims.nvidia.schemas import is_older
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
@@ -144,7 +144,7 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
 def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
     """True if a config of the claim or class is for a request; a list's name stands for its alternatives."""
     names = {subrequest.full_name, subrequest.full_name.partition("/")[0]}
-    for config in new_configs(subject):
+    for config in subject.new_configs:
         fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
         if config.driver == COMPUTE_DOMAIN_DRIVER and fits:
             return True

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.claims.limits import MOST
 from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, TYPE_OF, TYPES_OF_DRIVER
 from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selector_texts
-from policies.dra.resource_claims import MOST_DEVICES
+from policies.dra.resource_claims import MOST_DEVICES, MOST_ENTRIES
 from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import lookup
 
@@ -28,7 +27,6 @@ __all__ = [
     "all_selectors",
     "listed_types",
     "most_devices",
-    "new_configs",
     "nvidia_configs",
     "reached_requests",
     "requested_types",
@@ -74,24 +72,19 @@ class NvidiaConfig:
         return path
 
 
-def new_configs(subject: Subject) -> Iterator[Config]:
-    """The configs that are new: all of a new object; none of an update that does not change them."""
-    path = subject.devices_path / "config"
-    if subject.old is None or lookup(subject.old, path) != lookup(subject.object, path):
-        yield from subject.configs
-
-
-def nvidia_configs(subject: Subject, *kinds: str) -> Iterator[NvidiaConfig]:
+def nvidia_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:
     """The new configs for one of NVIDIA's drivers, only of the given kinds if any are given."""
-    for config in new_configs(subject):
-        parameters = config.parameters
-        if config.driver not in DRIVERS or not isinstance(parameters, dict):
-            continue
-        kind, version = parameters.get("kind"), parameters.get("apiVersion")
-        read = isinstance(kind, str) and kind in DRIVERS[config.driver] and version in (None, API_VERSION)
-        found = NvidiaConfig(config, parameters, str(kind) if read else "")
-        if not kinds or found.kind in kinds:
-            yield found
+    configs = subject.facts.effort.cache(nvidia_configs, lambda: [*_nvidia_configs(subject)])
+    return [found for found in configs if found.kind in kinds] if kinds else configs
+
+
+def _nvidia_configs(subject: Subject) -> Iterator[NvidiaConfig]:
+    for config in subject.new_configs:
+        parameters, driver = config.parameters, config.driver
+        if driver in DRIVERS and isinstance(parameters, dict):
+            kind, version = parameters.get("kind"), parameters.get("apiVersion")
+            is_read = isinstance(kind, str) and kind in DRIVERS[driver] and version in (None, API_VERSION)
+            yield NvidiaConfig(config, parameters, str(kind) if is_read else "")
 
 
 def requested_types(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
@@ -106,7 +99,7 @@ def _requested_types(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
 
 def types_selected(subject: Subject) -> frozenset[str]:
     """The types of devices that a DeviceClass under review selects."""
-    texts = [selector.text for selector in subject.selectors[:MOST]]
+    texts = [selector.text for selector in subject.selectors[:MOST_ENTRIES]]
     return selected_types(texts) if subject.facts.effort.admit_own(subject.devices_path, texts) else TYPES
 
 
@@ -141,8 +134,8 @@ def most_devices(found: NvidiaConfig, subject: Subject) -> int:
 
 def _own_selectors(subrequest: Subrequest) -> Sequence[str]:
     """The CEL expressions of a request; empty for a request beyond the length that lists may have."""
-    is_within = all(step < MOST for step in subrequest.path if isinstance(step, int))
-    return subrequest.expressions[:MOST] if is_within else ()
+    is_within = all(step < MOST_ENTRIES for step in subrequest.path if isinstance(step, int))
+    return subrequest.expressions[:MOST_ENTRIES] if is_within else ()
 
 
 def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
@@ -161,8 +154,8 @@ def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
     found = facts.device_class(name)
     texts = selector_texts(found) if isinstance(found, dict) else None
     if texts is not None:
-        admitted = facts.effort.admit_class(name, texts[:MOST])
-        return selected_types(texts[:MOST]) if admitted else TYPES
+        admitted = facts.effort.admit_class(name, texts[:MOST_ENTRIES])
+        return selected_types(texts[:MOST_ENTRIES]) if admitted else TYPES
     return frozenset({SHIPPED_TYPES[name]}) if name in SHIPPED_TYPES and not isinstance(found, dict) else TYPES
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.nvidia.configs import NvidiaConfig, new_configs, nvidia_configs
+from policies.dra.claims.nvidia.configs import NvidiaConfig, nvidia_configs
 from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SCHEMAS, SINCE, is_older
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
@@ -44,7 +44,7 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
         yield from _kind_problems(found)
         yield from _version_problems(found)
         yield from _release_problems(subject, found)
-    for config in new_configs(subject):
+    for config in subject.new_configs:
         yield from _driver_problems(config)
 
 
