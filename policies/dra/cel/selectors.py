@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from policies.caches import BoundedCache, remember
 from policies.dra.cel import types
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from policies.dra.cel.syntax import Checked, Expression
     from policies.dra.cel.values import Value
     from policies.dra.device_reads import Read
+
+T = TypeVar("T")
 
 __all__ = ["MOST_COST", "UNBOUNDED_COST", "Selector", "compile_selector"]
 
@@ -68,6 +70,7 @@ class Selector:
         self._has_lists = known.features.list_type_attributes
         self._variables = [None, *[None] * program.variables]
         self._number = next(_NUMBERS)
+        self._derived: dict[Callable[[Selector], object], object] = {}
 
     @property
     def nodes(self) -> int:
@@ -88,6 +91,16 @@ class Selector:
     def reads(self) -> frozenset[Read] | None:
         """The parts of a device that it can look at; None for any."""
         return reads(self._program)
+
+    def derive(self, function: Callable[[Selector], T]) -> T:
+        """`function(self)`, computed once for as long as the selector is cached.
+
+        Args:
+            function: A function of a module. Its result depends on the selector only, and is smaller than the syntax tree.
+        """
+        if function not in self._derived:
+            self._derived[function] = function(self)
+        return cast("T", self._derived[function])
 
     def matches(self, device: CelDevice | Mapping[str, object]) -> bool:
         """True if a device matches.

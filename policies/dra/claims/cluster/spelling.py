@@ -22,7 +22,7 @@ from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.dra.cel import Expression, Selector
     from policies.dra.claims.cluster.abstract import Place
@@ -66,6 +66,19 @@ _BRANDS = (
 _FAMILIES = ("NVIDIA-", "Tesla-", "Quadro-", "GeForce-")
 """How labels of products begin; a product's own name has a blank there."""
 _PARTIAL = ("startsWith", "contains", "endsWith")
+_COMPARED = ("_==_", "@in", "startsWith")
+"""The functions whose texts are compared with the published ones."""
+
+
+class Comparison(NamedTuple):
+    """A comparison of a part of a device with a text."""
+
+    offset: int
+    """Of the text in the expression."""
+    place: Place
+    text: str
+    function: str
+    """`_==_`, `_!=_`, `@in`, or a function of texts."""
 
 
 class Misspelling(NamedTuple):
@@ -100,38 +113,41 @@ def spelling(subject: Subject) -> Iterator[Problem]:
 def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
     """Texts that attributes of NVIDIA's devices never have, and texts similar to a published one."""
     told_at = set()
-    for node, bound in walk(selector.root):
-        if not isinstance(node, Call):
-            continue
-        for offset, place, text, exact in _comparisons(node, bound):
-            told = (
-                _LOOKUPS[place[-1]](text, exact)
-                if place[:2] == ("attributes", DRIVER) and place[-1] in _LOOKUPS
-                else None
-            )
-            if told is not None and not _is_published(facts, place, text, exact=exact):
-                why, instead = told
-                told_at.add(offset)
-                yield Misspelling(offset, f'"{cut(text)}" is no {place[-1]} that devices have: {why}', instead)
+    for offset, place, text, function in selector.derive(_comparisons):
+        exact = function not in _PARTIAL
+        told = (
+            _LOOKUPS[place[-1]](text, exact) if place[:2] == ("attributes", DRIVER) and place[-1] in _LOOKUPS else None
+        )
+        if told is not None and not _is_published(facts, place, text, exact=exact):
+            why, instead = told
+            told_at.add(offset)
+            yield Misspelling(offset, f'"{cut(text)}" is no {place[-1]} that devices have: {why}', instead)
     for found in similar_values(selector, facts):
         if found.offset not in told_at:
             yield Misspelling(*found)
 
 
-def _comparisons(node: Call, bound: object) -> Iterator[tuple[int, Place, str, bool]]:
-    """Offset, attribute, text, and whether the attribute is to be the text, or to have it as a part."""
-    pairs: list[tuple[object, object]] = []
-    exact = True
+def _comparisons(selector: Selector) -> tuple[Comparison, ...]:
+    """The comparisons of parts of a device with texts."""
+    return tuple(
+        Comparison(literal.offset, place, text, node.function)
+        for node, bound in walk(selector.root)
+        if isinstance(node, Call)
+        for part, literal in _compared_parts(node)
+        if (place := place_of(part, bound)) is not None and (text := text_of(literal))
+    )
+
+
+def _compared_parts(node: Call) -> Sequence[tuple[Expression, Expression]]:
+    """What a function compares with what."""
     if node.function in ("_==_", "_!=_"):
-        pairs = [(node.arguments[0], node.arguments[1]), (node.arguments[1], node.arguments[0])]
-    elif node.function == "@in" and isinstance(node.arguments[1], ListLiteral):
-        pairs = [(node.arguments[0], element) for element in node.arguments[1].elements]
-    elif node.function in _PARTIAL and node.target is not None and len(node.arguments) == 1:
-        pairs, exact = [(node.target, node.arguments[0])], False
-    for attribute, literal in pairs:
-        place, text = place_of(attribute, bound), text_of(literal)  # type: ignore[arg-type]
-        if place is not None and text:
-            yield literal.offset, place, text, exact  # type: ignore[attr-defined]
+        one, other = node.arguments
+        return (one, other), (other, one)
+    if node.function == "@in" and isinstance(node.arguments[1], ListLiteral):
+        return [(node.arguments[0], element) for element in node.arguments[1].elements]
+    if node.function in _PARTIAL and node.target is not None and len(node.arguments) == 1:
+        return ((node.target, node.arguments[0]),)
+    return ()
 
 
 def _product(text: str, exact: bool) -> tuple[str, str] | None:
@@ -213,40 +229,25 @@ def similar_values(selector: Selector, facts: Facts) -> Iterator[SimilarValue]:
 
     Texts that differ in numbers only, and names of known products, are left out: such a device may come later.
     """
-    for node, bound in walk(selector.root):
-        match node:
-            case Call(function="_==_"):
-                first, second = node.arguments
-                pairs = [(first, second), (second, first)]
-            case Call(function="@in") if isinstance(node.arguments[1], ListLiteral):
-                pairs = [(node.arguments[0], element) for element in node.arguments[1].elements]
-            case Call(function="startsWith") if node.target is not None:
-                pairs = [(node.target, node.arguments[0])]
-            case _:
-                continue
-        for attribute, literal in pairs:
-            place, text = place_of(attribute, bound), text_of(literal)
-            if place is not None and text and place[0] == "attributes":
-                begins = node.function == "startsWith"
-                yield from _similar_text(literal, place, text, _published_texts(facts, place), begins=begins)
+    for offset, place, text, function in selector.derive(_comparisons):
+        if function in _COMPARED and place[0] == "attributes":
+            yield from _similar_text(
+                offset, place, text, _published_texts(facts, place), begins=function == "startsWith"
+            )
 
 
-def _similar_text(
-    literal: Expression, place: Place, text: str, values: set[str], *, begins: bool
-) -> Iterator[SimilarValue]:
+def _similar_text(offset: int, place: Place, text: str, values: set[str], *, begins: bool) -> Iterator[SimilarValue]:
     if begins:
         if not any(value.startswith(text) for value in values) and any(text in value for value in values):
             message = f'no device of the cluster has a {place[-1]} that starts with "{cut(text)}", but some contain it'
-            yield SimilarValue(literal.offset, message, f'write contains("{cut(text)}")')
+            yield SimilarValue(offset, message, f'write contains("{cut(text)}")')
         return
     label = text.replace(" ", "-")
     if text in values or (label in KNOWN_PRODUCTS and label not in {value.replace(" ", "-") for value in values}):
         return
     meant = closest(text, values, likeness=_LIKENESS)
     if meant is not None and _DIGITS.sub("#", meant) != _DIGITS.sub("#", text):
-        yield SimilarValue(
-            literal.offset, f'no device of the cluster has the {place[-1]} "{cut(text)}"', f'write "{meant}"'
-        )
+        yield SimilarValue(offset, f'no device of the cluster has the {place[-1]} "{cut(text)}"', f'write "{meant}"')
 
 
 def _published_texts(facts: Facts, place: Place) -> set[str]:

@@ -76,8 +76,16 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
                 yield problem(text.path, found.message, found.remedy, place=place)
 
 
-def mistakes(selector: Selector) -> Iterator[Mistake]:
+def mistakes(selector: Selector) -> tuple[Mistake, ...]:
     """Everything that treats a version or an amount as what it is not."""
+    return selector.derive(_find_mistakes)
+
+
+def _find_mistakes(selector: Selector) -> tuple[Mistake, ...]:
+    return tuple(_mistakes(selector))
+
+
+def _mistakes(selector: Selector) -> Iterator[Mistake]:
     for node, bound in walk(selector.root):
         if isinstance(node, Call):
             yield from _comparison(node, bound)
