@@ -159,24 +159,27 @@ class PublishedDevices:
         return pools
 
     @cached_property
-    def _individual_of_driver(self) -> Mapping[str, Sequence[tuple[str, str, tuple[Read, ...]]]]:
-        """By driver, what differs between like devices: part, name as it is written, and the reads that include it."""
-        found: defaultdict[str, list[tuple[str, str, tuple[Read, ...]]]] = defaultdict(list)
+    def _individual_of_driver(self) -> Mapping[str, Mapping[Read | None, Sequence[tuple[str, str]]]]:
+        """What differs between like devices, by driver and by each read of it: part, and name as it is written.
+
+        Under None is all of it.
+        """
+        found: defaultdict[str, defaultdict[Read | None, list[tuple[str, str]]]]
+        found = defaultdict(lambda: defaultdict(list))
         for part, driver, name in self._individual:
             domain, _, identifier = name.rpartition("/")
-            forms = tuple(Read(part, *each) for each in product((domain or driver, None), (identifier, None)))
-            found[driver].append((part, name, forms))
+            forms = (Read(part, *form) for form in product((domain or driver, None), (identifier, None)))
+            for read in (None, *forms):
+                found[driver][read].append((part, name))
         return found
 
     def _divide_group(self, group: DeviceGroup, reads: frozenset[Read] | None) -> Sequence[DeviceGroup]:
         """Divide one group by what is read; empty if that makes too many groups."""
         if len(group.devices) == 1:
             return (group,)
-        names = tuple(
-            (part, name)
-            for part, name, forms in self._individual_of_driver.get(group.first.driver, ())
-            if reads is None or not reads.isdisjoint(forms)
-        )
+        individual = self._individual_of_driver.get(group.first.driver, {})
+        read_names = {name for read in ((None,) if reads is None else reads) for name in individual.get(read, ())}
+        names = tuple(sorted(read_names))
         if not names:
             return (group,)
         known = self._parts.get((group, names))

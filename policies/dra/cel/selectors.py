@@ -119,16 +119,17 @@ class Selector:
 
     def matches_all(self, devices: Iterable[CelDevice | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
         """The verdicts on many devices; those that agree in all that the selector looks at are evaluated once."""
-        look = self._seen
-        answers: list[bool | CelRuntimeError] = []
-        for device in devices:
-            ready = device if isinstance(device, CelDevice) else CelDevice.read(device)
-            seen = self._number, look(ready.visible)
-            answer = _VERDICTS.get(seen)
-            if answer is None:
-                answer = self._remember(seen, ready)
-            answers.append(answer if isinstance(answer, bool) else CelRuntimeError(answer))
-        return answers
+        return [
+            self.verdict(device if isinstance(device, CelDevice) else CelDevice.read(device)) for device in devices
+        ]
+
+    def verdict(self, device: CelDevice) -> bool | CelRuntimeError:
+        """True if a device matches, cached for all devices that agree in all that the selector looks at."""
+        seen = self._number, self._seen(device.visible)
+        answer = _VERDICTS.get(seen)
+        if answer is None:
+            answer = self._remember(seen, device)
+        return answer if isinstance(answer, bool) else CelRuntimeError(answer)
 
     def part(self, expression: Expression) -> Selector | None:
         """A part of the syntax tree as a selector of its own; None if it fails on its own constants."""

@@ -128,7 +128,7 @@ class Effort:
     def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
         """What a selector says of groups of devices; None where that is too much work."""
         asked = self._evaluated.setdefault(selector, set())
-        new = len(asked.union(groups)) - len(asked)
+        new = sum(group not in asked for group in groups)
         if self._steps_left < 0 or selector.max_cost * new > self.cost_left:
             self.was_cut = True
             return None
@@ -137,7 +137,7 @@ class Effort:
         found: list[bool | CelRuntimeError] = []
         for group in groups:
             begin_evaluation()
-            found += selector.matches_all((group.sample,))
+            found.append(selector.verdict(group.sample))
             self._steps_left -= steps_spent()
             if self._steps_left < 0:
                 self.was_cut = True
