@@ -190,7 +190,8 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
         else:
             if known_field.deprecated and _is_used(item):
                 yield SchemaProblem("deprecated", path / name, "is deprecated and has no effect", "remove it")
-            yield from find_problems(known_field, item, path / name)
+            if known_field.type != "string" or known_field.choices or not isinstance(item, str):
+                yield from find_problems(known_field, item, path / name)
 
 
 def _is_used(value: Any) -> bool:

@@ -119,9 +119,7 @@ class Selector:
 
     def matches_all(self, devices: Iterable[CelDevice | Mapping[str, object]]) -> list[bool | CelRuntimeError]:
         """The verdicts on many devices; those that agree in all that the selector looks at are evaluated once."""
-        return [
-            self.verdict(device if isinstance(device, CelDevice) else CelDevice.read(device)) for device in devices
-        ]
+        return [self.verdict(device if isinstance(device, CelDevice) else CelDevice.read(device)) for device in devices]
 
     def verdict(self, device: CelDevice) -> bool | CelRuntimeError:
         """True if a device matches, cached for all devices that agree in all that the selector looks at."""

@@ -9,7 +9,6 @@ from policies.decision import Severity
 from policies.dra.claims.field_errors import too_many
 from policies.dra.claims.subject import CLAIMS
 from policies.dra.resource_claims import MOST_ENTRIES
-from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +32,9 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
 
     Of tolerations, 16 is the documented limit, which Kubernetes 1.36 does not enforce.
     """
-    for path, items in _lists(subject):
+    for owner, name, items in _lists(subject):
         if isinstance(items, list) and len(items) > MOST_ENTRIES:
-            yield problem(path, too_many(len(items), MOST_ENTRIES), _REMEDIES.get(path[-1]))
+            yield problem(owner / name, too_many(len(items), MOST_ENTRIES), _REMEDIES.get(name))
     for request in subject.requests:
         alternatives = request.fields.get("firstAvailable")
         if isinstance(alternatives, list) and len(alternatives) > _MOST_ALTERNATIVES:
@@ -54,17 +53,17 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
             yield problem(subrequest.path / "tolerations", text, remedy, severity=Severity.WARN)
 
 
-_REMEDIES: dict[str | int, str] = {
+_REMEDIES: dict[str, str] = {
     "selectors": "join selectors by && in one expression",
     "constraints": "name several requests in one constraint",
     "config": "name several requests in one config",
 }
 
 
-def _lists(subject: Subject) -> Iterator[tuple[FieldPath, Any]]:
+def _lists(subject: Subject) -> Iterator[tuple[FieldPath, str, Any]]:
+    """The lists of at most 32 entries: the path of the owner, the name of the field, and its value."""
     names = ("selectors", "config") if subject.kind == "DeviceClass" else ("requests", "constraints", "config")
-    for name in names:
-        path = subject.devices_path / name
-        yield path, lookup(subject.object, path)
+    for name in names if isinstance(subject.devices, dict) else ():
+        yield subject.devices_path, name, subject.devices.get(name)
     for subrequest in subject.subrequests:
-        yield subrequest.path / "selectors", subrequest.fields.get("selectors")
+        yield subrequest.path, "selectors", subrequest.fields.get("selectors")

@@ -80,13 +80,12 @@ def _name_problems(subject: Subject, metadata: dict[str, Any] | None) -> Iterato
 
 def _labelling_problems(metadata: Any, path: FieldPath) -> Iterator[Problem]:
     for key, value in _texts(metadata, "labels").items():
-        here = path / "labels" / key
         if error := label_key_error(key):
-            yield problem(here, invalid(key, error), _key_remedy(key))
+            yield problem(path / "labels" / key, invalid(key, error), _key_remedy(key))
         if error := label_value_error(value):
             meant = as_label_value(value)
             remedy = f'write "{meant}"' if 0 < len(meant) <= LONGEST_LABEL else "make it an annotation, or remove it"
-            yield problem(here, invalid(value, error), remedy)
+            yield problem(path / "labels" / key, invalid(value, error), remedy)
     annotations = _texts(metadata, "annotations")
     for key in annotations:
         if error := label_key_error(key.lower()):
@@ -110,13 +109,12 @@ def _key_remedy(key: str) -> str:
 
 
 def _namespace_problems(subject: Subject, namespace: str | None) -> Iterator[Problem]:
-    path = _METADATA / "namespace"
     if subject.kind == "DeviceClass":
         if namespace:
             text = forbidden("not allowed on this type; a DeviceClass is for the whole cluster")
-            yield problem(path, text, "remove it")
+            yield problem(_METADATA / "namespace", text, "remove it")
     elif namespace and (error := label_error(namespace)):
-        yield problem(path, invalid(namespace, error), "write the name of a namespace")
+        yield problem(_METADATA / "namespace", invalid(namespace, error), "write the name of a namespace")
 
 
 def _text(metadata: dict[str, Any] | None, field: str) -> str | None:

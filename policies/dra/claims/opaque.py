@@ -44,24 +44,25 @@ def opaque_configs(subject: Subject) -> Iterator[Problem]:
 
 
 def _driver_problems(config: Config, driver: Any) -> Iterator[Problem]:
-    path = config.path / "opaque" / "driver"
     if driver is None or driver == "":
-        yield problem(path, REQUIRED, "add driver: gpu.nvidia.com, or whose config it is")
+        wrong, wanted = REQUIRED, "add driver: gpu.nvidia.com, or whose config it is"
     elif isinstance(driver, str) and (error := driver_name_error(driver)):
-        yield problem(path, invalid(driver, error), "write the name of the driver as its ResourceSlices have it")
+        wrong, wanted = invalid(driver, error), "write the name of the driver as its ResourceSlices have it"
+    else:
+        return
+    yield problem(config.path / "opaque" / "driver", wrong, wanted)
 
 
 def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:
-    path = config.parameters_path
     if parameters is None:
-        yield problem(path, REQUIRED, "add parameters, with the apiVersion and kind of a config")
+        yield problem(config.parameters_path, REQUIRED, "add parameters, with the apiVersion and kind of a config")
     elif not isinstance(parameters, dict):
         text = (
             "remove the | or the quotes, so that it is a mapping" if isinstance(parameters, str) else "write a mapping"
         )
-        yield problem(path, "Invalid value: must be a valid JSON object", text)
-    elif _size(parameters) > _LONGEST:
-        yield problem(path, f"{too_long(_LONGEST)}, and has {_size(parameters)}", "shorten the parameters")
+        yield problem(config.parameters_path, "Invalid value: must be a valid JSON object", text)
+    elif (size := _size(parameters)) > _LONGEST:
+        yield problem(config.parameters_path, f"{too_long(_LONGEST)}, and has {size}", "shorten the parameters")
 
 
 def _size(parameters: Any) -> int:
@@ -79,4 +80,7 @@ def _size(parameters: Any) -> int:
 
 
 def _scalar_size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
+    return len(_ENCODER.encode(value).encode(errors="surrogatepass"))
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)

@@ -88,6 +88,11 @@ class Subject:
         return self.spec_path if self.kind == "DeviceClass" else self.spec_path / "devices"
 
     @cached_property
+    def devices(self) -> Any:
+        """What has the requests, constraints and configs, whatever it is."""
+        return lookup(self.object, self.devices_path)
+
+    @cached_property
     def claim(self) -> Claim | None:
         """The claim, or the claim of the template; None for a DeviceClass or ComputeDomain."""
         if self.kind == "ResourceClaimTemplate":
@@ -138,17 +143,16 @@ class Subject:
     @cached_property
     def has_new_selectors(self) -> bool:
         """True if the selectors are new: those of a claim cannot change, those of a class can."""
-        if self.old is None:
-            return True
-        path = self.devices_path / "selectors"
-        return self.kind == "DeviceClass" and lookup(self.old, path) != lookup(self.object, path)
+        return self.old is None or (self.kind == "DeviceClass" and self._has_changed("selectors"))
 
     @cached_property
     def new_configs(self) -> tuple[Config, ...]:
         """The configs that are new: all of a new object; none of an update that does not change them."""
-        path = self.devices_path / "config"
-        is_new = self.old is None or lookup(self.old, path) != lookup(self.object, path)
-        return self.configs if is_new else ()
+        return self.configs if self.old is None or self._has_changed("config") else ()
+
+    def _has_changed(self, field: str) -> bool:
+        """True if an update changes a field beside the requests or selectors."""
+        return bool(lookup(self.old, self.devices_path / field) != lookup(self.devices, (field,)))
 
     @cached_property
     def referring(self) -> tuple[Constraint | Config, ...]:

@@ -6,13 +6,15 @@ Source: dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigRe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, TYPE_OF, TYPES_OF_DRIVER
+from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SCHEMAS, TYPE_OF, TYPES_OF_DRIVER
 from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selector_texts
 from policies.dra.resource_claims import MOST_DEVICES, MOST_ENTRIES
 from policies.dra.selected_types import selected_types
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import FieldPath, lookup
+from policies.schema import find_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
     from policies.dra.resource_claims import Config, Subrequest
-    from policies.kubernetes.paths import FieldPath
+    from policies.schema import SchemaProblem
 
 __all__ = [
     "NvidiaConfig",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class NvidiaConfig:
     """One config for one of NVIDIA's drivers."""
 
@@ -43,12 +45,18 @@ class NvidiaConfig:
     kind: str
     """The kind of its parameters; empty where its driver does not read them."""
 
-    @property
+    @cached_property
     def driver(self) -> str:
         """`gpu.nvidia.com` or `compute-domain.nvidia.com`."""
         return self.config.driver
 
-    @property
+    @cached_property
+    def schema_problems(self) -> tuple[SchemaProblem, ...]:
+        """What the schema of its kind does not allow."""
+        schema = SCHEMAS.get(self.kind)
+        return () if schema is None else tuple(find_problems(schema, self.parameters, self.at()))
+
+    @cached_property
     def strategy(self) -> str:
         """The sharing strategy, of any value; empty if it is missing."""
         strategy = self.value("sharing", "strategy")
@@ -66,10 +74,7 @@ class NvidiaConfig:
 
     def at(self, *steps: str) -> FieldPath:
         """Where a part of the parameters is."""
-        path = self.config.parameters_path
-        for step in steps:
-            path /= step
-        return path
+        return FieldPath((*self.config.parameters_path, *steps))
 
 
 def nvidia_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:

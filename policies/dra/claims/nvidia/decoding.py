@@ -12,7 +12,6 @@ from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
-from policies.schema import Field, find_problems
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.subject import Subject
     from policies.dra.resource_claims import Config
-    from policies.schema import SchemaProblem
+    from policies.schema import Field, SchemaProblem
 
 _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
 _OBJECTS = ("ComputeDomain", "ComputeDomainClique")
@@ -49,14 +48,14 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
 
 
 def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
-    path, kind = found.at("kind"), found.parameters.get("kind")
-    known = DRIVERS[found.driver]
+    kind, known = found.parameters.get("kind"), DRIVERS[found.driver]
+    if isinstance(kind, str) and kind in known:
+        return
+    path = found.at("kind")
     if kind is None or kind == "":
         yield problem(path, "Object 'Kind' is missing", f"write {_one_of(known)}")
     elif not isinstance(kind, str):
         yield problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {_one_of(known)}")
-    elif kind in known:
-        return
     elif kind in _DRIVER_OF:
         remedy = f"write driver: {_DRIVER_OF[kind]}, or {_one_of(known)}"
         yield problem(path, _unrecognized_kind(kind, found.driver), remedy)
@@ -70,13 +69,15 @@ def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
 
 
 def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
-    path, version, kind = found.at("apiVersion"), found.parameters.get("apiVersion"), found.parameters.get("kind")
-    remedy = f"write {API_VERSION}"
+    version, kind = found.parameters.get("apiVersion"), found.parameters.get("kind")
+    if version == API_VERSION:
+        return
+    path, remedy = found.at("apiVersion"), f"write {API_VERSION}"
     if version is None or version == "":
         yield problem(path, "Object 'apiVersion' is missing", remedy)
     elif not isinstance(version, str):
         yield problem(path, "couldn't get version/kind; json parse error: apiVersion is not text", remedy)
-    elif version != API_VERSION and isinstance(kind, str) and kind in DRIVERS[found.driver]:
+    elif isinstance(kind, str) and kind in DRIVERS[found.driver]:
         text = f'no kind "{kind}" is registered for version "{printable(version)}"'
         yield problem(path, text, remedy)
 
@@ -128,7 +129,7 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
     Upper and lower case count. A field of a newer release is one that the release before does not know.
     """
     for found in nvidia_configs(subject):
-        for wrong in _schema_problems(found):
+        for wrong in found.schema_problems:
             if wrong.kind == "unknown":
                 yield problem(wrong.path, _unknown_text(found, wrong.path), _remedy(found, wrong))
         yield from _newer_fields(subject, found)
@@ -147,15 +148,9 @@ def decodable_values(subject: Subject) -> Iterator[Problem]:
     Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
     """
     for found in nvidia_configs(subject):
-        for wrong in _schema_problems(found):
+        for wrong in found.schema_problems:
             if wrong.kind == "type":
                 yield problem(wrong.path, wrong.message, wrong.remedy)
-
-
-def _schema_problems(found: NvidiaConfig) -> Iterator[SchemaProblem]:
-    schema = SCHEMAS.get(found.kind)
-    if schema is not None:
-        yield from find_problems(schema, found.parameters, found.at())
 
 
 def _unknown_text(found: NvidiaConfig, path: FieldPath) -> str:
@@ -196,10 +191,12 @@ def _field_at(schema: Field, steps: tuple[str | int, ...]) -> Field:
 
 def _newer_fields(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
     running = subject.facts.driver_version()
+    if running is UNKNOWN:
+        return
     for (kind, field), first in SINCE.items():
-        steps = tuple(field.split("."))
-        if kind != found.kind or running is UNKNOWN or not is_older(running, first):
+        if kind != found.kind or not is_older(running, first):
             continue
+        steps = tuple(field.split("."))
         if field and lookup(found.parameters, steps) is not None:
             text = f'strict decoding error: unknown field "{field}" in the driver\'s release {running}'
             yield problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")
