@@ -71,7 +71,7 @@ class DeviceClass:
     @cached_property
     def configs(self) -> tuple[Config, ...]:
         """The configs for all devices of the class."""
-        return read_configs(self.document, FieldPath(("spec",)))
+        return read_configs(self.document.get("spec"), FieldPath(("spec",)))
 
 
 def selector_texts(device_class: Object) -> tuple[str, ...] | None:
@@ -126,7 +126,8 @@ def _slips(text: str, known: str, most: int) -> int | None:
     """Letters too many, too few, wrong or swapped; None for more than `most`, or more than two."""
     if text == known:
         return 0
-    if abs(len(text) - len(known)) > min(most, _MOST_EDITS):
+    most = min(most, _MOST_EDITS)
+    if abs(len(text) - len(known)) > most:
         return None
     before: list[int] = []
     row = list(range(len(known) + 1))
@@ -136,4 +137,6 @@ def _slips(text: str, known: str, most: int) -> int | None:
             least = min(before[place + 1] + 1, row[place] + 1, before[place] + (letter != other))
             swapped = index and place and letter == known[place - 1] and other == text[index - 1]
             row.append(min(least, earlier[place - 1] + 1) if swapped else least)
-    return row[-1] if row[-1] <= min(most, _MOST_EDITS) else None
+        if min(*before, *row) > most:
+            return None
+    return row[-1] if row[-1] <= most else None

@@ -225,16 +225,21 @@ class Claim:
         """The namespace and name, as Kubernetes' messages have them."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
-    @property
+    @cached_property
     def devices_path(self) -> FieldPath:
         """The path of the mapping with `requests`, `constraints` and `config`."""
         return FieldPath(("spec", "spec", "devices") if self.kind == "ResourceClaimTemplate" else ("spec", "devices"))
 
     @cached_property
+    def devices(self) -> Any:
+        """The mapping with `requests`, `constraints` and `config`, whatever it is."""
+        return lookup(self.document, self.devices_path)
+
+    @cached_property
     def requests(self) -> tuple[DeviceRequest, ...]:
         """The requests, in their order."""
         is_flat = self.is_flat
-        entries = _entries(self.document, self.devices_path / "requests")
+        entries = _entries(self.devices, self.devices_path, "requests")
         return tuple(_request(fields, path, is_flat=is_flat) for path, fields in entries)
 
     @property
@@ -246,12 +251,12 @@ class Claim:
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
         """The constraints, in their order."""
-        return tuple(starmap(Constraint, _entries(self.document, self.devices_path / "constraints")))
+        return tuple(starmap(Constraint, _entries(self.devices, self.devices_path, "constraints")))
 
     @cached_property
     def configs(self) -> tuple[Config, ...]:
         """The configs, in their order."""
-        return read_configs(self.document, self.devices_path)
+        return read_configs(self.devices, self.devices_path)
 
     @property
     def allocation(self) -> Object | None:
@@ -272,13 +277,22 @@ class Claim:
 
 def selector_expressions(fields: Any) -> tuple[str | None, ...]:
     """The CEL expressions in a request's or class spec's selectors; None for an entry without one."""
-    texts = (lookup(item, ("cel", "expression")) for item in items_at(fields, ("selectors",)))
-    return tuple(text if isinstance(text, str) else None for text in texts)
+    found: list[str | None] = []
+    for item in items_at(fields, ("selectors",)):
+        cel = item.get("cel") if isinstance(item, dict) else None
+        text = cel.get("expression") if isinstance(cel, dict) else None
+        found.append(text if isinstance(text, str) else None)
+    return tuple(found)
 
 
-def read_configs(document: Object, path: FieldPath) -> tuple[Config, ...]:
-    """The entries of `config` below a path, of a claim or of a DeviceClass."""
-    return tuple(starmap(Config, _entries(document, path / "config")))
+def read_configs(owner: Any, path: FieldPath) -> tuple[Config, ...]:
+    """The entries of `config` in the devices of a claim or in the spec of a DeviceClass.
+
+    Args:
+        owner: What has the field `config`, whatever it is.
+        path: The path of the owner.
+    """
+    return tuple(starmap(Config, _entries(owner, path, "config")))
 
 
 def _request(fields: dict[str, Any], path: FieldPath, *, is_flat: bool) -> DeviceRequest:
@@ -298,10 +312,10 @@ def _request(fields: dict[str, Any], path: FieldPath, *, is_flat: bool) -> Devic
     return DeviceRequest(name, path, fields, exact, is_prioritized=False)
 
 
-def _entries(document: Object, path: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
-    for index, entry in enumerate(items_at(document, path)):
+def _entries(owner: Any, path: FieldPath, field: str) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    for index, entry in enumerate(items_at(owner, (field,))):
         if isinstance(entry, dict):
-            yield path / index, entry
+            yield FieldPath((*path, field, index)), entry
 
 
 def _text(fields: dict[str, Any], key: str) -> str:

@@ -144,6 +144,26 @@ def test_matches_all_keeps_errors_as_answers():
     assert str(absent) == str(again) == "no such key: a"
 
 
+def test_verdict_is_that_of_evaluating_the_device():
+    selector = compile_selector('device.attributes["d"].a == 1')
+    for value in (1, 2):
+        device = CelDevice.read({"driver": "d", "attributes": {"a": {"int": value}}})
+        # The second verdict is cached.
+        assert selector.verdict(device) is selector.verdict(device) is selector.matches(device) is (value == 1)
+
+
+def test_derived_result_is_computed_once():
+    calls = []
+
+    def count_nodes(selector):
+        calls.append(selector)
+        return selector.nodes
+
+    selector = compile_selector("1 == 1 || 2 == 2")
+    assert selector.derive(count_nodes) == selector.derive(count_nodes) == selector.nodes
+    assert calls == [selector]
+
+
 def test_selector_can_be_shared_between_threads():
     selector = compile_selector("lists.range(50).map(x, x * 2).filter(x, x > 10).size() == 44")
     device = CelDevice.read({"driver": "d"})

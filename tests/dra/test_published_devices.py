@@ -1,8 +1,11 @@
 """The devices of a cluster, with equal ones together."""
 
+import pytest
+
 from policies.dra.cel import compile_selector
 from policies.dra.claims.cluster.matching import select_devices
 from policies.dra.claims.effort import Effort
+from policies.dra.device_reads import Read
 from policies.dra.published_devices import PublishedDevices, SliceDevices, published_devices
 from policies.kubernetes.resourceslices import Device
 from policies.view import UNKNOWN
@@ -38,6 +41,25 @@ def test_selector_on_a_distinguishing_attribute_is_evaluated_on_each_device():
     known = devices(80, serial=lambda n: {"int": n})
     choice = select_devices(known, known.groups, [compile_selector('device.attributes["d"].serial < 3')], Effort())
     assert [member.name for group in choice.matched for member in group.devices] == ["gpu-0", "gpu-1", "gpu-2"]
+
+
+@pytest.mark.parametrize(
+    ("reads", "groups"),
+    [
+        (None, 40),
+        (frozenset(), 1),
+        (frozenset({Read("attributes", "d", "serial")}), 40),
+        (frozenset({Read("attributes", "d")}), 40),
+        (frozenset({Read("attributes", None, "serial")}), 40),
+        (frozenset({Read("attributes")}), 40),
+        (frozenset({Read("attributes", "other", "serial")}), 1),
+        (frozenset({Read("capacity", "d", "serial")}), 1),
+        (frozenset({Read("attributes", "d", "model"), Read("driver")}), 1),
+    ],
+)
+def test_groups_are_divided_by_each_form_of_a_read(reads, groups):
+    known = devices(40, serial=lambda n: {"int": n}, model=lambda _: {"string": "a"})
+    assert len(known.divide(known.groups, reads)) == groups
 
 
 def test_selector_on_very_many_is_not_asked():

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
+from policies.dra.claims.cluster.spelling import text_comparisons
+from policies.dra.claims.cluster.typed_values import mistakes
 from policies.dra.conditions import device_reads, read_condition
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.possible_types import possible_types
@@ -68,6 +70,27 @@ def test_node_takes_no_more_memory_than_the_bound_counts_on():
     tracemalloc.stop()
     assert taken / sum(each.nodes for each in kept) < 2_000
     assert selectors._MOST_NODES * 2_000 < 64 << 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "||".join(f'{A}.driverVersion == "x{index}"' for index in range(30)),
+        "||".join(f'semver("x{index}") == semver("1.0")' for index in range(40)),
+        f"{A}.productName in {[str(index) for index in range(150)]}",
+    ],
+    ids=["versions", "mistakes", "texts"],
+)
+def test_what_rules_keep_with_a_selector_is_small_beside_its_nodes(text):
+    selector = compile_selector(text)
+    gc.collect()
+    tracemalloc.start()
+    mistakes(selector)
+    text_comparisons(selector)
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 0 < taken / selector.nodes < 250
 
 
 def test_conjuncts_and_conditions_are_bounded_in_bytes():

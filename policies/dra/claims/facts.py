@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.features import ON_SINCE
 from policies.dra.cel import CelFeatures
 from policies.dra.claims.effort import Effort
+from policies.dra.deviceclasses import selector_texts
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -31,6 +32,14 @@ class Facts:
     def device_class(self, name: str) -> Object | Unknown | None:
         """A DeviceClass; None if it certainly does not exist."""
         return self.view.get("DeviceClass", name)
+
+    def class_selectors(self, name: str) -> tuple[str, ...] | None:
+        """The CEL expressions of a class; None if the class is unknown or missing, or they are malformed."""
+        return self.effort.cache((Facts.class_selectors, name), lambda: self._class_selectors(name))
+
+    def _class_selectors(self, name: str) -> tuple[str, ...] | None:
+        found = self.device_class(name)
+        return selector_texts(found) if isinstance(found, dict) else None
 
     def device_classes(self) -> Sequence[Object] | Unknown:
         """All DeviceClasses."""

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.dra.claims.cluster.nvidia_devices import KINDS, STANDARD
-from policies.dra.deviceclasses import selector_texts
 from policies.dra.resource_claims import MOST_ENTRIES
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
@@ -133,8 +132,7 @@ def _domain_of(part: str, name: str, selector: SelectorText, subject: Subject) -
     if selector.subrequest is None:
         texts: Iterable[str] = (each.text for each in subject.selectors[:MOST_ENTRIES])
     else:
-        found = subject.facts.device_class(selector.subrequest.device_class)
-        texts = (selector_texts(found) or ())[:MOST_ENTRIES] if isinstance(found, dict) else ()
+        texts = (subject.facts.class_selectors(selector.subrequest.device_class) or ())[:MOST_ENTRIES]
     return next((driver[2] for text in texts if (driver := _DRIVER.search(text))), DRIVER)
 
 

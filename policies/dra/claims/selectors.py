@@ -148,7 +148,7 @@ def _compile(text: str, features: CelFeatures) -> Selector | CelCompileError:
 def _items(subject: Subject) -> Iterator[tuple[FieldPath, int, Any]]:
     """The entries of `selectors`, each with the path of its owner and its index."""
     owners = (
-        [(subject.devices_path, subject.spec)]
+        [(subject.devices_path, subject.devices)]
         if subject.kind == "DeviceClass"
         else [(subrequest.path, subrequest.fields) for subrequest in subject.subrequests]
     )

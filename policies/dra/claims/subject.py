@@ -89,8 +89,8 @@ class Subject:
 
     @cached_property
     def devices(self) -> Any:
-        """What has the requests, constraints and configs, whatever it is."""
-        return lookup(self.object, self.devices_path)
+        """What has the requests, constraints and configs, or the selectors of a class, whatever it is."""
+        return self.claim.devices if self.claim else lookup(self.object, self.devices_path)
 
     @cached_property
     def claim(self) -> Claim | None:
@@ -126,7 +126,7 @@ class Subject:
     @cached_property
     def configs(self) -> tuple[Config, ...]:
         """The configs of the claim or DeviceClass."""
-        return self.claim.configs if self.claim else read_configs(self.object, self.devices_path)
+        return self.claim.configs if self.claim else read_configs(self.devices, self.devices_path)
 
     @cached_property
     def selectors_of(self) -> Mapping[Subrequest | None, tuple[SelectorText, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import CelCompileError, CelRuntimeError
-from policies.dra.deviceclasses import selector_texts
 from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import MOST_ENTRIES
 from policies.view import UNKNOWN, Unknown
@@ -101,10 +100,7 @@ def class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError]
 
 
 def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
-    found = facts.device_class(name)
-    if not isinstance(found, dict):
-        return UNKNOWN
-    texts = selector_texts(found)
+    texts = facts.class_selectors(name)
     if texts is None or not facts.effort.admit_class(name, texts[:MOST_ENTRIES]):
         return UNKNOWN
     return [facts.effort.compile(text) for text in texts[:MOST_ENTRIES]]

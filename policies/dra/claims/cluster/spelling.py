@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
 
-__all__ = ["SimilarValue", "misspellings", "similar_values"]
+__all__ = ["SimilarValue", "misspellings", "similar_values", "text_comparisons"]
 
 _ARCHITECTURES = (
     "Kepler",
@@ -113,7 +113,7 @@ def spelling(subject: Subject) -> Iterator[Problem]:
 def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
     """Texts that attributes of NVIDIA's devices never have, and texts similar to a published one."""
     told_at = set()
-    for offset, place, text, function in selector.derive(_comparisons):
+    for offset, place, text, function in text_comparisons(selector):
         exact = function not in _PARTIAL
         told = (
             _LOOKUPS[place[-1]](text, exact) if place[:2] == ("attributes", DRIVER) and place[-1] in _LOOKUPS else None
@@ -127,8 +127,12 @@ def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
             yield Misspelling(*found)
 
 
-def _comparisons(selector: Selector) -> tuple[Comparison, ...]:
+def text_comparisons(selector: Selector) -> tuple[Comparison, ...]:
     """The comparisons of parts of a device with texts."""
+    return selector.derive(_find_comparisons)
+
+
+def _find_comparisons(selector: Selector) -> tuple[Comparison, ...]:
     return tuple(
         Comparison(literal.offset, place, text, node.function)
         for node, bound in walk(selector.root)
@@ -229,7 +233,7 @@ def similar_values(selector: Selector, facts: Facts) -> Iterator[SimilarValue]:
 
     Texts that differ in numbers only, and names of known products, are left out: such a device may come later.
     """
-    for offset, place, text, function in selector.derive(_comparisons):
+    for offset, place, text, function in text_comparisons(selector):
         if function in _COMPARED and place[0] == "attributes":
             yield from _similar_text(
                 offset, place, text, _published_texts(facts, place), begins=function == "startsWith"

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SCHEMAS, TYPE_OF, TYPES_OF_DRIVER
-from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES, selector_texts
+from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES
 from policies.dra.resource_claims import MOST_DEVICES, MOST_ENTRIES
 from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import FieldPath, lookup
@@ -145,8 +145,7 @@ def _own_selectors(subrequest: Subrequest) -> Sequence[str]:
 
 def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
     """The CEL expressions of a request and, where it is known, of its class."""
-    found = facts.device_class(subrequest.device_class)
-    yield from (selector_texts(found) or ()) if isinstance(found, dict) else ()
+    yield from facts.class_selectors(subrequest.device_class) or ()
     yield from _own_selectors(subrequest)
 
 
@@ -156,12 +155,12 @@ def listed_types(types: frozenset[str], driver: str) -> str:
 
 
 def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
-    found = facts.device_class(name)
-    texts = selector_texts(found) if isinstance(found, dict) else None
+    texts = facts.class_selectors(name)
     if texts is not None:
         admitted = facts.effort.admit_class(name, texts[:MOST_ENTRIES])
         return selected_types(texts[:MOST_ENTRIES]) if admitted else TYPES
-    return frozenset({SHIPPED_TYPES[name]}) if name in SHIPPED_TYPES and not isinstance(found, dict) else TYPES
+    is_shipped = name in SHIPPED_TYPES and not isinstance(facts.device_class(name), dict)
+    return frozenset({SHIPPED_TYPES[name]}) if is_shipped else TYPES
 
 
 def _most_of_request(subrequest: Subrequest) -> int:
