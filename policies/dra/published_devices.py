@@ -160,9 +160,9 @@ class PublishedDevices:
 
     @cached_property
     def _individual_of_driver(self) -> Mapping[str, Mapping[Read | None, Sequence[tuple[str, str]]]]:
-        """What differs between like devices, by driver and by each read of it: part, and name as it is written.
+        """What differs between like devices, by driver and by each read of it.
 
-        Under None is all of it.
+        Part, and name as it is written; under None all that differs.
         """
         found: defaultdict[str, defaultdict[Read | None, list[tuple[str, str]]]]
         found = defaultdict(lambda: defaultdict(list))

@@ -57,9 +57,9 @@ class EvaluatedSelector(NamedTuple):
 
 
 def new_selectors(subject: Subject) -> Sequence[tuple[Subrequest | None, CompiledSelectors]]:
-    """The new selectors of each request, or of the class under review, compiled; without requests that have none.
+    """The new selectors of each request, or of the class under review, compiled.
 
-    Left out are requests with a selector that does not compile, which another rule reports, and what is too much work.
+    Without requests that have none. Left out are requests with a selector that does not compile, which another rule reports, and what is too much work.
     """
     return subject.facts.effort.cache(new_selectors, lambda: [*_new_selectors(subject)])
 
@@ -121,7 +121,7 @@ def _devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Device
 
 
 def evaluated_selectors(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector] | None:
-    """The selectors of a request, or of the class under review, evaluated; None if class, slices or selectors are unknown."""
+    """The selectors of a request, or of the class under review, evaluated; None if something is unknown."""
     return subject.facts.effort.cache(
         (evaluated_selectors, subrequest), lambda: _evaluated_selectors(subject, subrequest)
     )

@@ -71,7 +71,7 @@ def missing_reads(subject: Subject) -> tuple[Missing, ...]:
 
 def _missing_reads(subject: Subject) -> Iterator[Missing]:
     for subrequest, wanted in new_selectors(subject):
-        evaluated = _evaluated(subject, subrequest)
+        evaluated = _selectors_on_devices(subject, subrequest)
         if evaluated:
             name = subrequest.device_class if subrequest else ""
             yield from _on_devices(evaluated, name, subject.facts.effort)
@@ -82,7 +82,7 @@ def _missing_reads(subject: Subject) -> Iterator[Missing]:
 def failures(subject: Subject) -> Iterator[Failure]:
     """All selectors that fail on devices of the cluster though these have what is read."""
     for subrequest, _ in new_selectors(subject):
-        for each in _evaluated(subject, subrequest):
+        for each in _selectors_on_devices(subject, subrequest):
             failing: dict[str, list[DeviceGroup]] = {}
             for group, message in each.selection.failed:
                 if not message.startswith("no such key: "):
@@ -92,8 +92,8 @@ def failures(subject: Subject) -> Iterator[Failure]:
             )
 
 
-def _evaluated(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector]:
-    """The evaluated selectors of a request, or of the class under review; empty if no ResourceSlice shows devices."""
+def _selectors_on_devices(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector]:
+    """The evaluated selectors of a request, or of the class under review; empty without devices."""
     evaluated = evaluated_selectors(subject, subrequest)
     return evaluated if evaluated and evaluated[0].groups else ()
 
