@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
-from policies.review.warm import warm
 from policies.settings.installed import uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.clockwork import Clockwork
@@ -37,6 +36,7 @@ from webhook.server.quota_keeper import QuotaKeeper
 from webhook.server.review_runner import LedgerRunner
 from webhook.server.template_keeper import TemplateKeeper
 from webhook.server.template_rates import TemplateRates
+from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -128,7 +128,7 @@ class Replica:
         # The settings are known now, and may name other namespaces.
         self._sync.watch_operators(self._operator_namespaces)
         await self._sync.wait_for_answers(_CATCH_UP_SECONDS)
-        await asyncio.to_thread(warm, self._sync.view)
+        await asyncio.to_thread(warm_up, self._sync.view, self._settings())
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
         ready = await self._listeners.answer_calls(self._app, certificate)

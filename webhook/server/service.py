@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,9 +19,9 @@ from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
 from webhook.server.serving_certificate import certificate_of, client_ca_of
 from webhook.server.tls import BadClientCA
+from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from policies.settings import GPUAdmissionPolicy
@@ -54,6 +55,7 @@ class Service:
         except (BadKeyPair, BadClientCA) as error:
             raise CannotServe(str(error)) from error
         callers = Callers(config.clients.names if config.clients else None)
+        self._view, self._settings = view, settings
         metrics = Metrics()
         metrics.watch_certificate(self._certificate.expiry)
         admission = Admission(view, lambda: settings, metrics)
@@ -68,6 +70,7 @@ class Service:
         """
         try:
             await self._listeners.answer_probes()
+            await asyncio.to_thread(warm_up, self._view, self._settings)
             return await self._listeners.answer_calls(self._app, self._certificate)
         except CannotServe:
             await self.close()

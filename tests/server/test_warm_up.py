@@ -1,0 +1,69 @@
+"""A server is warm before its first call: it imports and digests nothing then."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+from webhook.server import warm_up as warming
+from webhook.server.warm_up import warm_up
+
+FIRST_CALLS = """
+import sys
+import yaml
+from pathlib import Path
+from policies.request import Request
+from policies.review import review
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+from webhook.server import app
+from webhook.server.warm_up import warm_up
+
+files = sorted(Path("examples/cluster").glob("*.yaml"))
+view = ManifestsView(each for file in files for each in yaml.safe_load_all(file.read_text()) if each)
+warm_up(view, DEFAULTS)
+imported, digests = {*sys.modules}, {*view._derived}
+amounts = {"nvidia.com/gpu": "2", "cpu": "1"}
+resources = {"limits": amounts, "requests": amounts}
+pod = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "train", "annotations": {"gpu-admission.io/product": "H100*"}},
+    "spec": {"containers": [{"name": "main", "image": "train", "resources": resources}]},
+}
+for entry in ("convert-pods", "place-pods", "enforce-converted-pods", "enforce-quota", "check-pods"):
+    for namespace in ("team-a", "team-legacy", "team-preview"):
+        review(Request(pod, namespace=namespace, entry=entry), view, DEFAULTS)
+print(sorted({*sys.modules} - imported), sorted(str(each) for each in {*view._derived} - digests))
+"""
+
+
+def test_first_calls_import_and_digest_nothing():
+    folder = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, check=True, cwd=folder)
+    assert done.stdout == "[] []\n"
+
+
+def test_each_sample_is_reviewed(monkeypatch):
+    reviewed = []
+    real = warming.review
+
+    def review(request, view, settings):
+        reviewed.append((request.entry, request.kind))
+        return real(request, view, settings)
+
+    monkeypatch.setattr(warming, "review", review)
+    warm_up(ManifestsView(), DEFAULTS)
+    assert len(reviewed) == 3 * len([*warming._samples()])
+    assert {("convert-pods", "Pod"), ("claims", "ResourceClaim"), ("enforce-quota", "Pod")} <= {*reviewed}
+
+
+def test_sample_that_cannot_be_reviewed_does_not_stop_the_start(monkeypatch, caplog):
+    def review(request, view, settings):
+        raise KeyError(request.entry)
+
+    monkeypatch.setattr(warming, "review", review)
+    warm_up(ManifestsView(), DEFAULTS)
+    (record,) = caplog.records
+    assert record.getMessage() == "the first call of convert-pods may be slow: its warm-up failed"

@@ -1,0 +1,100 @@
+"""Warming up: reviews of each form before the first call, so that no caller waits for imports, digests and selectors."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from policies.entries import ENTRIES
+from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
+from policies.review import review
+from policies.review.quota import settle_by_view
+from policies.review.warm import warm
+from policies.view import Overlay
+from webhook.server.admission_response import encode
+from webhook.server.admission_review import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["warm_up"]
+
+_ROUNDS = 3
+"""The interpreter specialises code that has run a few times."""
+_NAMESPACE = "gpu-admission-warm-up"
+_QUOTA = {"metadata": {"name": "gpu", "namespace": _NAMESPACE}, "spec": {"limits": [{"name": "all", "devices": 1}]}}
+
+_logger = logging.getLogger("gpu_admission.server")
+
+
+def warm_up(view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+    """Compute the digests of a cluster and review objects of each form; nothing is written, logged or counted.
+
+    A form that cannot be reviewed is logged, and does not keep the server from starting.
+    """
+    warm(view)
+    for _ in range(_ROUNDS):
+        for entry, labels, document in _samples():
+            namespace = {"metadata": {"name": _NAMESPACE, "labels": labels}}
+            seen = Overlay(view, {("Namespace", "", _NAMESPACE): namespace, ("GPUQuota", _NAMESPACE, "gpu"): _QUOTA})
+            try:
+                request = decode(_body(document), entry)
+                decision = settle_by_view(review(request, seen, settings), seen, settings)
+                orjson.dumps(encode(decision, ENTRIES[entry], request))
+            except Exception:
+                _logger.exception("the first call of %s may be slow: its warm-up failed", entry)
+                return
+
+
+def _samples() -> Iterator[tuple[str, dict[str, str], Object]]:
+    """Entries, labels of the namespace, and the objects that are created in it."""
+    for strategy in ("template", "rename", "leave", "auto"):
+        for resource in ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"):
+            yield "convert-pods", {DRA_LABEL: "enabled", STRATEGY_LABEL: strategy}, _pod(resource)
+    wish = {"gpu-admission.io/product": "H100*", "gpu-admission.io/min-memory": "10Gi"}
+    yield "convert-pods", {DRA_LABEL: "enabled"}, _pod("nvidia.com/gpu", annotations=wish)
+    yield "place-pods", {DRA_LABEL: "preview"}, _pod("nvidia.com/gpu", annotations=wish)
+    for entry in ("enforce-converted-pods", "enforce-quota", "check-pods"):
+        yield entry, {DRA_LABEL: "enabled"}, _pod("nvidia.com/gpu")
+        claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+        yield entry, {}, _pod("nvidia.com/gpu", nodeSelector={"nvidia.com/gpu.family": "hopper"}, resourceClaims=claims)
+    yield "guard-pods", {}, _pod("cpu", volumes=[{"name": "dev", "hostPath": {"path": "/dev"}}])
+    exactly = {
+        "deviceClassName": "gpu.nvidia.com",
+        "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}],
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+    yield "claims", {}, claim
+    yield "check-pods", {}, claim
+
+
+def _pod(resource: str, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    amounts = {resource: "1"}
+    container = {"name": "main", "image": "main", "resources": {"limits": amounts, "requests": amounts}}
+    metadata = {"name": "warm-up", "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def _body(document: Object) -> bytes:
+    group, _, version = document["apiVersion"].rpartition("/")
+    request = {
+        "uid": "warm-up",
+        "kind": {"group": group, "version": version, "kind": document["kind"]},
+        "namespace": _NAMESPACE,
+        "operation": "CREATE",
+        "userInfo": {"username": "gpu-admission"},
+        "object": document,
+        "dryRun": True,
+    }
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
