@@ -1,4 +1,4 @@
-"""Warming up: reviews of each form before the first call, so that no caller waits for imports, digests and selectors."""
+"""Warming up: reviews of each form before the first call, which then waits for no import or digest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _logger = logging.getLogger("gpu_admission.server")
 
 
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy) -> None:
-    """Compute the digests of a cluster and review objects of each form; nothing is written, logged or counted.
+    """Compute the digests of a cluster and review objects of each form, without any effect.
 
     A form that cannot be reviewed is logged, and does not keep the server from starting.
     """
