@@ -39,13 +39,15 @@ class Editor:
         Raises:
             KeyError: `path` has a value already.
         """
-        depth = next((end for end in range(1, len(path) + 1) if lookup(self.document, path[:end]) is None), None)
-        if depth is None:
+        parent, depth = self.document, 0
+        while depth < len(path) and (child := lookup(parent, (path[depth],))) is not None:
+            parent, depth = child, depth + 1
+        if depth == len(path):
             raise KeyError(str(path))
-        for step in reversed(path[depth:]):
+        for step in reversed(path[depth + 1 :]):
             value = {step: value}
-        path = FieldPath(path[:depth])
-        if path[-1] in self._parent(path):
+        path = FieldPath(path[: depth + 1])
+        if path[-1] in parent:
             self.replace(path, value)
             return
         self._write({"op": "add", "path": path.pointer(), "value": value})
@@ -57,26 +59,27 @@ class Editor:
         if existing is None and values:
             self.add(path, values)
         elif values:
+            end = path.pointer() + "/-"
             for value in values:
-                self._write({"op": "add", "path": path.pointer() + "/-", "value": value})
+                self._write({"op": "add", "path": end, "value": value})
             self._own(path)[path[-1]] = [*existing, *values]
 
     def replace(self, path: FieldPath, value: Any) -> None:
         """Replace an existing value."""
-        old = self._parent(path)[path[-1]]
-        self._write({"op": "test", "path": path.pointer(), "value": old})
-        self._write({"op": "replace", "path": path.pointer(), "value": value})
+        pointer = self._test(path)
+        self._write({"op": "replace", "path": pointer, "value": value})
         self._own(path)[path[-1]] = value
 
     def remove(self, path: FieldPath) -> None:
         """Remove a mapping key or a list item."""
-        old = self._parent(path)[path[-1]]
-        self._write({"op": "test", "path": path.pointer(), "value": old})
-        self._write({"op": "remove", "path": path.pointer()})
+        self._write({"op": "remove", "path": self._test(path)})
         del self._own(path)[path[-1]]
 
-    def _parent(self, path: FieldPath) -> Any:
-        return lookup(self.document, path[:-1])
+    def _test(self, path: FieldPath) -> str:
+        """Record a test of the value at `path`, and return the path as a JSON Pointer."""
+        pointer = path.pointer()
+        self._write({"op": "test", "path": pointer, "value": lookup(self.document, path[:-1])[path[-1]]})
+        return pointer
 
     def _write(self, operation: Operation) -> None:
         """Record an operation. Later edits copy its value first, so that they do not change the record."""
@@ -84,20 +87,24 @@ class Editor:
         held = [operation.get("value")]
         while held:
             part = held.pop()
-            self._copies.pop(id(part), None)
-            held += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+            if isinstance(part, dict | list):
+                self._copies.pop(id(part), None)
+                held += part.values() if isinstance(part, dict) else part
 
     def _own(self, path: FieldPath) -> Any:
-        """The container of `path`, after copying it and its parents; the original stays unchanged."""
-        self.document = node = self._own_copy(self.document)
-        for step in path[:-1]:
-            node[step] = self._own_copy(node[step])
-            node = node[step]
-        return node
+        """The container of `path`, after copying it and its parents; the original stays unchanged.
 
-    def _own_copy(self, part: Any) -> Any:
-        """A copy of a container that the editor may change; the container itself if it is such a copy already."""
-        if id(part) not in self._copies:
-            part = part.copy()
-            self._copies[id(part)] = part
-        return part
+        A container that is such a copy already is not copied again.
+        """
+        copies = self._copies
+        node = self.document
+        if id(node) not in copies:
+            self.document = node = node.copy()
+            copies[id(node)] = node
+        for step in path[:-1]:
+            child = node[step]
+            if id(child) not in copies:
+                node[step] = child = child.copy()
+                copies[id(child)] = child
+            node = child
+        return node

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+
+from policies.kubernetes.pods import Pod
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
@@ -24,7 +27,7 @@ class UserInfo:
 ANONYMOUS = UserInfo()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """One admission question: a user performs an operation on one object.
 
@@ -53,6 +56,15 @@ class Request:
     caller_is_known: bool = True
     """False if the caller may not be an API server: what it says of a claim's uid is not believed then."""
 
+    @cached_property
+    def pod(self) -> Pod:
+        """The object as a pod, read once for all concerns.
+
+        Raises:
+            MalformedPodError: it does not have a pod's shape.
+        """
+        return Pod.read(self.object)
+
     def of(self, document: Any) -> Request:
         """The same question about another form of the object, as a later webhook would see it."""
-        return replace(self, object=document)
+        return self if document is self.object else replace(self, object=document)

@@ -31,7 +31,7 @@ MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", 
 
 def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
     """Record on the pod what it requested, and mark it as converted."""
-    for path, value in zip(MARKS, (record.annotation(), "true"), strict=True):
+    for path, value in zip(MARKS, (record.annotation, "true"), strict=True):
         before = lookup(pod.document, path)
         if before is None:
             edits.add(path, value)

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.caches import BoundedCache, remember
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.device_layout import ContainerRequest, Piece, device_layout
+from policies.decision import Template
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.dra.resource_claims import MOST_DEVICES
 from policies.dra.templates import ExactRequest, claim_template
@@ -29,12 +31,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.conversion.constraints import ConstraintError
-    from policies.decision import Template
 
 __all__ = ["ConversionRecord"]
 
 _LONGEST = 256 * 1024
 """Characters of all annotations of an object together (k8s.io/apimachinery TotalAnnotationSizeLimitB)."""
+_MOST_PARSED = 128 * 1024
+"""Characters of records that stay parsed. The pods of a workload have equal ones, and each is read in every review."""
+_MOST_CLAIMS = 256 * 1024
+"""Characters of records, and of the templates made from them, that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedClaim:
+    """What a record says of the pod's claim; equal for records with equal annotations."""
+
+    predicates: dict[str, Predicate]
+    """The predicate that a device must meet to serve each resource."""
+    name: str
+    """The name of the template."""
+    spec: dict[str, Any]
+    """The template's `spec`."""
+
+
+_CLAIMS: BoundedCache[str, RecordedClaim] = BoundedCache(_MOST_CLAIMS)
+"""By annotation: the predicates and the hash take a third of the time of a conversion."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,7 @@ class ConversionRecord:
         """
         return device_layout(self.containers)
 
-    @cached_property
+    @property
     def predicates(self) -> dict[str, Predicate]:
         """The predicate that a device must meet to serve each resource of this pod.
 
@@ -79,7 +100,31 @@ class ConversionRecord:
             ConstraintError: a condition on node labels has no equivalent.
             TooManyDevicesError: more devices than a claim can hold.
         """
-        return {piece.resource: self._predicate(self.subject(piece.resource)) for piece in self.pieces}
+        return self.claim.predicates
+
+    @cached_property
+    def claim(self) -> RecordedClaim:
+        """The claim of this pod; raises what `predicates` raises."""
+        known = _CLAIMS.get(self.annotation)
+        if known is None:
+            known = self._make_claim()
+            _CLAIMS.put(self.annotation, known, len(self.annotation) + len(str(known.spec)))
+        return known
+
+    def _make_claim(self) -> RecordedClaim:
+        predicates = {piece.resource: self._predicate(self.subject(piece.resource)) for piece in self.pieces}
+        requests = [
+            ExactRequest(
+                piece.request,
+                self.device_class(piece.resource),
+                piece.count,
+                predicates[piece.resource],
+                self.shares.get(piece.resource, 0),
+            )
+            for piece in self.pieces
+        ]
+        template = claim_template("", requests)
+        return RecordedClaim(predicates, template.name, template.spec)
 
     def shared_condition(self) -> ConstraintError | None:
         """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
@@ -110,20 +155,9 @@ class ConversionRecord:
             ConstraintError: a condition on node labels has no equivalent.
             TooManyDevicesError: more devices than a claim can hold.
         """
-        return claim_template(
-            namespace,
-            [
-                ExactRequest(
-                    piece.request,
-                    self.device_class(piece.resource),
-                    piece.count,
-                    self.predicates[piece.resource],
-                    self.shares.get(piece.resource, 0),
-                )
-                for piece in self.pieces
-            ],
-        )
+        return Template(namespace, self.claim.name, self.claim.spec)
 
+    @cached_property
     def annotation(self) -> str:
         """The annotation's value: JSON without default values."""
         document: dict[str, Any] = {
@@ -151,26 +185,10 @@ class ConversionRecord:
     @classmethod
     def parse(cls, text: str) -> ConversionRecord | None:
         """Parse a record; None if `annotation` would write it differently, or if it is too long to be stored."""
-        if len(text) > _LONGEST:
-            return None
-        try:
-            document = json.loads(text)
-            record = cls(
-                containers=tuple(
-                    ContainerRequest(item["name"], item["kind"], item["resources"]) for item in document["containers"]
-                ),
-                constraints=NodeConstraints(document.get("nodeSelector", {}), document.get("nodeSelectorTerms")),
-                gpu=document.get("gpu", "gpu"),
-                profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
-                shares=document.get("shares", {}),
-                wish=Wish.of(document.get("wish", {})),
-                classes=document.get("classes", {}),
-            )
-            return record if record._is_sound() and json.loads(record.annotation()) == document else None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None
+        return _parse(text) if len(text) <= _LONGEST else None
 
-    def _is_sound(self) -> bool:
+    def is_sound(self) -> bool:
+        """True if a conversion can have written such values."""
         return (
             all(
                 is_dns_label(each.name)
@@ -191,3 +209,27 @@ class ConversionRecord:
         if not self.classes:
             return True
         return self.classes.keys() == {*self.requested} and all(map(is_dns_subdomain, self.classes.values()))
+
+
+def _length(text: str, _: ConversionRecord | None) -> int:
+    return len(text)
+
+
+@remember(_MOST_PARSED, _length)
+def _parse(text: str) -> ConversionRecord | None:
+    try:
+        document = json.loads(text)
+        record = ConversionRecord(
+            containers=tuple(
+                ContainerRequest(item["name"], item["kind"], item["resources"]) for item in document["containers"]
+            ),
+            constraints=NodeConstraints(document.get("nodeSelector", {}), document.get("nodeSelectorTerms")),
+            gpu=document.get("gpu", "gpu"),
+            profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
+            shares=document.get("shares", {}),
+            wish=Wish.of(document.get("wish", {})),
+            classes=document.get("classes", {}),
+        )
+        return record if record.is_sound() and json.loads(record.annotation) == document else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

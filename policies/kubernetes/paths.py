@@ -36,7 +36,10 @@ class FieldPath(tuple[str | int, ...]):
 
     def pointer(self) -> str:
         """The path as a JSON Pointer (RFC 6901)."""
-        return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self)
+        text = ""
+        for step in self:
+            text += f"/{step}" if isinstance(step, int) else "/" + step.replace("~", "~0").replace("/", "~1")
+        return text
 
 
 def lookup(document: Any, path: Iterable[str | int]) -> Any:

@@ -74,12 +74,13 @@ class Pod:
             MalformedPodError: with everything that is wrong.
         """
         reader = _Reader()
-        metadata = reader.mapping(document, _METADATA)
+        fields = document if isinstance(document, dict) else {}
+        metadata = reader.mapping(fields, _METADATA)
         for key in ("labels", "annotations"):
             reader.all_texts(metadata, (_METADATA, key))
         for place, item in reader.items(metadata, (_METADATA, "ownerReferences")):
             reader.texts(item, place, ("kind",))
-        spec = reader.mapping(document, SPEC)
+        spec = reader.mapping(fields, SPEC)
         reader.all_texts(spec, (SPEC, "nodeSelector"))
         reader.texts(spec, SPEC, ("nodeName", "schedulerName"))
         for key, texts in _TEXTS.items():
@@ -218,7 +219,10 @@ def _path(place: _Place) -> FieldPath:
 
 
 class _Reader:
-    """Reads fields and collects what has the wrong shape; null counts as absent, as in Kubernetes."""
+    """Reads fields and collects what has the wrong shape; null counts as absent, as in Kubernetes.
+
+    The last step of a place is the field of `parent` that is read.
+    """
 
     def __init__(self) -> None:
         self.problems: list[tuple[FieldPath, str]] = []
@@ -226,16 +230,16 @@ class _Reader:
     def problem(self, place: _Place, sentence: str) -> None:
         self.problems.append((_path(place), sentence))
 
-    def mapping(self, parent: Any, place: _Place) -> dict[str, Any]:
-        value = self._value(parent, place)
+    def mapping(self, parent: dict[Any, Any], place: _Place) -> dict[str, Any]:
+        value = parent.get(place[-1])
         if isinstance(value, dict):
             return value
         if value is not None:
             self.problem(place, f"is {_shape(value)}; it must be a mapping")
         return {}
 
-    def items(self, parent: Any, place: _Place) -> Iterator[tuple[_Place, dict[str, Any]]]:
-        value = self._value(parent, place)
+    def items(self, parent: dict[Any, Any], place: _Place) -> Iterator[tuple[_Place, dict[str, Any]]]:
+        value = parent.get(place[-1])
         if isinstance(value, list):
             for index, item in enumerate(value):
                 if isinstance(item, dict):
@@ -245,8 +249,8 @@ class _Reader:
         elif value is not None:
             self.problem(place, f"is {_shape(value)}; it must be a list")
 
-    def text(self, parent: Any, place: _Place) -> str:
-        value = self._value(parent, place)
+    def text(self, parent: dict[Any, Any], place: _Place) -> str:
+        value = parent.get(place[-1])
         if isinstance(value, str):
             return value
         if value is not None:
@@ -258,19 +262,15 @@ class _Reader:
             if not isinstance(parent.get(key, ""), str):
                 self.text(parent, (place, key))
 
-    def all_texts(self, parent: Any, place: _Place) -> None:
+    def all_texts(self, parent: dict[Any, Any], place: _Place) -> None:
         for key, value in self.mapping(parent, place).items():
             if not isinstance(value, str):
                 self.problem((place, key), f"is {_shape(value)}; it must be text, in quotes")
 
-    def strings(self, parent: Any, place: _Place) -> None:
-        value = self._value(parent, place)
+    def strings(self, parent: dict[Any, Any], place: _Place) -> None:
+        value = parent.get(place[-1])
         if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
             self.problem(place, "must be a list of texts")
-
-    @staticmethod
-    def _value(parent: Any, place: _Place) -> Any:
-        return parent.get(place[-1]) if isinstance(parent, dict) else None
 
 
 def _shape(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.identifiers import GPU_RESOURCE, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 
 __all__ = ["IMPLICIT_PREFIX", "GPUResource", "parse_resource"]
@@ -33,6 +33,8 @@ class GPUResource:
 
 def parse_resource(name: str) -> GPUResource | None:
     """What a resource name of the device plugin stands for; None for every other resource."""
+    if not name.startswith(VENDOR_PREFIX):
+        return None
     base, shared = (name.removesuffix(_SHARED), True) if name.endswith(_SHARED) else (name, False)
     if base == GPU_RESOURCE:
         return GPUResource(name, mig=False, profile=None, shared=shared)

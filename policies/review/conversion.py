@@ -139,7 +139,7 @@ def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
     if not reapplies_pod(request):
         return unchanged
     try:
-        pod, stored = Pod.read(request.object), Pod.read(request.old_object)
+        pod, stored = request.pod, Pod.read(request.old_object)
     except MalformedPodError:
         return unchanged
     record = conversion_record(stored, request.namespace)

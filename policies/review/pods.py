@@ -88,7 +88,7 @@ def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
     if not creates_pod(request) or mode_of(request.namespace, view) is not Mode.UNKNOWN:
         return
     try:
-        pod = Pod.read(request.object)
+        pod = request.pod
     except MalformedPodError:
         return
     if probably_gets_gpu(pod.document, request.namespace, view):
@@ -136,7 +136,7 @@ def review_created_pod(entry: Callable[[Pod, Request, ClusterView, GPUAdmissionP
         if not creates_pod(request):
             return Decision(object=request.object)
         try:
-            pod = Pod.read(request.object)
+            pod = request.pod
         except MalformedPodError as error:
             findings = [MALFORMED.finding(path, sentence) for path, sentence in error.problems]
             return Decision(findings=settings.judge(findings, request.namespace), object=request.object)

@@ -242,7 +242,7 @@ def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
     again = asked(edited, entry="conversion")
     assert (again.findings, again.patch, again.templates) == ((), (), decision.templates)
     assert asked(edited, entry="conversion-check").findings == ()
-    assert ConversionRecord.parse(record).annotation() == record
+    assert ConversionRecord.parse(record).annotation == record
 
 
 @given(pods() | converted_pods())

@@ -91,7 +91,7 @@ def test_record_keeps_the_wish(wish, kind, shares):
     asked = ConversionRecord(
         containers, NodeConstraints({"nvidia.com/gpu.family": "hopper"}), kind, profile, shares, wish
     )
-    again = ConversionRecord.parse(asked.annotation())
+    again = ConversionRecord.parse(asked.annotation)
     assert again == asked
     assert again.template("team-a") == asked.template("team-a")
 

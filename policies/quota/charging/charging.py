@@ -14,7 +14,7 @@ from policies.entries import ENTRIES
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, template_claims
 from policies.kubernetes.objects import generate_name_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.pods import SPEC, MalformedPodError, Pod
+from policies.kubernetes.pods import SPEC, MalformedPodError
 from policies.quota.charges import OWN, ChargeRequest, TooManyClaims
 from policies.quota.charging.origins import narrow_demands, origin_of
 from policies.quota.demands.claims import demands_of_claim
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.pods import Pod
     from policies.quota.charges import ChargedKind
     from policies.quota.demands.pods import PodDemands
     from policies.request import Request
@@ -74,7 +75,7 @@ def charge_decision(request: Request, view: ClusterView, settings: GPUAdmissionP
     found: _Found = None
     if request.operation == "CREATE" and not request.subresource and isinstance(request.object, dict):
         if (request.group, request.kind) == ("", "Pod"):
-            found = _of_pod(request.object, request, view, settings.quota)
+            found = _of_pod(request, view, settings.quota)
         elif (request.group, request.kind) == ("resource.k8s.io", "ResourceClaim"):
             found = _of_claim(request.object, request, view, settings.quota)
     if found is None:
@@ -86,11 +87,12 @@ def charge_decision(request: Request, view: ClusterView, settings: GPUAdmissionP
     return Decision(tuple(findings), object=request.object, charges=(charge,))
 
 
-def _of_pod(document: Object, request: Request, view: ClusterView, settings: Quotas) -> _Found:
+def _of_pod(request: Request, view: ClusterView, settings: Quotas) -> _Found:
     try:
-        pod = Pod.read(document)
+        pod = request.pod
     except MalformedPodError:
         return None
+    document = pod.document
     excess = _too_many_claims(pod)
     claims = () if excess is not None else template_claims(document, request.namespace, view)
     unseen = _unseen_templates(claims)
