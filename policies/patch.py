@@ -39,19 +39,16 @@ class Editor:
         Raises:
             KeyError: `path` has a value already.
         """
-        parent, depth = self.document, 0
-        while depth < len(path) and (child := lookup(parent, (path[depth],))) is not None:
-            parent, depth = child, depth + 1
-        if depth == len(path):
-            raise KeyError(str(path))
-        for step in reversed(path[depth + 1 :]):
-            value = {step: value}
-        path = FieldPath(path[: depth + 1])
-        if path[-1] in parent:
+        parent = lookup(self.document, path[:-1])
+        if parent is None:
+            self.add(FieldPath(path[:-1]), {path[-1]: value})
+        elif path[-1] not in parent:
+            self._write({"op": "add", "path": path.pointer(), "value": value})
+            self._own(path)[path[-1]] = value
+        elif parent[path[-1]] is None:
             self.replace(path, value)
-            return
-        self._write({"op": "add", "path": path.pointer(), "value": value})
-        self._own(path)[path[-1]] = value
+        else:
+            raise KeyError(str(path))
 
     def extend(self, path: FieldPath, values: list[Any]) -> None:
         """Append items to the list at `path`; creates the list if it is missing."""

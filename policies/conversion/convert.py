@@ -19,7 +19,6 @@ from policies.conversion.strategies import STRATEGIES
 from policies.conversion.surroundings import class_problems, template_problems
 from policies.decision import Severity
 from policies.dra.resource_claims import LONGEST_SELECTOR
-from policies.dra.templates import cel_expressions
 from policies.kubernetes.defaults import container_defaults
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -99,7 +98,7 @@ def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: Clu
         obstacles = (*findings, *class_problems(record, view, places))
         return Conversion(obstacles, edits=edits, record=record, repeated=True)
     template = record.template(namespace)
-    claims = dict.fromkeys(record.predicates, SPEC / "resourceClaims")
+    claims = dict.fromkeys(record.claim.predicates, SPEC / "resourceClaims")
     obstacles = (*findings, *class_problems(record, view, claims), *template_problems(template, view))
     return Conversion(obstacles, edits=edits, template=template, record=record, repeated=True)
 
@@ -133,7 +132,9 @@ def _build_record(
     if meaning.finding is not None:
         return record, _obstacles(record, (meaning.finding,))
     shares, problems = requested_shares(record, places, view, shared_gpu=meaning.shared)
-    return replace(record, shares=shares), _obstacles(record, (*problems, *_template_problems(record, places)))
+    if shares:
+        record = replace(record, shares=shares)
+    return record, _obstacles(record, (*problems, *_template_problems(record, places)))
 
 
 def _obstacles(record: ConversionRecord, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -203,7 +204,7 @@ TOO_MANY = rule(
 
 def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -> Iterator[Finding]:
     try:
-        predicates = record.predicates
+        claim = record.claim
     except ConstraintError as error:
         broken = SHARED if error.shared else TERMS if error.mixed else LABEL
         yield broken.finding(error.path, str(error))
@@ -211,8 +212,8 @@ def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -
     except TooManyDevicesError as error:
         yield TOO_MANY.finding(next(iter(places.values())), str(error))
         return
-    for resource, predicate in predicates.items():
-        for expression in cel_expressions(predicate):
+    for resource, expressions in claim.expressions.items():
+        for expression in expressions:
             size = len(expression.encode())
             if size > LONGEST_SELECTOR:
                 text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_SELECTOR} are allowed"

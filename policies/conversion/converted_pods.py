@@ -48,24 +48,22 @@ def conversion_record(pod: Pod, namespace: str) -> ConversionRecord | None:
     record = ConversionRecord.parse(pod.annotations[RECORD]) if RECORD in pod.annotations else None
     if record is None:
         return None
-    return record if (_is_renamed(pod, record) if record.classes else _refers(pod, record, namespace)) else None
+    return record if (_is_renamed(pod, record) if record.classes else _refers(pod, record)) else None
 
 
-def _refers(pod: Pod, record: ConversionRecord, namespace: str) -> bool:
+def _refers(pod: Pod, record: ConversionRecord) -> bool:
     try:
-        template, pieces = record.template(namespace), record.pieces
+        claim = record.claim
     except (ConstraintError, TooManyDevicesError):
         return False
-    claims = {
-        claim.get("name") for claim in pod.resource_claims if claim.get("resourceClaimTemplateName") == template.name
-    }
+    names = {each.get("name") for each in pod.resource_claims if each.get("resourceClaimTemplateName") == claim.name}
     uses = {
-        (container.name, claim.get("request"))
+        (container.name, each.get("request"))
         for container in pod.all_containers
-        for claim in container.claims
-        if claim.get("name") in claims
+        for each in container.claims
+        if each.get("name") in names
     }
-    needed = {(name, piece.request) for piece in pieces for name in piece.containers}
+    needed = {(name, piece.request) for piece in claim.pieces for name in piece.containers}
     return bool(needed) and needed <= uses
 
 
@@ -129,16 +127,19 @@ def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Fi
 
 def remove_resources(container: Container, resources: list[str], edits: Editor) -> None:
     """Remove resources from a container's limits and requests, and the maps that are empty then."""
+    if not resources:
+        return
     path = container.path / "resources"
     for section in ("limits", "requests"):
-        present = lookup(edits.document, path / section) or {}
+        written = lookup(edits.document, path) or {}
+        present = written.get(section) or {}
         named = [resource for resource in resources if resource in present]
         if not named:
             continue
         if len(named) < len(present):
             for resource in named:
                 edits.remove(path / section / resource)
-        elif len(lookup(edits.document, path)) > 1:
+        elif len(written) > 1:
             edits.remove(path / section)
         else:
             edits.remove(path)

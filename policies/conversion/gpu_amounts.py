@@ -49,7 +49,7 @@ def requests_gpus(pod: Pod) -> bool:
 def limit_path(container: Container, resource: str) -> FieldPath:
     """The path of a container's limit of a resource, or of its request if it has no limit."""
     section = "limits" if resource in container.limits else "requests"
-    return container.path / "resources" / section / resource
+    return FieldPath((*container.path, "resources", section, resource))
 
 
 def read_amounts(pod: Pod) -> Amounts:
@@ -58,7 +58,8 @@ def read_amounts(pod: Pod) -> Amounts:
     amounts: dict[str, dict[str, int]] = {}
     for container in pod.all_containers:
         for resource in gpu_resources(container):
-            limit, request = _read(container, "limits", resource), _read(container, "requests", resource)
+            limit = _read(container, "limits", resource)
+            request = limit if _is_copied(container, resource) else _read(container, "requests", resource)
             if isinstance(limit, Finding) or isinstance(request, Finding):
                 # The API server copies limits to requests, so the same text in both is one mistake.
                 wrong = [amount for amount in (limit, request) if isinstance(amount, Finding)]
@@ -70,6 +71,12 @@ def read_amounts(pod: Pod) -> Amounts:
             findings.extend(_profile_problem(container, resource, limit or 0))
             amounts.setdefault(container.name, {})[resource] = limit or 0
     return Amounts(amounts, tuple(findings))
+
+
+def _is_copied(container: Container, resource: str) -> bool:
+    """True if limit and request are the same text or number, as after the API server's defaulting."""
+    limit, request = container.limits.get(resource), container.requests.get(resource)
+    return limit is not None and limit.__class__ is request.__class__ and limit == request
 
 
 AMOUNT = rule(
@@ -92,20 +99,20 @@ def _read(container: Container, section: str, resource: str) -> int | Finding | 
     if resource not in amounts:
         return None
     value = amounts[resource]
-    path = container.path / "resources" / section / resource
     if value is None:
         # The API server silently reads null as 0; a webhook sees the 0.
         text = "is empty, which Kubernetes reads as 0: the container gets no GPU"
+        path = container.path / "resources" / section / resource
         return AMOUNT.finding(path, text, "write how many GPUs it gets, or remove the resource", severity=Severity.WARN)
     try:
-        number = parse_quantity(value)
+        count, parts = parse_quantity(value).as_integer_ratio()
     except QuantityError as error:
-        return AMOUNT.finding(path, f"{shown(value)} {error}")
-    if number.denominator != 1:
-        return AMOUNT.finding(path, f"{shown(value)} is not a whole number of devices")
-    if number < 0:
-        return AMOUNT.finding(path, f"{shown(value)} is negative")
-    return int(number)
+        problem = str(error)
+    else:
+        if parts == 1 and count >= 0:
+            return count
+        problem = "is not a whole number of devices" if parts != 1 else "is negative"
+    return AMOUNT.finding(container.path / "resources" / section / resource, f"{shown(value)} {problem}")
 
 
 UNEQUAL = rule(

@@ -17,7 +17,7 @@ from policies.conversion.device_layout import ContainerRequest, Piece, device_la
 from policies.decision import Template
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.dra.resource_claims import MOST_DEVICES
-from policies.dra.templates import ExactRequest, claim_template
+from policies.dra.templates import ExactRequest, cel_expressions, claim_template
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, profile_is
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConversionRecord"]
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 _LONGEST = 256 * 1024
 """Characters of all annotations of an object together (k8s.io/apimachinery TotalAnnotationSizeLimitB)."""
 _MOST_PARSED = 128 * 1024
@@ -44,10 +45,14 @@ _MOST_CLAIMS = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RecordedClaim:
-    """What a record says of the pod's claim; equal for records with equal annotations."""
+    """The claim that a record stands for; equal for records with equal annotations."""
 
-    predicates: dict[str, Predicate]
+    pieces: tuple[Piece, ...]
+    """The requests of the claim."""
+    predicates: Mapping[str, Predicate]
     """The predicate that a device must meet to serve each resource."""
+    expressions: Mapping[str, list[str]]
+    """The same in CEL."""
     name: str
     """The name of the template."""
     spec: dict[str, Any]
@@ -84,27 +89,13 @@ class ConversionRecord:
         return tuple(dict.fromkeys(resource for resource, count in counts if count))
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The requests of the claim.
-
-        Raises:
-            TooManyDevicesError: more than a claim can hold.
-        """
-        return device_layout(self.containers)
-
-    @property
-    def predicates(self) -> dict[str, Predicate]:
-        """The predicate that a device must meet to serve each resource of this pod.
+    def claim(self) -> RecordedClaim:
+        """The claim of this pod, if it has one.
 
         Raises:
             ConstraintError: a condition on node labels has no equivalent.
             TooManyDevicesError: more devices than a claim can hold.
         """
-        return self.claim.predicates
-
-    @cached_property
-    def claim(self) -> RecordedClaim:
-        """The claim of this pod; raises what `predicates` raises."""
         known = _CLAIMS.get(self.annotation)
         if known is None:
             known = self._make_claim()
@@ -112,19 +103,23 @@ class ConversionRecord:
         return known
 
     def _make_claim(self) -> RecordedClaim:
-        predicates = {piece.resource: self._predicate(self.subject(piece.resource)) for piece in self.pieces}
-        requests = [
-            ExactRequest(
-                piece.request,
-                self.device_class(piece.resource),
-                piece.count,
-                predicates[piece.resource],
-                self.shares.get(piece.resource, 0),
-            )
-            for piece in self.pieces
-        ]
-        template = claim_template("", requests)
-        return RecordedClaim(predicates, template.name, template.spec)
+        pieces = device_layout(self.containers)
+        predicates = {piece.resource: self._predicate(self.subject(piece.resource)) for piece in pieces}
+        expressions = {resource: cel_expressions(predicate) for resource, predicate in predicates.items()}
+        template = claim_template(
+            "",
+            [
+                ExactRequest(
+                    piece.request,
+                    self.device_class(piece.resource),
+                    piece.count,
+                    predicates[piece.resource],
+                    self.shares.get(piece.resource, 0),
+                )
+                for piece in pieces
+            ],
+        )
+        return RecordedClaim(pieces, predicates, expressions, template.name, template.spec)
 
     def shared_condition(self) -> ConstraintError | None:
         """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
@@ -180,7 +175,7 @@ class ConversionRecord:
             document["wish"] = self.wish.words()
         if self.classes:
             document["classes"] = dict(sorted(self.classes.items()))
-        return json.dumps(document, separators=(",", ":"))
+        return _to_json(document)
 
     @classmethod
     def parse(cls, text: str) -> ConversionRecord | None:

@@ -20,7 +20,7 @@ from policies.view import UNKNOWN, ClusterView
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.conversion.record import ConversionRecord
+    from policies.conversion.record import ConversionRecord, RecordedClaim
     from policies.decision import Finding
     from policies.kubernetes.paths import FieldPath
     from policies.nvidia.predicates import Predicate
@@ -56,35 +56,33 @@ def unmatched_requests(
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        mismatch = _mismatch(record.predicates[resource], record.shares.get(resource, 0), candidates)
+        predicate, shares = record.claim.predicates[resource], record.shares.get(resource, 0)
+        matching = [group for group in candidates if predicate.matches(group.first)]
+        mismatch = _mismatch(predicate, shares, matching)
         if mismatch is not None:
             wished = device_predicate(record.wish, record.subject(resource)) != TRUE
             text = mismatch + _existing_devices(candidates, wanted_type)
             yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
-        elif not record.shares.get(resource):
-            yield from _too_few(resource, path, record, candidates)
+        elif not shares:
+            yield from _too_few(resource, path, record.claim, matching)
 
 
-def _too_few(
-    resource: str, path: FieldPath, record: ConversionRecord, candidates: list[DeviceGroup]
-) -> Iterator[Finding]:
+def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: list[DeviceGroup]) -> Iterator[Finding]:
     """Warn if no node has as many devices as the pod requests of a resource in all."""
-    wanted = sum(piece.count for piece in record.pieces if piece.resource == resource)
-    predicate = record.predicates[resource]
-    matching = [group for group in candidates if predicate.matches(group.first)]
+    wanted = sum(piece.count for piece in claim.pieces if piece.resource == resource)
     if any(group.is_shareable or group.most_on_a_node >= wanted for group in matching):
         return
     largest = largest_node(group.by_node for group in matching)
     if wanted > largest[1]:
+        predicate = claim.predicates[resource]
         conditions = f" that match {predicate.words()}" if predicate != TRUE else ""
-        described = f"{format_count(largest[1], _kind(candidates[0].type))}{conditions}"
+        described = f"{format_count(largest[1], _kind(matching[0].type))}{conditions}"
         yield oversized_finding(path, f"the pod requests {wanted:,}", largest, described)
 
 
-def _mismatch(predicate: Predicate, shares: int, candidates: list[DeviceGroup]) -> str | None:
+def _mismatch(predicate: Predicate, shares: int, matching: list[DeviceGroup]) -> str | None:
     """The beginning of a message that no device matches; None if some device matches."""
-    matching = [group.first for group in candidates if predicate.matches(group.first)]
-    if any((shares_of(device) or 0) >= shares for device in matching):
+    if any((shares_of(group.first) or 0) >= shares for group in matching):
         return None
     conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
     if matching:

@@ -102,7 +102,7 @@ class Pod:
             raise MalformedPodError(reader.problems)
         return cls(document, containers, init_containers)
 
-    @property
+    @cached_property
     def all_containers(self) -> tuple[Container, ...]:
         """Init containers, then containers: the order in which they start."""
         return (*self.init_containers, *self.containers)

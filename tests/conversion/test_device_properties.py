@@ -96,7 +96,7 @@ def test_devices_are_selected_where_their_nodes_were(alternatives, resource):
                 continue
             if resource == MIG and device.attributes["gpu.nvidia.com/profile"] != "1g.10gb":
                 continue
-            by_claim = runs_on(left, node) and record.predicates[resource].matches(device)
+            by_claim = runs_on(left, node) and record.claim.predicates[resource].matches(device)
             assert by_claim == runs_on(spec, node), (node["metadata"]["name"], device.name)
 
 

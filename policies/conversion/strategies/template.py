@@ -55,10 +55,11 @@ def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterato
 def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor) -> None:
     """Let containers use the requests of the claim instead of extended resources."""
     claim = _free_claim_name(pod)
-    requests = requests_by_container(record.pieces)
+    requests = requests_by_container(record.claim.pieces)
     for container in pod.all_containers:
-        uses = [{"name": claim, "request": request} for request in requests.get(container.name, ())]
-        edits.extend(container.path / "resources" / "claims", uses)
+        if container.name in requests:
+            uses = [{"name": claim, "request": request} for request in requests[container.name]]
+            edits.extend(container.path / "resources" / "claims", uses)
     for container in pod.all_containers:
         remove_resources(container, gpu_resources(container), edits)
     edits.extend(SPEC / "resourceClaims", [{"name": claim, "resourceClaimTemplateName": template_name}])
