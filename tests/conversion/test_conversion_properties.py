@@ -10,6 +10,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from policies.conversion import record
 from policies.conversion.record import ConversionRecord
 from policies.decision import Decision
 from policies.entries import ENTRIES
@@ -237,12 +238,24 @@ def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
     decision = asked(pod, entry="conversion")
     assume(decision.templates)
     metadata = decision.object["metadata"]
-    record = metadata["annotations"][RECORD]
-    edited = {**decision.object, "metadata": {**metadata, "annotations": {**(later or {}), RECORD: record}}}
+    text = metadata["annotations"][RECORD]
+    edited = {**decision.object, "metadata": {**metadata, "annotations": {**(later or {}), RECORD: text}}}
     again = asked(edited, entry="conversion")
     assert (again.findings, again.patch, again.templates) == ((), (), decision.templates)
     assert asked(edited, entry="conversion-check").findings == ()
-    assert ConversionRecord.parse(record).annotation == record
+    assert ConversionRecord.parse(text).annotation == text
+
+
+@given(converted_pods())
+def test_claim_of_an_equal_record_changes_nothing(pod):
+    """Two pods have equal records although their node selectors are written in another order."""
+    spec = pod["spec"]
+    other = {**pod, "spec": {**spec, "nodeSelector": dict(reversed((spec.get("nodeSelector") or {}).items()))}}
+    asked(other)
+    known = asked(pod)
+    record._CLAIMS.clear()
+    record._parse.cache.clear()
+    assert asked(pod) == known
 
 
 @given(pods() | converted_pods())

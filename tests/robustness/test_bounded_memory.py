@@ -2,11 +2,13 @@
 
 import ast
 import gc
+import json
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from policies.conversion import record
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
 from policies.dra.claims.cluster.spelling import text_comparisons
 from policies.dra.claims.cluster.typed_values import mistakes
@@ -102,6 +104,24 @@ def test_conjuncts_and_conditions_are_bounded_in_bytes():
         assert split_conjuncts.cache.weight <= split_conjuncts.cache.most <= 8 << 20
         assert device_reads.cache.weight <= device_reads.cache.most <= 4 << 20
         assert read_condition.cache.weight <= read_condition.cache.most <= 4 << 20
+
+
+def test_records_of_converted_pods_are_bounded_in_characters():
+    record._parse.cache.clear()
+    record._CLAIMS.clear()
+    gc.collect()
+    tracemalloc.start()
+    for number in range(1500):
+        container = {"name": "app", "kind": "container", "resources": {"nvidia.com/gpu": 1}}
+        selector = {"nvidia.com/gpu.product": f"NVIDIA-H100-{number}"}
+        parsed = record.ConversionRecord.parse(json.dumps({"containers": [container], "nodeSelector": selector}))
+        assert parsed.claim.name.startswith("gpu-")
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    for cache in (record._parse.cache, record._CLAIMS):
+        assert 0 < cache.weight <= cache.most
+    assert taken < 8 << 20
 
 
 def test_types_are_bounded_in_bytes():
