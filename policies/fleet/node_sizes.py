@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from policies.decision import Finding
+    from policies.dra.device_groups import DeviceGroup
     from policies.kubernetes.paths import FieldPath
     from policies.view import ClusterView
 
-__all__ = ["MORE_THAN_A_NODE", "largest_of_class", "largest_of_resource", "oversized_finding"]
+__all__ = ["MORE_THAN_A_NODE", "largest_below", "largest_of_class", "oversized_finding"]
 
 MORE_THAN_A_NODE = rule(
     "GA414",
@@ -50,19 +51,23 @@ def oversized_finding(path: FieldPath, requested: str, largest: tuple[str, int],
     return MORE_THAN_A_NODE.finding(path, text, f"request at most {most:,} per pod, and use more pods")
 
 
-def largest_of_resource(resource: str, view: ClusterView) -> tuple[str, int] | None:
-    """The node with the most of an extended resource, and how much; None if it is unknown, zero or shared."""
+def largest_below(resource: str, wanted: int, view: ClusterView) -> tuple[str, int] | None:
+    """The node with the most of an extended resource, and how much, if that is less than `wanted`.
+
+    None also if it is unknown, zero or shared.
+    """
     nodes, classes = gpu_nodes(view), known_classes(view)
     if nodes is UNKNOWN:
         return None
     largest = nodes.largest_offers.get(resource, ("", 0))
     types = frozenset[str]().union(*(classes.gpu_types(name) for name in classes.standing_for(resource)))
-    if types:
-        of_devices = _largest_of_types(types, view)
-        if of_devices is None:
+    if types and largest[1] < wanted:
+        devices = _unshared_devices(types, view)
+        # Few pods request more than a node has, and only for these is it worth counting on every node.
+        if devices is None or any(group.most_on_a_node >= wanted for group in devices):
             return None
-        largest = max(largest, of_devices, key=lambda each: each[1])
-    return largest if largest[1] else None
+        largest = max(largest, largest_node(group.by_node for group in devices), key=lambda each: each[1])
+    return largest if 0 < largest[1] < wanted else None
 
 
 def largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
@@ -71,16 +76,15 @@ def largest_of_class(name: str, view: ClusterView) -> tuple[str, int] | None:
     types = classes.types(name) if name in classes else None
     if not types or not types <= GPU_TYPES:
         return None
-    largest = _largest_of_types(types, view)
-    return largest if largest is not None and largest[1] else None
+    devices = _unshared_devices(types, view)
+    largest = ("", 0) if devices is None else largest_node(group.by_node for group in devices)
+    return largest if largest[1] else None
 
 
-def _largest_of_types(types: Collection[str], view: ClusterView) -> tuple[str, int] | None:
-    """The node with the most GPUs of some types, and how many; None if unknown or shared."""
+def _unshared_devices(types: Collection[str], view: ClusterView) -> list[DeviceGroup] | None:
+    """The GPUs of some types; None if they are unknown or shared."""
     groups = gpu_groups(view)
     if groups is UNKNOWN:
         return None
     devices = [group for group in groups if group.type in types]
-    if any(group.is_shareable for group in devices):
-        return None
-    return largest_node(group.by_node for group in devices)
+    return None if any(group.is_shareable for group in devices) else devices

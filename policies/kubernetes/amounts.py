@@ -85,7 +85,8 @@ def _decimal(value: Fraction, places: int) -> str:
 
 def _requests(resources: Any) -> dict[str, int]:
     """Requests, and limits where there is no request, as the API server fills them in."""
-    return {**_read(lookup(resources, ("limits",))), **_read(lookup(resources, ("requests",)))}
+    sections = (lookup(resources, (section,)) for section in ("limits", "requests"))
+    return _read({name: amount for each in sections if isinstance(each, dict) for name, amount in each.items()})
 
 
 def _read(amounts: Any) -> dict[str, int]:

@@ -12,7 +12,7 @@ from policies.kubernetes.nodes import required_terms
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count, format_list
-from policies.placement.resources.extended_resources import first_requests
+from policies.placement.resources.extended_resources import resource_requests
 from policies.rules import rule
 from policies.view import UNKNOWN
 
@@ -77,7 +77,11 @@ def unshared_nodes(
                 f"{ways_of_sharing(offering, resource.name)}; the pod gets a share, though "
                 "spec.placement.avoidSharedGPUs keeps pods off shared GPUs where there are others"
             )
-            findings.append(ONLY_SHARES.finding(first_requests(pod)[resource.name].path, text))
+            findings.append(
+                ONLY_SHARES.finding(
+                    next(each.path for each in resource_requests(pod) if each.resource == resource.name), text
+                )
+            )
         else:
             requirements.append(condition)
     return (tuple(requirements),), tuple(findings)
@@ -87,7 +91,7 @@ def unshared_conditions(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> d
     """By resource, the condition that keeps a pod off nodes that share it; empty if not required."""
     if not settings.placement.avoid_shared_gpus or wish.sharing is not None:
         return {}
-    resources = map(parse_resource, sorted(first_requests(pod)))
+    resources = map(parse_resource, sorted({each.resource for each in resource_requests(pod)}))
     return {
         resource: NodeRequirement(f"{resource.name}.sharing-strategy", "NotIn", tuple(_STRATEGIES))
         for resource in resources

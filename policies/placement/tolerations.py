@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from policies.patch import Editor
     from policies.settings import GPUAdmissionPolicy, TaintTolerated
 
-__all__ = ["keep_tolerations", "tolerate_gpu_nodes"]
+__all__ = ["TOLERATIONS", "keep_tolerations", "missing_tolerations", "tolerate_gpu_nodes"]
 
+TOLERATIONS = SPEC / "tolerations"
 _GPU_NODES = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 _OPERATORS = (None, "", "Exists", "Equal")
 """Supported operators; `Gt` and `Lt` depend on a feature gate of the API server."""
 
 
 def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
-    """Let a GPU pod tolerate the taint `nvidia.com/gpu` with any value, and the taints of the settings.
+    """Let a GPU pod tolerate GPU nodes."""
+    edits.extend(TOLERATIONS, missing_tolerations(pod, namespace, settings))
+
+
+def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
+    """The tolerations that let a pod tolerate the taint `nvidia.com/gpu` with any value, and the taints of the settings.
 
     The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, never for
     claims, and with the resource's name for the key, so that a pod that requests `nvidia.com/mig-1g.5gb` still does not
@@ -34,7 +40,7 @@ def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdm
     Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
     existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
-    edits.extend(SPEC / "tolerations", _missing_tolerations(_own_tolerations(namespace, settings), existing))
+    return _missing(_own_tolerations(namespace, settings), existing)
 
 
 def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
@@ -50,9 +56,9 @@ def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, setti
     stored_ones = set(map(_canonical, kept))
     whole = [*kept, *(each for each in there if _canonical(each) not in stored_ones)]
     if whole[: len(there)] == there:
-        edits.extend(SPEC / "tolerations", whole[len(there) :])
+        edits.extend(TOLERATIONS, whole[len(there) :])
     else:
-        edits.replace(SPEC / "tolerations", whole)
+        edits.replace(TOLERATIONS, whole)
 
 
 def _own_tolerations(namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
@@ -71,7 +77,7 @@ def _toleration(taint: TaintTolerated) -> dict[str, str]:
     return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
 
 
-def _missing_tolerations(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
+def _missing(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
     """The tolerations, in order, that the pod's own and the preceding ones do not include."""
     missing: list[dict[str, str]] = []
     for toleration in wanted:

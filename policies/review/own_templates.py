@@ -26,9 +26,11 @@ def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissi
 
     Only templates that the conversion of the pod makes are added, so a forged record adds none.
     """
-    made = cache(partial(_own_templates, request, view, settings))
     keys = [(TEMPLATE, request.namespace, name) for name in references(request.object or {})]
     missing = [key for key in keys if not isinstance(view.get(TEMPLATE, key[2], request.namespace), dict)]
+    if not missing:
+        return view
+    made = cache(partial(_own_templates, request, view, settings))
     return Overlay(view, {key: partial(_own_template, key, made, view) for key in missing})
 
 

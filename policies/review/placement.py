@@ -10,7 +10,7 @@ from policies.decision import Decision
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.metadata_keys import RECORD
 from policies.patch import Editor
-from policies.placement import tolerate_gpu_nodes
+from policies.placement import TOLERATIONS, missing_tolerations
 from policies.placement.place import place
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import has_annotations, read_wishes
@@ -37,8 +37,10 @@ def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmiss
     edits = Editor(request.object)
     judged = settings.judge(_place(pod, request, view, settings, edits), request.namespace)
     findings = without_repeats(judged, request.object)
-    if probably_gets_gpu(pod.document, request.namespace, view):
-        tolerate_gpu_nodes(pod, edits, request.namespace, settings)
+    tolerations = missing_tolerations(pod, request.namespace, settings)
+    # The claims of a pod are read only for one that lacks a toleration: conversion has added them already.
+    if tolerations and probably_gets_gpu(pod.document, request.namespace, view):
+        edits.extend(TOLERATIONS, tolerations)
     decision = Decision(findings=findings, patch=tuple(edits.operations), object=edits.document)
     return decision if decision.allowed else Decision(findings=findings, object=request.object)
 
@@ -50,7 +52,6 @@ def _place(
     if RECORD not in pod.annotations or load_function("conversion record")(pod, request.namespace) is None:
         wishes = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, view, settings, wishes, edits)
-        yield from load_function("node findings")(
-            replace(pod, document=edits.document), request.namespace, view, settings
-        )
+        placed = replace(pod, document=edits.document) if edits else pod
+        yield from load_function("node findings")(placed, request.namespace, view, settings)
         yield from selector_misspellings(pod, view)

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.kubernetes.pods import Pod
+from policies.placement.resources.extended_resources import resource_requests
 from policies.placement.resources.shared_requests import shared_requests
 from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 
@@ -13,7 +14,7 @@ RELAXED = "version: v1\nsharing: {mps: {failRequestsGreaterThanOne: false, resou
 
 
 def findings_of(pod, view, settings=DEFAULTS):
-    return [str(finding) for finding in shared_requests(pod, view, settings)]
+    return [str(finding) for finding in shared_requests(pod, resource_requests(pod), view, settings)]
 
 
 def cluster_policy(config, created=None, name="cluster-policy"):

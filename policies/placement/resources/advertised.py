@@ -18,13 +18,12 @@ from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.phrases import format_list
 from policies.placement.resources.alternatives import alternative_to
-from policies.placement.resources.extended_resources import first_requests
 from policies.placement.resources.names import correct_name, is_device_plugin_name
 from policies.rules import rule
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.decision import Finding
     from policies.dra.device_groups import DeviceGroup
@@ -42,12 +41,14 @@ _OF_OTHER_SCHEDULERS = frozenset(
 """Resources that the HAMi scheduler reads and no node advertises. Source: project-hami.io docs, device configuration."""
 
 
-def unadvertised_resources(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+def unadvertised_resources(
+    pod: Pod, requests: Iterable[ResourceRequest], namespace: str, view: ClusterView
+) -> Iterator[Finding]:
     """Warn about each requested resource that no node advertises and no DeviceClass provides.
 
-    While nodes are unknown, or the cluster has none, only certain misspellings are reported.
+    `requests` are the first of each resource. While nodes are unknown, or the cluster has none, only certain misspellings are reported.
     """
-    for request in first_requests(pod).values():
+    for request in requests:
         if request.resource.startswith(IMPLICIT_PREFIX):
             yield from _of_class(request, view)
         elif request.resource not in _OF_OTHER_SCHEDULERS:

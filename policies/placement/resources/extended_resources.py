@@ -12,7 +12,7 @@ from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.placement.resources.names import correct_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
@@ -48,9 +48,9 @@ def resource_requests(pod: Pod) -> Iterator[ResourceRequest]:
                 yield ResourceRequest(resource, amount, container.path / "resources" / section / resource)
 
 
-def first_requests(pod: Pod) -> dict[str, ResourceRequest]:
+def first_requests(requests: Iterable[ResourceRequest]) -> dict[str, ResourceRequest]:
     """The first request for each resource, by resource name."""
     first: dict[str, ResourceRequest] = {}
-    for request in resource_requests(pod):
+    for request in requests:
         first.setdefault(request.resource, request)
     return first

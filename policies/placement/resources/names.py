@@ -52,7 +52,7 @@ def correct_name(resource: str) -> str | None:
     domain, _, name = resource.rpartition("/")
     name = _FORMER.get(resource, name).lower().replace("_", "-")
     name = _SLIPS.get(name, name)
-    if match := _MIG.fullmatch(name):
+    if name.startswith("mig") and (match := _MIG.fullmatch(name)):
         slices, memory, rest = match.groups()
         name = f"mig-{slices}g.{memory}gb{rest}"
     if not is_device_plugin_name(VENDOR_PREFIX + name):

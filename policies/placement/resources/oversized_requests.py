@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from policies.fleet.node_sizes import largest_of_class, largest_of_resource, oversized_finding
+from policies.fleet.node_sizes import largest_below, largest_of_class, oversized_finding
 from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.amounts import ONE, pod_amounts
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.placement.resources.extended_resources import first_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Collection, Container, Iterable, Iterator
 
     from policies.decision import Finding
     from policies.dra.resource_claims import DeviceRequest
     from policies.kubernetes.pods import Pod
+    from policies.placement.resources.extended_resources import ResourceRequest
     from policies.view import ClusterView
 
 __all__ = ["oversized_claims", "oversized_requests"]
@@ -28,20 +28,25 @@ _MOST_CLAIMS = 32
 """The number of a pod's claims that are added up; more could only increase the sum."""
 
 
-def oversized_requests(pod: Pod, view: ClusterView, left_out: Container[str]) -> Iterator[Finding]:
+def oversized_requests(
+    pod: Pod, requests: Collection[ResourceRequest], view: ClusterView, left_out: Container[str]
+) -> Iterator[Finding]:
     """Warn if a pod requests more of a GPU resource than the largest node has.
 
     Args:
         pod: in the form in which it is scheduled.
+        requests: its first request of each resource.
         view: the cluster.
         left_out: resources that another finding reports already.
     """
-    amounts = pod_amounts(pod.spec)
-    for resource, request in first_requests(pod).items():
+    amounts = pod_amounts(pod.spec) if requests else {}
+    for request in requests:
+        resource = request.resource
         if resource in left_out or (parse_resource(resource) is None and not resource.startswith(IMPLICIT_PREFIX)):
             continue
-        wanted, largest = amounts.get(resource, 0) // ONE, largest_of_resource(resource, view)
-        if largest is not None and largest[1] < wanted:
+        wanted = amounts.get(resource, 0) // ONE
+        largest = largest_below(resource, wanted, view)
+        if largest is not None:
             yield oversized_finding(request.path, f"the pod requests {wanted:,}", largest)
 
 

@@ -9,13 +9,12 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
-from policies.placement.resources.extended_resources import resource_requests
 from policies.placement.sharing import sharing_strategy, ways_of_sharing
 from policies.rules import rule
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.decision import Finding
     from policies.fleet.gpu_nodes import GPUNode
@@ -30,12 +29,12 @@ _CONFIG = "nvidia.com/device-plugin.config"
 _FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
 
 
-def shared_requests(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
+def shared_requests(
+    pod: Pod, requests: Iterable[ResourceRequest], view: ClusterView, settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
     """Warn about each container whose request every eligible node would refuse."""
     large_requests = [
-        request
-        for request in resource_requests(pod)
-        if request.amount > 1 and parse_resource(request.resource) is not None
+        request for request in requests if request.amount > 1 and parse_resource(request.resource) is not None
     ]
     nodes = gpu_nodes(view) if large_requests else UNKNOWN
     if nodes is UNKNOWN:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,7 @@ def create(
         if not _is_called(webhook, request, group, resource, namespace):
             continue
         entry = webhook["name"].partition(".")[0]
-        asked = Request(**{**_fields(request), "entry": entry})
+        asked = replace(request, entry=entry)
         is_charging = "quota" in ENTRIES[entry].concerns
         seen = Overlay(view, {each.key: each.manifest() for each in templates}) if is_charging else view
         decision = settle_by_view(review(asked, seen, settings), seen, settings)
@@ -110,10 +110,6 @@ def _charged(decision: Decision) -> dict[str, int]:
     except Uncountable:
         return {}
     return {piece: int(bill.amounts.get("all", 0)) for piece, bill in charge.pieces.items()}
-
-
-def _fields(request: Request) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in request.__slots__}
 
 
 @cache
