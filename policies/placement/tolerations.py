@@ -30,7 +30,7 @@ def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdm
 
 
 def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
-    """The tolerations that let a pod tolerate the taint `nvidia.com/gpu` with any value, and the taints of the settings.
+    """The tolerations of GPU pods that a pod lacks: of `nvidia.com/gpu`, and of the taints of the settings.
 
     The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, never for
     claims, and with the resource's name for the key, so that a pod that requests `nvidia.com/mig-1g.5gb` still does not
@@ -40,7 +40,7 @@ def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) 
     Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
     existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
-    return _missing(_own_tolerations(namespace, settings), existing)
+    return _uncovered_tolerations(_own_tolerations(namespace, settings), existing)
 
 
 def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
@@ -77,7 +77,7 @@ def _toleration(taint: TaintTolerated) -> dict[str, str]:
     return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
 
 
-def _missing(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
+def _uncovered_tolerations(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
     """The tolerations, in order, that the pod's own and the preceding ones do not include."""
     missing: list[dict[str, str]] = []
     for toleration in wanted:
