@@ -30,9 +30,9 @@ def tolerate_gpu_nodes(pod: Pod, edits: Editor, namespace: str, settings: GPUAdm
 
 
 def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) -> list[dict[str, str]]:
-    """The tolerations of GPU pods that a pod lacks: of `nvidia.com/gpu`, and of the taints of the settings.
+    """The tolerations that a GPU pod lacks: of `nvidia.com/gpu`, and of the taints of the settings.
 
-    The API server's own ExtendedResourceToleration does this for extended resources where it is enabled, never for
+    The API server's own ExtendedResourceToleration adds them for extended resources where it is enabled, never for
     claims, and with the resource's name for the key, so that a pod that requests `nvidia.com/mig-1g.5gb` still does not
     tolerate `nvidia.com/gpu`. Taints of present nodes do not matter, because a later node may have one. Tolerations that
     the pod has already are neither repeated nor changed.
