@@ -138,8 +138,13 @@ class PublishedDevices:
             reads: what a selector reads; None for everything.
         """
         found: list[DeviceGroup] = []
+        names_of: dict[str, tuple[tuple[str, str], ...]] = {}
         for group in groups:
-            parts = self._divide_group(group, reads)
+            driver = group.devices[0].driver
+            if driver not in names_of:
+                names_of[driver] = self._read_names(driver, reads)
+            names = names_of[driver]
+            parts = self._divide_group(group, names) if names and len(group.devices) > 1 else (group,)
             found += parts
             if not parts or len(found) > _MOST_APART:
                 return None
@@ -173,15 +178,15 @@ class PublishedDevices:
                 found[driver][read].append((part, name))
         return found
 
-    def _divide_group(self, group: DeviceGroup, reads: frozenset[Read] | None) -> Sequence[DeviceGroup]:
-        """Divide one group by what is read; empty if that makes too many groups."""
-        if len(group.devices) == 1:
-            return (group,)
-        individual = self._individual_of_driver.get(group.first.driver, {})
-        read_names = {name for read in ((None,) if reads is None else reads) for name in individual.get(read, ())}
-        names = tuple(sorted(read_names))
-        if not names:
-            return (group,)
+    def _read_names(self, driver: str, reads: frozenset[Read] | None) -> tuple[tuple[str, str], ...]:
+        """Part and name of what is read and differs between like devices of a driver."""
+        individual = self._individual_of_driver.get(driver, {})
+        return tuple(
+            sorted({name for read in ((None,) if reads is None else reads) for name in individual.get(read, ())})
+        )
+
+    def _divide_group(self, group: DeviceGroup, names: tuple[tuple[str, str], ...]) -> Sequence[DeviceGroup]:
+        """Divide one group by what its devices have under some names; empty if that makes too many groups."""
         known = self._parts.get((group, names))
         if known is None:
             parts = _parts(group, names)

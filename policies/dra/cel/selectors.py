@@ -123,11 +123,13 @@ class Selector:
 
     def verdict(self, device: CelDevice) -> bool | CelRuntimeError:
         """True if a device matches, cached for all devices that agree in all that the selector looks at."""
-        seen = self._number, self._seen(device.visible)
-        answer = _VERDICTS.get(seen)
-        if answer is None:
-            answer = self._remember(seen, device)
-        return answer if isinstance(answer, bool) else CelRuntimeError(answer)
+        verdict = self.cached_verdict(device)
+        return self._evaluate(device) if verdict is None else verdict
+
+    def cached_verdict(self, device: CelDevice) -> bool | CelRuntimeError | None:
+        """The verdict on a device if it was evaluated lately; else None."""
+        answer = _VERDICTS.get((self._number, self._seen(device.visible)))
+        return CelRuntimeError(answer) if isinstance(answer, str) else answer
 
     def part(self, expression: Expression) -> Selector | None:
         """A part of the syntax tree as a selector of its own; None if it fails on its own constants."""
@@ -177,9 +179,10 @@ class Selector:
         names = {WHOLE} if self.reads is None else set(map(_visible_name, self.reads))
         return itemgetter(CONDITION, *sorted(names))
 
-    def _remember(self, seen: _Seen, device: CelDevice) -> bool | str:
+    def _evaluate(self, device: CelDevice) -> bool | CelRuntimeError:
         """Evaluate, and keep the bool_result, or the message of the error, for all devices that look the same."""
         answer: bool | str
+        seen = self._number, self._seen(device.visible)
         count_work(20 + min(self.max_cost, MOST_COST))
         try:
             answer = self.matches(device)
@@ -187,7 +190,7 @@ class Selector:
             answer = error.message
         message = 0 if isinstance(answer, bool) else len(answer)
         _VERDICTS.put(seen, answer, 5 + _parts(seen[1]) + message // 60)
-        return answer
+        return answer if isinstance(answer, bool) else CelRuntimeError(answer)
 
 
 _Seen = tuple[int, object]

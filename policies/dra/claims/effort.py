@@ -7,7 +7,7 @@ not in time, so that the same object always gets the same findings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.dra.cel import CelCompileError, CelFeatures, begin_evaluation, compile_selector, steps_spent
 from policies.work import count_work
@@ -63,13 +63,14 @@ class Effort:
         self._admitted: dict[FieldPath | str, bool] = {}
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._evaluated: dict[Selector, set[DeviceGroup]] = {}
-        self._made: dict[Hashable, object] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def cache(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, called once for a key."""
         if key not in self._made:
             self._made[key] = make()
-        return cast("T", self._made[key])
+        found: T = self._made[key]
+        return found
 
     def compare(self, devices: int) -> bool:
         """True if so many devices more may be compared."""
@@ -128,7 +129,7 @@ class Effort:
     def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
         """What a selector says of groups of devices; None where that is too much work."""
         asked = self._evaluated.setdefault(selector, set())
-        new = sum(group not in asked for group in groups)
+        new = len({*groups} - asked)
         if self._steps_left < 0 or selector.max_cost * new > self.cost_left:
             self.was_cut = True
             return None
@@ -136,12 +137,15 @@ class Effort:
         asked.update(groups)
         found: list[bool | CelRuntimeError] = []
         for group in groups:
-            begin_evaluation()
-            found.append(selector.verdict(group.sample))
-            self._steps_left -= steps_spent()
-            if self._steps_left < 0:
-                self.was_cut = True
-                return None
+            verdict = selector.cached_verdict(group.sample)
+            if verdict is None:
+                begin_evaluation()
+                verdict = selector.verdict(group.sample)
+                self._steps_left -= steps_spent()
+                if self._steps_left < 0:
+                    self.was_cut = True
+                    return None
+            found.append(verdict)
         return found
 
 

@@ -72,7 +72,7 @@ class Subject:
         """The object's name."""
         return name_of(self.object)
 
-    @cached_property
+    @property
     def spec_path(self) -> FieldPath:
         """The path of the claim's spec: one level deeper in a template."""
         return FieldPath(("spec", "spec") if self.kind == "ResourceClaimTemplate" else ("spec",))

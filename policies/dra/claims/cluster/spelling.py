@@ -258,6 +258,9 @@ def _published_texts(facts: Facts, place: Place) -> set[str]:
     """The texts that devices have for an attribute; none while devices are unknown."""
     known = facts.view.derive(published_devices)
     groups = () if known is UNKNOWN else known.groups
-    found = (group.sample.attributes.get(place[1], {}).get(place[2]) for group in groups)
-    values = {value for value in found if isinstance(value, str)}
+    values = {
+        value
+        for group in groups
+        if isinstance(value := group.sample.attributes.get(place[1], {}).get(place[2]), str)
+    }
     return values if len(values) <= _MOST_VALUES else set()

@@ -79,6 +79,8 @@ class NvidiaConfig:
 
 def nvidia_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:
     """The new configs for one of NVIDIA's drivers, only of the given kinds if any are given."""
+    if not subject.new_configs:
+        return ()
     configs = subject.facts.effort.cache(nvidia_configs, lambda: [*_nvidia_configs(subject)])
     return [found for found in configs if found.kind in kinds] if kinds else configs
 
