@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
 
-__all__ = ["PublishedDevices", "SliceDevices", "gpu_groups", "published_devices"]
+__all__ = ["Evaluation", "PublishedDevices", "SliceDevices", "gpu_groups", "published_devices"]
 
 _PARTS = ("attributes", "capacity")
 _INDIVIDUAL = frozenset({"uuid", "parentUUID", "pciBusID", "pcieBusID", "pcieRoot", "gpuModuleID", "index", "minor"})
@@ -32,6 +32,8 @@ _MOST_APART = 4096
 """The most groups that a selector runs on; they take a tenth of a second."""
 _MOST_KEPT = 16_384
 """The most groups that are cached when groups are divided; a group takes some 3 kB once a selector ran on it."""
+_MOST_EVALUATED = 8_192
+"""The most groups in all evaluations that are cached."""
 _GPU_READS = tuple(
     Read(part, DRIVER, name)
     for part, names in {
@@ -76,6 +78,21 @@ class SliceDevices:
         return self._by_name.get(name)
 
 
+class Evaluation(NamedTuple):
+    """What a selector says of some groups of devices."""
+
+    groups: Sequence[DeviceGroup]
+    """The groups, divided by what the selector reads."""
+    matched: Sequence[DeviceGroup]
+    failed: Sequence[tuple[DeviceGroup, str]]
+    """The groups on which the selector fails, each with CEL's message."""
+
+    @property
+    def weight(self) -> int:
+        """The number of groups, and of 60 characters of messages."""
+        return 1 + len(self.groups) + sum(len(message) for _, message in self.failed) // 60
+
+
 class PublishedDevices:
     """The devices of all ResourceSlices, grouped."""
 
@@ -96,6 +113,8 @@ class PublishedDevices:
         self.groups = tuple(map(DeviceGroup, grouped.values()))
         self._parts: BoundedCache[tuple[DeviceGroup, tuple[tuple[str, str], ...]], Sequence[DeviceGroup]]
         self._parts = BoundedCache(_MOST_KEPT)
+        self.evaluations: BoundedCache[tuple[int, tuple[DeviceGroup, ...]], Evaluation] = BoundedCache(_MOST_EVALUATED)
+        """Evaluations of selectors on groups of these devices, by the selector's number."""
 
     @cached_property
     def gpus(self) -> tuple[DeviceGroup, ...]:

@@ -4,7 +4,7 @@ import pytest
 
 from policies.dra.cel import compile_selector
 from policies.dra.claims.cluster.matching import select_devices
-from policies.dra.claims.effort import Effort
+from policies.dra.claims.effort import MOST_COST_OF_ALL, Effort
 from policies.dra.device_reads import Read
 from policies.dra.published_devices import PublishedDevices, SliceDevices, published_devices
 from policies.kubernetes.resourceslices import Device
@@ -60,6 +60,32 @@ def test_selector_on_a_distinguishing_attribute_is_evaluated_on_each_device():
 def test_groups_are_divided_by_each_form_of_a_read(reads, groups):
     known = devices(40, serial=lambda n: {"int": n}, model=lambda _: {"string": "a"})
     assert len(known.divide(known.groups, reads)) == groups
+
+
+def test_second_evaluation_of_a_selector_is_the_first():
+    known = devices(40, serial=lambda n: {"int": n})
+    for text in ('device.attributes["d"].serial < 3', 'device.attributes["d"].model == "a"'):
+        first, second = (select_devices(known, known.groups, [compile_selector(text)], Effort()) for _ in range(2))
+        assert second == first
+
+
+def test_cached_evaluation_costs_as_much_effort():
+    known = devices(40, serial=lambda n: {"int": n})
+    selector = compile_selector('device.attributes["d"].serial < 3')
+    first, second = Effort(), Effort()
+    for effort in (first, second):
+        select_devices(known, known.groups, [selector], effort)
+    assert second.cost_left == first.cost_left == MOST_COST_OF_ALL - 40 * selector.max_cost
+
+
+def test_cached_evaluation_is_not_for_a_review_without_effort():
+    known = devices(40, serial=lambda n: {"int": n})
+    selector = compile_selector('device.attributes["d"].serial < 3')
+    assert select_devices(known, known.groups, [selector], Effort()).complete
+    exhausted = Effort()
+    exhausted.cost_left = 0
+    assert not select_devices(known, known.groups, [selector], exhausted).complete
+    assert exhausted.was_cut
 
 
 def test_selector_on_very_many_is_not_asked():

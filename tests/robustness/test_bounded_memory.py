@@ -10,8 +10,10 @@ import pytest
 
 from policies.conversion import record
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
+from policies.dra.claims.cluster.matching import select_devices
 from policies.dra.claims.cluster.spelling import text_comparisons
 from policies.dra.claims.cluster.typed_values import mistakes
+from policies.dra.claims.effort import Effort
 from policies.dra.conditions import device_reads, read_condition
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.possible_types import possible_types
@@ -168,6 +170,19 @@ def test_too_many_groups_are_not_kept():
     reads = compile_selector(f"{A}.uuid == 'x'").reads
     assert fleet.divide(fleet.groups, reads) is fleet.divide(fleet.groups, reads) is None
     assert fleet._parts.weight == 1
+
+
+def test_evaluations_of_a_fleet_are_bounded():
+    members = [
+        Device("gpu.nvidia.com", "pool", f"gpu-{number}", "", {"attributes": {"uuid": {"string": f"{number}"}}})
+        for number in range(500)
+    ]
+    fleet = PublishedDevices([SliceDevices(members)])
+    for number in range(60):
+        missing = f"{A}.uuid == '{number}' || {A}.{'x' * 100}{number} == 1"
+        assert select_devices(fleet, fleet.groups, [compile_selector(missing)], Effort()).failed
+    assert 0 < fleet.evaluations.weight <= fleet.evaluations.most
+    assert len(fleet.evaluations) <= fleet.evaluations.most // 500
 
 
 def test_names_of_classes_that_do_not_exist_are_kept_once():

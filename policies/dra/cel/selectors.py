@@ -69,7 +69,8 @@ class Selector:
         self._environment = known
         self._has_lists = known.features.list_type_attributes
         self._variables = [None, *[None] * program.variables]
-        self._number = next(_NUMBERS)
+        self.number = next(_NUMBERS)
+        """A key for caches that must not keep the selector."""
         self._derived: dict[Callable[[Selector], object], object] = {}
 
     @property
@@ -128,7 +129,7 @@ class Selector:
 
     def cached_verdict(self, device: CelDevice) -> bool | CelRuntimeError | None:
         """The verdict on a device if it was evaluated lately; else None."""
-        answer = _VERDICTS.get((self._number, self._seen(device.visible)))
+        answer = _VERDICTS.get((self.number, self._seen(device.visible)))
         return CelRuntimeError(answer) if isinstance(answer, str) else answer
 
     def part(self, expression: Expression) -> Selector | None:
@@ -182,7 +183,7 @@ class Selector:
     def _evaluate(self, device: CelDevice) -> bool | CelRuntimeError:
         """Evaluate, and keep the bool_result, or the message of the error, for all devices that look the same."""
         answer: bool | str
-        seen = self._number, self._seen(device.visible)
+        seen = self.number, self._seen(device.visible)
         count_work(20 + min(self.max_cost, MOST_COST))
         try:
             answer = self.matches(device)

@@ -126,15 +126,21 @@ class Effort:
                 self._compiled[text] = error.without_traceback()
         return self._compiled[text]
 
-    def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
-        """What a selector says of groups of devices; None where that is too much work."""
+    def admit_evaluation(self, selector: Selector, groups: Sequence[DeviceGroup]) -> bool:
+        """True if evaluating a selector on groups of devices is within the bounds; doing it again is."""
         asked = self._evaluated.setdefault(selector, set())
         new = len({*groups} - asked)
-        if self._steps_left < 0 or selector.max_cost * new > self.cost_left:
-            self.was_cut = True
+        admitted = self._steps_left >= 0 and selector.max_cost * new <= self.cost_left
+        if admitted:
+            self.cost_left -= selector.max_cost * new
+            asked.update(groups)
+        self.was_cut = self.was_cut or not admitted
+        return admitted
+
+    def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
+        """What a selector says of groups of devices; None where that is too much work."""
+        if not self.admit_evaluation(selector, groups):
             return None
-        self.cost_left -= selector.max_cost * new
-        asked.update(groups)
         found: list[bool | CelRuntimeError] = []
         for group in groups:
             verdict = selector.cached_verdict(group.sample)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import CelCompileError, CelRuntimeError
-from policies.dra.published_devices import published_devices
+from policies.dra.published_devices import Evaluation, published_devices
 from policies.dra.resource_claims import MOST_ENTRIES
 from policies.view import UNKNOWN, Unknown
 
@@ -167,17 +167,37 @@ def select_devices(
     known: PublishedDevices, groups: Iterable[DeviceGroup], selectors: Iterable[Selector], effort: Effort
 ) -> DeviceSelection:
     """The groups that all selectors match; each selector is evaluated on the matches of the one before."""
-    matched, failed = list(groups), list[tuple["DeviceGroup", str]]()
+    matched, failed = tuple(groups), list[tuple["DeviceGroup", str]]()
     for selector in selectors:
-        apart = known.divide(matched, selector.reads)
-        verdicts = None if apart is None else effort.verdicts(selector, apart)
-        if apart is None or verdicts is None:
+        evaluation = _evaluate(known, matched, selector, effort)
+        if evaluation is None:
             effort.was_cut = True
             return DeviceSelection((), failed, complete=False)
-        matched = [group for group, verdict in zip(apart, verdicts, strict=True) if verdict is True]
-        failed += [
+        matched = tuple(evaluation.matched)
+        failed += evaluation.failed
+    return DeviceSelection(matched, failed)
+
+
+def _evaluate(
+    known: PublishedDevices, groups: tuple[DeviceGroup, ...], selector: Selector, effort: Effort
+) -> Evaluation | None:
+    """What a selector says of groups of devices; None if it is too much work."""
+    key = selector.number, groups
+    found = known.evaluations.get(key)
+    if found is not None:
+        return found if effort.admit_evaluation(selector, found.groups) else None
+    apart = known.divide(groups, selector.reads)
+    verdicts = None if apart is None else effort.verdicts(selector, apart)
+    if apart is None or verdicts is None:
+        return None
+    found = Evaluation(
+        apart,
+        tuple(group for group, verdict in zip(apart, verdicts, strict=True) if verdict is True),
+        [
             (group, verdict.message)
             for group, verdict in zip(apart, verdicts, strict=True)
             if isinstance(verdict, CelRuntimeError)
-        ]
-    return DeviceSelection(matched, failed)
+        ],
+    )
+    known.evaluations.put(key, found, len(groups) + found.weight)
+    return found

@@ -259,8 +259,6 @@ def _published_texts(facts: Facts, place: Place) -> set[str]:
     known = facts.view.derive(published_devices)
     groups = () if known is UNKNOWN else known.groups
     values = {
-        value
-        for group in groups
-        if isinstance(value := group.sample.attributes.get(place[1], {}).get(place[2]), str)
+        value for group in groups if isinstance(value := group.sample.attributes.get(place[1], {}).get(place[2]), str)
     }
     return values if len(values) <= _MOST_VALUES else set()
