@@ -204,13 +204,17 @@ class Storm:
         return clients
 
     async def _counted(self, client: APIClient) -> None:
-        """Wait until every quota knows what is used."""
+        """Wait until every quota knows what is used, and every replica has seen it."""
 
         async def look() -> str:
             for namespace in self.namespaces:
-                limits = (await self._status(client, namespace)).get("limits") or [{}]
+                status = await self._status(client, namespace)
+                limits = status.get("limits") or [{}]
                 if not all("used" in limit for limit in limits):
                     return f"{namespace} is not counted: {limits}"
+                conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+                if conditions.get("Enforced") != "True":
+                    return f"{namespace} is not said to be enforced: {conditions}"
             return ""
 
         await until_right(look, 60)
