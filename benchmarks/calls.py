@@ -142,7 +142,7 @@ def _mig() -> dict[str, Any]:
     return document
 
 
-def _elsewhere(document: dict[str, Any]) -> dict[str, Any]:
+def _pod_elsewhere(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": {**document["metadata"], "namespace": "team-legacy"}}
 
 
@@ -167,9 +167,9 @@ _CLAIM = {
 KINDS = {
     "convert-pods, GPU": ("convert-pods", pod(2)),
     "convert-pods, MIG": ("convert-pods", _mig()),
-    "place-pods, GPU": ("place-pods", _elsewhere(pod(2))),
-    "check-pods, GPU": ("check-pods", _elsewhere(pod(2))),
-    "guard-pods, no GPU": ("guard-pods", _elsewhere(pod(0))),
+    "place-pods, GPU": ("place-pods", _pod_elsewhere(pod(2))),
+    "check-pods, GPU": ("check-pods", _pod_elsewhere(pod(2))),
+    "guard-pods, no GPU": ("guard-pods", _pod_elsewhere(pod(0))),
     "claims": ("claims", _CLAIM),
 }
 """The entry that is called, and the object."""
