@@ -81,7 +81,7 @@ class Editor:
     def _write(self, operation: Operation) -> None:
         """Record an operation. Later edits copy its value first, so that they do not change the record."""
         self.operations.append(operation)
-        held = [operation.get("value")]
+        held = [operation.get("value")] if self._copies else []
         while held:
             part = held.pop()
             if isinstance(part, dict | list):

@@ -61,7 +61,8 @@ FOREIGN_TEMPLATE = rule(
 def template_problems(template: Template, view: ClusterView) -> Iterator[Finding]:
     """A finding if a template of this name has another spec."""
     existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
-    if isinstance(existing, dict) and without_nulls(existing.get("spec")) != template.spec:
+    spec = existing.get("spec") if isinstance(existing, dict) else template.spec
+    if spec != template.spec and without_nulls(spec) != template.spec:
         yield FOREIGN_TEMPLATE.finding(
             SPEC / "resourceClaims",
             f'needs the ResourceClaimTemplate "{template.name}", and the one that exists has another spec',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policies.caches import remember_short
 from policies.nvidia.identifiers import GPU_RESOURCE, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 
@@ -33,8 +34,11 @@ class GPUResource:
 
 def parse_resource(name: str) -> GPUResource | None:
     """What a resource name of the device plugin stands for; None for every other resource."""
-    if not name.startswith(VENDOR_PREFIX):
-        return None
+    return _parse(name) if name.startswith(VENDOR_PREFIX) else None
+
+
+@remember_short(256)
+def _parse(name: str) -> GPUResource | None:
     base, shared = (name.removesuffix(_SHARED), True) if name.endswith(_SHARED) else (name, False)
     if base == GPU_RESOURCE:
         return GPUResource(name, mig=False, profile=None, shared=shared)

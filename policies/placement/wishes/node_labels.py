@@ -67,7 +67,7 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
         _at_least(RUNTIME, wish.min_cuda),
         _sharing_requirement(wish, prefix + ".sharing-strategy"),
     ]
-    return reduce(both, parts, ALWAYS)
+    return reduce(both, (part for part in parts if part != ALWAYS), ALWAYS)
 
 
 def admits(patterns: ProductPatterns, product: Product, resource: GPUResource) -> bool:
