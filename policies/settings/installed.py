@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.entries import ENTRIES
+from policies.entries import ENTRIES, RETIRED
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.settings.choices import DEFAULTS
 from policies.settings.exempt_namespaces import excluded_names, exempt_names
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NAME_LABEL", "entry_of", "excluded_namespaces", "uncovered_settings"]
+__all__ = ["NAME_LABEL", "entry_of", "excluded_namespaces", "outdated_webhooks", "uncovered_settings"]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _SUFFIX = ".gpu-admission.io"
@@ -44,6 +44,17 @@ def uncovered_settings(
             yield _SPEC / "workloads" / "kinds" / index, said
     yield from _namespaces(webhooks, settings)
     yield from _config_maps(webhooks, settings)
+
+
+def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
+    """A sentence on webhooks of the version before, which only a part of an upgrade leaves installed."""
+    webhooks = [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
+    entries = [entry.name for webhook in webhooks if (entry := entry_of(webhook)) is not None]
+    if retired := [name for name in entries if name in RETIRED]:
+        yield (
+            f"webhooks of the version before are installed ({', '.join(retired)}), which this version answers and the next "
+            "one does not; apply the webhook configurations of this version, as in docs/upgrade.md"
+        )
 
 
 def entry_of(webhook: Any) -> Entry | None:

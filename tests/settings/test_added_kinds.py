@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
+import yaml
 
 from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.settings.installed import uncovered_settings
+from policies.settings.installed import outdated_webhooks, uncovered_settings
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
 REMEDY = "apply what deploy/render.py --settings FILE prints"
@@ -95,10 +97,10 @@ def installed():
     operator, driver = ["gpu-operator", "nvidia-gpu-operator"], ["nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu"]
     condition = {"name": "ours", "expression": 'o.metadata.namespace in ["gpu-operator", "nvidia-gpu-operator"]'}
     return [
-        {"webhooks": [webhook("conversion", [*ours, *operator, *driver])]},
+        {"webhooks": [webhook("convert-pods", [*ours, *operator, *driver])]},
         {
             "webhooks": [
-                webhook("quota", [*ours, *operator, *driver]),
+                webhook("enforce-quota", [*ours, *operator, *driver]),
                 webhook("workloads", ours, rules=[{"apiGroups": ["apps"], "resources": ["deployments"]}]),
                 webhook("configuration", ours, matchConditions=[condition]),
             ]
@@ -108,6 +110,23 @@ def installed():
 
 def said(installed, **spec):
     return [f"{path}: {text}" for path, text in uncovered_settings(installed, parse_settings(policy(**spec)))]
+
+
+def test_webhooks_of_the_version_before_are_named():
+    installed = [{"webhooks": [{"name": f"{name}.gpu-admission.io"} for name in ("quota", "conversion", "claims")]}]
+    assert [*outdated_webhooks(installed)] == [
+        (
+            "webhooks of the version before are installed (quota, conversion), which this version answers and the next one "
+            "does not; apply the webhook configurations of this version, as in docs/upgrade.md"
+        )
+    ]
+
+
+def test_webhooks_of_this_version_are_not_outdated():
+    folder = Path(__file__).parents[2] / "deploy" / "base" / "webhooks"
+    stored = [yaml.safe_load(file.read_text()) for file in folder.glob("*ing.yaml")]
+    assert len(stored) == 2
+    assert [*outdated_webhooks(stored)] == []
 
 
 def test_defaults_are_covered(installed):
@@ -131,14 +150,14 @@ def test_kind_with_a_rule_is_covered(installed):
 
 def test_namespace_that_a_setting_exempts_is_named_with_its_webhooks(installed):
     assert said(installed, quota={"exemptNamespaces": ["gpu-admission", "ci", "mon-*"]}) == [
-        f"spec.quota.exemptNamespaces: namespace ci is exempt, but still matched by webhook quota.gpu-admission.io; {REMEDY}",
+        f"spec.quota.exemptNamespaces: namespace ci is exempt, but still matched by webhook enforce-quota.gpu-admission.io; {REMEDY}",
         (
             "spec.quota.exemptNamespaces: namespace dra-driver-nvidia-gpu is not exempt, but the selector of webhook "
-            f"quota.gpu-admission.io excludes it; {REMEDY}"
+            f"enforce-quota.gpu-admission.io excludes it; {REMEDY}"
         ),
         (
             "spec.quota.exemptNamespaces: namespace nvidia-dra-driver-gpu is not exempt, but the selector of webhook "
-            f"quota.gpu-admission.io excludes it; {REMEDY}"
+            f"enforce-quota.gpu-admission.io excludes it; {REMEDY}"
         ),
     ]
 
@@ -148,7 +167,7 @@ def test_operator_namespace_is_named_once_for_all_webhooks(installed):
     assert said(installed, configuration={"operatorNamespaces": namespaces}) == [
         (
             "spec.configuration.operatorNamespaces: namespace nvidia is exempt, but still matched by webhooks "
-            f"conversion.gpu-admission.io, quota.gpu-admission.io; {REMEDY}"
+            f"convert-pods.gpu-admission.io, enforce-quota.gpu-admission.io; {REMEDY}"
         ),
         f"spec.configuration.operatorNamespaces: ConfigMaps of namespace nvidia are not reviewed in the cluster; {REMEDY}",
     ]

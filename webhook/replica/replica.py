@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
-from policies.settings.installed import uncovered_settings
+from policies.settings.installed import outdated_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
@@ -174,7 +174,8 @@ class Replica:
 
     def _notes(self) -> list[str]:
         uncovered = uncovered_settings(self._bundles.stored, self._settings())
-        return [self._elector.note, *(f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)]
+        notes = (f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)
+        return [self._elector.note, *outdated_webhooks(self._bundles.stored), *notes]
 
 
 def _certificate_source(
