@@ -49,6 +49,13 @@ async def test_placement_that_fails_leaves_the_conversion(webhook, break_concern
     assert failure["concern"] == "placement"
 
 
+async def test_concern_that_is_late_is_logged_without_a_traceback(webhook, break_concern, pod, review_of, lines):
+    break_concern("conversion", error=TimeoutError())
+    await webhook.client.ask("convert-pods", review_of(pod()))
+    (failure,) = lines(level="error")
+    assert (failure["message"], "trace" in failure) == ("no decision: the webhook ran out of time", False)
+
+
 async def test_placement_that_is_late_leaves_the_conversion(webhook, break_concern, pod, review_of):
     break_concern("placement", error=TimeoutError())
     response = await webhook.client.ask("convert-pods", review_of(pod()))

@@ -152,7 +152,7 @@ def log_failure(
         request: The request.
         what: The failure, to follow "it": `failed`, `ran out of time`.
         identifier: The failure's id.
-        error: The exception, logged with its traceback unless it is a `ClusterError`; None if time ran out.
+        error: The exception; with its traceback, unless time ran out or the API server failed. None if time ran out.
         concern: The concern that has not answered; empty if the whole call has no decision.
     """
     fields = {"failure": identifier, **({"concern": concern} if concern else {}), **_subject(entry, request)}
@@ -160,7 +160,8 @@ def log_failure(
     if isinstance(error, ClusterError):
         _decisions.error("%s; the API server: %s", text, _clip(str(error)), extra={"fields": fields})
     else:
-        _decisions.error("%s", text, extra={"fields": fields}, exc_info=error)
+        is_defect = error is not None and not isinstance(error, TimeoutError)
+        _decisions.error("%s", text, extra={"fields": fields}, exc_info=error if is_defect else None)
 
 
 def log_refused_template(entry: Entry, request: Request, template: str, reason: str) -> None:
