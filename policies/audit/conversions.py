@@ -80,9 +80,9 @@ def requests_device_plugin(pod: Object, view: ClusterView) -> bool:
     return any(each.kind is RequestKind.DEVICE_PLUGIN for each in extended_requests(pod, view))
 
 
-def is_converted(pod: Object, namespace: str) -> bool:
+def is_converted(pod: Object) -> bool:
     """True if a pod was converted, as far as its marks prove it."""
     try:
-        return conversion_record(Pod.read(pod), namespace) is not None
+        return conversion_record(Pod.read(pod)) is not None
     except MalformedPodError:
         return False

@@ -94,7 +94,7 @@ def _conversion_findings(
     """Why a pod of a namespace that converts is not as conversion would have left it."""
     if form.pod is None:
         return ()
-    if is_converted(form.pod, form.namespace):
+    if is_converted(form.pod):
         return review_concern("conversion-check", Request(form.pod, namespace=form.namespace), view, settings).findings
     if not requests_device_plugin(form.pod, view):
         return ()

@@ -114,7 +114,7 @@ def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: Clus
     """The conversion of pods without a known workload; None if they have one, or request no GPUs."""
     if pods.has_workload or pods.pod is None or conversions.never_converts(pods.namespace):
         return None
-    if is_converted(pods.pod, pods.namespace):
+    if is_converted(pods.pod):
         return _CONVERTED
     return conversions.of(pods.namespace, pods.form, pods.pod) if requests_device_plugin(pods.pod, view) else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import NodeConstraints
-from policies.conversion.convert import convert
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus
 from policies.decision import Severity
@@ -13,13 +12,12 @@ from policies.dra.templates import is_our_name
 from policies.rules import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from policies.conversion.conversion import Conversion
     from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.nvidia.wishes import Wish
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
 
 __all__ = ["check"]
 
@@ -47,17 +45,20 @@ ESCAPED = rule(
 )
 
 
-def check(
-    pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod
-) -> Iterator[Finding]:
+def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conversion]) -> Iterator[Finding]:
     """Findings about a pod that still requests GPUs from the device plugin in a namespace that converts.
 
     A pod that conversion leaves alone may request them; one that holds a claim of ours, or that conversion would change,
-    may not. Arguments are those of `convert`.
+    may not.
+
+    Args:
+        pod: The pod as it will be stored.
+        settings: The administrator's settings.
+        convert_now: Returns the conversion of the pod. Called only if that decides: most pods are converted.
     """
     if pod.is_past_scheduling:
         return
-    earlier = conversion_record(pod, namespace)
+    earlier = conversion_record(pod)
     if not settings.conversion.keep_translated_labels and earlier is not None:
         yield from _selects_again(pod)
     if not requests_gpus(pod):
@@ -67,7 +68,7 @@ def check(
         claim.get("name") in used and is_our_name(claim.get("resourceClaimTemplateName"))
         for claim in pod.resource_claims
     )
-    converted = None if uses_ours else convert(pod, namespace, view, settings, wish, own)
+    converted = None if uses_ours else convert_now()
     if converted is not None and (converted.obstacles or converted.record is None):
         return
     amounts = read_amounts(pod).of

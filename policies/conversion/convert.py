@@ -67,7 +67,7 @@ def convert(
 def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish) -> Conversion:
     if pod.is_past_scheduling:
         return Conversion()
-    earlier = conversion_record(pod, namespace)
+    earlier = conversion_record(pod)
     if earlier is not None:
         return _convert_again(pod, earlier, namespace, view)
     if not requests_gpus(pod):

@@ -39,7 +39,7 @@ def mark(pod: Pod, record: ConversionRecord, edits: Editor) -> None:
             edits.replace(path, value)
 
 
-def conversion_record(pod: Pod, namespace: str) -> ConversionRecord | None:
+def conversion_record(pod: Pod) -> ConversionRecord | None:
     """The record of a converted pod; None if the pod is not converted, also if it has marks.
 
     The record must lead to the very template that the pod refers to, and each container must use the requests that

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from policies.conversion.conversion import Conversion
     from policies.decision import Finding
     from policies.placement.wishes.pod_wishes import PodWishes
     from policies.request import Request
@@ -127,9 +128,13 @@ def _renamed_resources(document: Any) -> Iterator[str]:
 @review_created_pod
 def conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings if a pod that must be converted is not, or differs from its conversion."""
-    wishes = read_wishes(pod, request.namespace, view, settings)
-    own = own_conditions(pod, view, settings, wishes)
-    findings = check(pod, request.namespace, view, settings, wishes.wish, own)
+
+    def convert_now() -> Conversion:
+        wishes = read_wishes(pod, request.namespace, view, settings)
+        own = own_conditions(pod, view, settings, wishes)
+        return convert(pod, request.namespace, view, settings, wishes.wish, own)
+
+    findings = check(pod, settings, convert_now)
     return Decision(findings=settings.judge(findings, request.namespace), object=request.object)
 
 
@@ -142,7 +147,7 @@ def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
         pod, stored = request.pod, Pod.read(request.old_object)
     except MalformedPodError:
         return unchanged
-    record = conversion_record(stored, request.namespace)
+    record = conversion_record(stored)
     if record is None:
         return unchanged
     answer = reapply_conversion(pod, stored, record)

@@ -49,7 +49,7 @@ def _place(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """Findings on what a pod requests of its node; a converted pod has its conditions in the claim."""
-    if RECORD not in pod.annotations or load_function("conversion record")(pod, request.namespace) is None:
+    if RECORD not in pod.annotations or load_function("conversion record")(pod) is None:
         wishes = read_wishes(pod, request.namespace, view, settings)
         yield from place(pod, view, settings, wishes, edits)
         placed = replace(pod, document=edits.document) if edits else pod

@@ -105,4 +105,4 @@ def test_wish_after_conversion_changes_nothing(wish, later):
     document = Pod.read(first.edits.document)
     again = convert(document, "team-a", view, DEFAULTS, later, document)
     assert (again.obstacles, again.edits.operations, again.template) == ((), [], first.template)
-    assert list(check(document, "team-a", view, DEFAULTS, later, document)) == []
+    assert list(check(document, DEFAULTS, lambda: again)) == []

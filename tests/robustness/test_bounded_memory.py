@@ -22,6 +22,7 @@ from policies.fleet.known_classes import KnownClasses
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.resourceslices import Device
 from policies.nvidia.products import Product
+from policies.nvidia.resources import parse_resource
 from policies.nvidia.wishes.product_patterns import product_spellings
 from policies.quota.devices.classes import Classes
 from policies.quota.devices.node_kinds import BARE, NodeKinds
@@ -201,7 +202,7 @@ def test_kinds_of_nodes_are_cached_no_longer_than_their_group():
     assert not known._of_group
 
 
-def test_long_labels_products_and_quantities_are_not_kept():
+def test_long_labels_products_resources_and_quantities_are_not_kept():
     gc.collect()
     tracemalloc.start()
     for number in range(200):
@@ -209,6 +210,7 @@ def test_long_labels_products_and_quantities_are_not_kept():
         Product.parse(text)
         product_spellings(text)
         billionths(text)
+        parse_resource(f"nvidia.com/mig-{text}")
     del text
     gc.collect()
     taken = tracemalloc.get_traced_memory()[0]
