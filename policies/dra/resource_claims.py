@@ -184,7 +184,7 @@ class Config(_Part):
     @property
     def parameters_path(self) -> FieldPath:
         """The path of `parameters`."""
-        return self.path / "opaque" / "parameters"
+        return FieldPath((*self.path, "opaque", "parameters"))
 
 
 @dataclass(frozen=True, eq=False)

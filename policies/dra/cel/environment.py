@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import types
 from policies.dra.cel.declarations import Function
@@ -82,8 +82,7 @@ DEVICE = "kubernetes.DRADevice"
 """The type of the one variable, `device`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CelFeatures:
+class CelFeatures(NamedTuple):
     """What a cluster offers to selectors.
 
     Source: k8s.io/dynamic-resource-allocation/cel/compile.go, Features and the environment type.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.caches import BoundedCache, remember
 from policies.dra.cel import types
@@ -71,7 +71,7 @@ class Selector:
         self._variables = [None, *[None] * program.variables]
         self.number = next(_NUMBERS)
         """A key for caches that must not keep the selector."""
-        self._derived: dict[Callable[[Selector], object], object] = {}
+        self._derived: dict[Callable[[Selector], object], Any] = {}
 
     @property
     def nodes(self) -> int:
@@ -101,7 +101,8 @@ class Selector:
         """
         if function not in self._derived:
             self._derived[function] = function(self)
-        return cast("T", self._derived[function])
+        found: T = self._derived[function]
+        return found
 
     def matches(self, device: CelDevice | Mapping[str, object]) -> bool:
         """True if a device matches.

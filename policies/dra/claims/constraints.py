@@ -85,13 +85,13 @@ def references(subject: Subject) -> Iterator[Problem]:
         written = part.fields.get("requests")
         seen = set()
         for index, name in enumerate(written if isinstance(written, list) else ()):
-            path = part.path / "requests" / index
             if not isinstance(name, str):
                 continue
             if name not in known:
-                yield problem(path, invalid(name, _UNKNOWN), _reference_remedy(name, known))
+                wrong, remedy = invalid(name, _UNKNOWN), _reference_remedy(name, known)
+                yield problem(part.path / "requests" / index, wrong, remedy)
             elif name in seen:
-                yield problem(path, duplicate(name), "name each request once")
+                yield problem(part.path / "requests" / index, duplicate(name), "name each request once")
             seen.add(name)
 
 

@@ -157,4 +157,4 @@ class Effort:
 
 def size_of(texts: Sequence[str]) -> int:
     """What selectors count for."""
-    return sum(len(text.encode(errors="surrogatepass")) + EACH for text in texts)
+    return len("".join(texts).encode(errors="surrogatepass")) + EACH * len(texts)

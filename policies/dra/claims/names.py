@@ -147,8 +147,8 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     It has a domain, which is not Kubernetes' own, and with "requests." before it it can be the key of a quota. Kubernetes
     has the field since 1.34, and by default since 1.36.
     """
-    name = lookup(subject.object, _EXTENDED_RESOURCE)
-    if subject.kind != "DeviceClass" or not isinstance(name, str):
+    name = lookup(subject.object, _EXTENDED_RESOURCE) if subject.kind == "DeviceClass" else None
+    if not isinstance(name, str):
         return
     if error := _extended_resource_error(name):
         yield problem(_EXTENDED_RESOURCE, invalid(name, f"must be a valid extended resource name: {error}"))

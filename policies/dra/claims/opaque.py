@@ -72,15 +72,13 @@ def _size(parameters: Any) -> int:
         value = pending.pop()
         if isinstance(value, dict | list):
             size += len("{}") + max(0, len(value) - 1)
-            size += sum(_scalar_size(key) + len(":") for key in value) if isinstance(value, dict) else 0
-            pending += value.values() if isinstance(value, dict) else value
+            pending += value
+            if isinstance(value, dict):
+                size += len(":") * len(value)
+                pending += value.values()
         else:
-            size += _scalar_size(value)
+            size += len(_as_json(value).encode(errors="surrogatepass"))
     return size
 
 
-def _scalar_size(value: Any) -> int:
-    return len(_ENCODER.encode(value).encode(errors="surrogatepass"))
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_as_json = json.JSONEncoder(ensure_ascii=False).encode

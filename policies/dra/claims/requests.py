@@ -23,6 +23,7 @@ from policies.dra.claims.field_errors import (
 )
 from policies.dra.claims.subject import CLAIMS
 from policies.kubernetes.misspellings import closest
+from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import GPU_RESOURCE
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.subject import Subject
     from policies.dra.resource_claims import DeviceRequest, Subrequest
-    from policies.kubernetes.paths import FieldPath
 
 
 @CLAIMS.rule(
@@ -120,15 +120,14 @@ def class_names(subject: Subject) -> Iterator[Problem]:
     A class has the name of an object. The names of extended resources, such as nvidia.com/gpu, are not names of objects.
     """
     for subrequest in subject.subrequests:
-        path, name = subrequest.path / "deviceClassName", subrequest.fields.get("deviceClassName")
+        name = subrequest.fields.get("deviceClassName")
         if name is None or name == "":
             if not _class_is_misplaced(subject, subrequest):
-                yield problem(path, REQUIRED)
+                yield problem(subrequest.path / "deviceClassName", REQUIRED)
         elif isinstance(name, str) and (error := subdomain_error(name)):
             meant = {GPU_RESOURCE: "gpu.nvidia.com"}.get(name) or as_dns_subdomain(name)
-            yield problem(
-                path, invalid(name, error), f'write "{meant}"' if meant else "write the name of a DeviceClass"
-            )
+            remedy = f'write "{meant}"' if meant else "write the name of a DeviceClass"
+            yield problem(subrequest.path / "deviceClassName", invalid(name, error), remedy)
 
 
 def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
@@ -159,15 +158,15 @@ def amounts(subject: Subject) -> Iterator[Problem]:
             yield problem(subrequest.path / "allocationMode", unsupported_value(mode, _MODES), remedy)
         if not isinstance(count, int) or isinstance(count, bool):
             continue
-        path = subrequest.path / "count"
         if mode == "All" and count != 0:
             text = invalid(count, "must not be specified when allocationMode is 'All'")
-            yield problem(path, text, "remove count, or write allocationMode: ExactCount")
+            yield problem(subrequest.path / "count", text, "remove count, or write allocationMode: ExactCount")
         elif count < 0:
-            yield problem(path, invalid(count, "must be greater than zero"))
+            yield problem(subrequest.path / "count", invalid(count, "must be greater than zero"))
         elif count == 0 and mode in (None, "", "ExactCount"):
             text = "is 0, which the API server takes for a count that is missing: it stands for 1"
-            yield problem(path, text, "write count: 1, or remove the request", severity=Severity.WARN)
+            remedy = "write count: 1, or remove the request"
+            yield problem(subrequest.path / "count", text, remedy, severity=Severity.WARN)
 
 
 _OPERATORS = ("Equal", "Exists")
@@ -239,12 +238,14 @@ def capacity_names(subject: Subject) -> Iterator[Problem]:
     never allocated, and a negative amount is a mistake.
     """
     for subrequest in subject.subrequests:
-        path = subrequest.path / "capacity" / "requests"
         for name, amount in (subrequest.capacity or {}).items():
+            path = ("capacity", "requests", name)
             if error := qualified_name_error(name):
-                yield problem(path / name, f"{invalid(name, error)}, so no device has it")
+                text = f"{invalid(name, error)}, so no device has it"
+                yield problem(FieldPath((*subrequest.path, *path)), text)
             elif _is_negative(amount):
-                yield problem(path / name, invalid(amount, "must be greater than or equal to 0"), "write an amount")
+                text = invalid(amount, "must be greater than or equal to 0")
+                yield problem(FieldPath((*subrequest.path, *path)), text, "write an amount")
 
 
 def _is_negative(amount: object) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
-    from policies.dra.cel import CelFeatures
+    from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import SelectorText, Subject
 
 
@@ -44,9 +44,8 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
                 yield problem(FieldPath((*owner, *path)), REQUIRED, "write cel: {expression: ...}")
             elif isinstance(cel, dict) and cel.get("expression") is None:
                 yield problem(FieldPath((*owner, *path, "expression")), REQUIRED, "add an expression over device")
-    features = subject.facts.cel_features()
     for selector in _new(subject):
-        outcome = _compile(selector.text, features)
+        outcome = _compile(selector.text, subject.facts)
         if isinstance(outcome, CelCompileError):
             yield from _issues(subject, selector, outcome)
 
@@ -75,9 +74,8 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
         if size > LONGEST_SELECTOR:
             text = f"{too_long(LONGEST_SELECTOR)}, and has {size}"
             yield problem(selector.path, text, "split it into several selectors, which must all be true")
-    features = subject.facts.cel_features()
     for selector in _new(subject):
-        outcome = _compile(selector.text, features)
+        outcome = _compile(selector.text, subject.facts)
         if not isinstance(outcome, CelCompileError) and outcome.max_cost > MOST_COST:
             cost = "has no bound" if outcome.max_cost >= UNBOUNDED_COST else f"is {outcome.max_cost}"
             why = f"too complex, exceeds cost limit: the estimate {cost}, and the limit is {MOST_COST}"
@@ -137,10 +135,10 @@ def _size(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-def _compile(text: str, features: CelFeatures) -> Selector | CelCompileError:
+def _compile(text: str, facts: Facts) -> Selector | CelCompileError:
     """A selector, which is remembered where it was compiled before, or why it does not compile."""
     try:
-        return compile_selector(text, features)
+        return compile_selector(text, facts.cel_features())
     except CelCompileError as error:
         return error
 
