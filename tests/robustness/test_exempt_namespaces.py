@@ -191,7 +191,10 @@ def test_audit_knows_that_exempt_namespaces_never_convert():
 class Charging:
     """A keeper of quotas that must not be asked."""
 
-    async def charge(self, decision, request, settings, deadline, run):
+    def is_unlimited(self, request):
+        return False
+
+    async def charge(self, decision, request, settings, run):
         raise AssertionError(f"asked about namespace {request.namespace}")
 
 
