@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from concurrent.futures import Future
 
 __all__ = ["Background"]
 
@@ -30,9 +31,9 @@ class Background:
         finally:
             running.cancel()
 
-    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine without waiting for it."""
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         """Cancel all coroutines, and end the thread."""

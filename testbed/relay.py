@@ -72,6 +72,10 @@ class Relay:
         self.netloc = f"{address[0]}:{address[1]}"
         return address
 
+    def route(self, servers: Sequence[Address]) -> None:
+        """Relay new connections to other servers; open ones stay."""
+        self._servers, self._next = tuple(servers), itertools.cycle(servers)
+
     def cut(self, share: float = 1.0) -> int:
         """Cut a share of the connections; returns their number."""
         chosen = self._some(share)

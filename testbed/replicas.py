@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING
 from testbed.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from testbed.relay import Address
 
 __all__ = ["Replica", "Replicas"]
 
-COUNT = 3
+_COUNT = 3
 _FORESEEN = "webhook.cluster.errors."
 
 
 class Replica(Service):
     """One process, behind an address that it shares with others."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
+    def __init__(self, kubeconfig: Path, host: str, log: Path, *, program: str = "webhook", **options: object) -> None:
         super().__init__(kubeconfig, host, log, **options)
+        self.program = program
         self.shared = ""
         """The address at which API servers call all replicas."""
         self._lock = threading.Lock()
@@ -70,10 +71,15 @@ class Replica(Service):
 class Replicas:
     """All replicas, with the interface of one."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
+    def __init__(self, kubeconfig: Path, host: str, log: Path, *, count: int = _COUNT, **options: object) -> None:
         """Each replica has its own log."""
-        logs = [log.with_name(f"{log.name}-{number}") for number in range(COUNT)]
-        self._all = [Replica(kubeconfig, host, each, **options) for each in logs]
+        self._kubeconfig, self._host, self._log, self._options = kubeconfig, host, log, options
+        self._former: list[Replica] = []
+        self._all = [self._replica(number) for number in range(count)]
+
+    def _replica(self, number: int, program: str = "webhook") -> Replica:
+        log = self._log.with_name(f"{self._log.name}-{number}")
+        return Replica(self._kubeconfig, self._host, log, program=program, **self._options)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(self._all)
@@ -85,17 +91,37 @@ class Replicas:
 
     def start(self) -> None:
         """Start all that do not run, and wait until all are ready."""
-        with ThreadPoolExecutor(COUNT) as pool:
+        with ThreadPoolExecutor(len(self._all)) as pool:
             list(pool.map(Replica.start, self._all))
 
     def stop(self) -> None:
         """Stop them as the kubelet does, and check that each ends with success."""
-        with ThreadPoolExecutor(COUNT) as pool:
+        with ThreadPoolExecutor(len(self._all)) as pool:
             list(pool.map(Replica.stop, self._all))
 
+    def roll(self, program: str, route: Callable[[Sequence[Address]], None]) -> None:
+        """Replace each by one of another program, which is ready before the old one stops.
+
+        Args:
+            program: The module that the new replicas run.
+            route: Makes new connections go to these addresses only.
+        """
+        with ThreadPoolExecutor(len(self._all)) as pool:
+            stopping = []
+            for old in list(self._all):
+                new = self._replica(len(self._all) + len(self._former), program)
+                new.shared = old.shared
+                new.start()
+                self._all = [*(each for each in self._all if each is not old), new]
+                self._former.append(old)
+                route([replica.address for replica in self._all])
+                stopping.append(pool.submit(old.stop))
+            for each in stopping:
+                each.result()
+
     def log(self) -> str:
-        """Their output so far."""
-        return "".join(replica.log() for replica in self._all)
+        """Their output so far, and that of replaced replicas."""
+        return "".join(replica.log() for replica in (*self._former, *self._all))
 
     def tracebacks(self) -> list[str]:
         """Unexpected failures, each once, and lines that are not from our log."""

@@ -9,6 +9,7 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -27,6 +28,8 @@ from webhook.cluster.errors import ClusterError
 from webhook.sandbox.users import token_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from testbed.api import Headers
     from testbed.background import Background
     from testbed.control_plane import ControlPlane
@@ -44,6 +47,8 @@ class ReplicatedCluster(Cluster):
 
     _background: Background
     _folder: Path
+    replica_options: Mapping[str, Any] = MappingProxyType({})
+    """Options of the replicas, besides those of the cluster; to be set before it begins."""
 
     async def open(self, random: Random) -> None:
         """Start the relays."""
@@ -59,19 +64,20 @@ class ReplicatedCluster(Cluster):
             self._stack.push_async_callback(relay.close)
 
     def serve(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
-        """Start three replicas behind one address."""
+        """Start replicas behind one address."""
         random = Random(0)
         self._background.run(self.open(random))
         behind = self._behind(kubeconfig, self.to_replicas, "replicas")
-        self.replicas = Replicas(behind, host, log, **options)
+        self.replicas = Replicas(behind, host, log, **{**options, **self.replica_options})
         self._background.run(self._balance(host, random))
         self._service = cast("Service", self.replicas)
         self.replicas.start()
 
     async def _balance(self, host: str, random: Random) -> None:
-        balancer = Relay(random, *(replica.address for replica in self.replicas))
-        _, port = await balancer.listen(host)
-        self._stack.push_async_callback(balancer.close)
+        self.balancer = Relay(random, *(replica.address for replica in self.replicas))
+        """Between the API server and the replicas."""
+        _, port = await self.balancer.listen(host)
+        self._stack.push_async_callback(self.balancer.close)
         self.replicas.share(f"https://{host}:{port}")
 
     async def client(self, *, relayed: bool = True) -> APIClient:

@@ -35,6 +35,8 @@ class Service:
             log: The file for its output.
             options: More options of the command, such as `client_ca`.
         """
+        self.program = "webhook"
+        """The module that runs."""
         self._kubeconfig = kubeconfig
         self._host = host
         self._log = log
@@ -67,7 +69,7 @@ class Service:
         arguments = [f"--{option}={value}" for option, value in options.items()]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "webhook", "serve", *arguments],
+                [sys.executable, "-m", self.program, "serve", *arguments],
                 cwd=self._kubeconfig.parent,
                 env={**_environment(), "PYTHONPATH": str(_ROOT)},
                 stdout=output,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from testbed.api import API
 
-__all__ = ["current_configurations", "replace_webhooks"]
+__all__ = ["called_at", "current_configurations", "replace_webhooks"]
 
 
 def current_configurations() -> list[dict[str, Any]]:
@@ -19,21 +19,24 @@ def current_configurations() -> list[dict[str, Any]]:
     return [document for document in deploy.all_objects() if "webhooks" in document]
 
 
-def replace_webhooks(api: API, configurations: Iterable[dict[str, Any]]) -> None:
-    """Replace all webhooks of installed configurations; the new ones are called at the same address.
+def called_at(url: str, configuration: dict[str, Any], **client: Any) -> dict[str, Any]:
+    """A configuration called at a URL, not a Service; `client` is added to each clientConfig."""
+    called = [
+        {**webhook, "clientConfig": {"url": f"{url}{webhook['clientConfig']['service']['path']}", **client}}
+        for webhook in configuration["webhooks"]
+    ]
+    return {**configuration, "webhooks": called}
 
-    They get the installed caBundle: without it, calls would fail until a replica looks and writes it.
+
+def replace_webhooks(api: API, configurations: Iterable[dict[str, Any]]) -> None:
+    """Replace all webhooks of installed configurations, as deploy/apply-webhooks.sh does.
+
+    They get the installed caBundle: without it, calls fail until a replica writes it.
     """
     for configuration in configurations:
         stored = api.get(configuration["kind"], configuration["metadata"]["name"]).object
         installed = stored["webhooks"][0]["clientConfig"]
-        base = installed["url"].rpartition("/")[0]
-        called = [
-            {
-                **webhook,
-                "clientConfig": {**installed, "url": f"{base}{webhook['clientConfig']['service']['path']}"},
-            }
-            for webhook in configuration["webhooks"]
-        ]
-        answer = api.replace({**stored, "webhooks": called})
+        url = installed["url"].rpartition("/")[0]
+        called = called_at(url, configuration, caBundle=installed["caBundle"])
+        answer = api.replace({**stored, "webhooks": called["webhooks"]})
         assert answer.accepted, answer.message

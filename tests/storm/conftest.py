@@ -44,13 +44,20 @@ def background():
     background.close()
 
 
+@pytest.fixture
+def replica_options():
+    """Options of the replicas; a file of tests may have others."""
+    return {}
+
+
 @pytest.fixture(params=["sandbox", "real"])
-def cluster(request, background, tmp_path):
-    """A cluster with three replicas in front of it, and another webhook that refuses pods."""
+def cluster(request, background, tmp_path, replica_options):
+    """A cluster with replicas in front of it, and another webhook that refuses pods."""
     is_real = request.param == "real"
     if is_real and (why := _why_not()):
         pytest.skip(why)
     cluster = replicated_cluster(background, tmp_path, is_real=is_real)
+    cluster.replica_options = replica_options
     refuser = Refuser()
     try:
         cluster.begin()
