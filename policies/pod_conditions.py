@@ -6,7 +6,7 @@ The API server copies limits to requests before it evaluates a condition, so the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import items_at, lookup
 from policies.metadata_keys import PREFIX
@@ -21,6 +21,8 @@ __all__ = [
     "REQUESTS_DEVICES_OR_WISHES",
     "REQUESTS_NVIDIA_DEVICES",
     "PodCondition",
+    "has_claims",
+    "has_our_annotations",
     "requested_names",
 ]
 
@@ -45,33 +47,37 @@ class PodCondition:
 
 def requested_names(pod: Any) -> Iterator[str]:
     """The resources that containers of a pod of any shape request or limit, by their names."""
-    for path in (("spec", "containers"), ("spec", "initContainers")):
-        for container in items_at(pod, path):
-            for section in ("requests", "limits"):
-                amounts = lookup(container, ("resources", section))
-                yield from filter(_is_text, amounts if isinstance(amounts, dict) else ())
+    spec = lookup(pod, ("spec",))
+    for listed in ("containers", "initContainers"):
+        for container in items_at(spec, (listed,)):
+            # Plain access: a replica does this for every pod of the cluster.
+            resources = container.get("resources") if isinstance(container, dict) else None
+            if isinstance(resources, dict):
+                for section in ("requests", "limits"):
+                    amounts = resources.get(section)
+                    for name in amounts if isinstance(amounts, dict) else ():
+                        if isinstance(name, str):
+                            yield name
 
 
-def _is_text(key: object) -> TypeGuard[str]:
-    return isinstance(key, str)
-
-
-def _has_claims(pod: Any) -> bool:
+def has_claims(pod: Any) -> bool:
+    """True if a pod of any shape has entries in `spec.resourceClaims`."""
     return bool(lookup(pod, ("spec", "resourceClaims")))
 
 
-def _has_our_annotations(pod: Any) -> bool:
+def has_our_annotations(pod: Any) -> bool:
+    """True if a pod of any shape has an annotation under `gpu-admission.io/`, also an unknown one."""
     annotations = lookup(pod, ("metadata", "annotations"))
     return isinstance(annotations, dict) and any(isinstance(key, str) and key.startswith(PREFIX) for key in annotations)
 
 
 def _requests_devices(pod: Any) -> bool:
-    return _has_claims(pod) or any("/" in name for name in requested_names(pod))
+    return has_claims(pod) or any("/" in name for name in requested_names(pod))
 
 
 def _requests_nvidia_devices(pod: Any) -> bool:
     prefixes = (VENDOR_PREFIX, IMPLICIT_PREFIX)
-    return _has_claims(pod) or any(name.startswith(prefixes) for name in requested_names(pod))
+    return has_claims(pod) or any(name.startswith(prefixes) for name in requested_names(pod))
 
 
 REQUESTS_NVIDIA_DEVICES = PodCondition(
@@ -103,6 +109,6 @@ REQUESTS_DEVICES_OR_WISHES = PodCondition(
     f"""\
 (has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("gpu-admission.io/"))) || (
 {REQUESTS_DEVICES.expression})""",
-    lambda pod: _has_our_annotations(pod) or _requests_devices(pod),
+    lambda pod: has_our_annotations(pod) or _requests_devices(pod),
 )
 """Any extended resource, or a claim, or wishes in annotations."""

@@ -13,6 +13,7 @@ from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.pod_conditions import has_claims, requested_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,23 +107,7 @@ def may_request_gpu(pod: Object) -> bool:
 
     The pod may have any shape. Nothing of the cluster is read.
     """
-    spec = lookup(pod, ("spec",))
-    if not isinstance(spec, dict):
-        return False
-    if spec.get("resourceClaims"):
-        return True
-    for listed in _WITH_RESOURCES:
-        containers = spec.get(listed)
-        for container in containers if isinstance(containers, list) else ():
-            resources = container.get("resources") if isinstance(container, dict) else None
-            if not isinstance(resources, dict):
-                continue
-            for section in _SECTIONS:
-                amounts = resources.get(section)
-                for name in amounts if isinstance(amounts, dict) else ():
-                    if isinstance(name, str) and ("/" in name or "gpu" in name.lower()):
-                        return True
-    return False
+    return has_claims(pod) or any("/" in name or "gpu" in name.lower() for name in requested_names(pod))
 
 
 def probably_gets_gpu(pod: Object, namespace: str, view: ClusterView) -> bool:

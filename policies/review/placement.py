@@ -13,7 +13,8 @@ from policies.patch import Editor
 from policies.placement import TOLERATIONS, missing_tolerations
 from policies.placement.place import place
 from policies.placement.selector_misspellings import selector_misspellings
-from policies.placement.wishes import has_annotations, read_wishes
+from policies.placement.wishes import read_wishes
+from policies.pod_conditions import has_our_annotations
 from policies.review.on_demand import load_function
 from policies.review.pods import review_created_pod
 
@@ -32,7 +33,7 @@ __all__ = ["placement"]
 @review_created_pod
 def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The pod with tolerations and node conditions, and findings on its wishes and requests."""
-    if pod.is_past_scheduling or not (may_request_gpu(pod.document) or has_annotations(pod)):
+    if pod.is_past_scheduling or not (may_request_gpu(pod.document) or has_our_annotations(pod.document)):
         return Decision(object=request.object)
     edits = Editor(request.object)
     judged = settings.judge(_place(pod, request, view, settings, edits), request.namespace)

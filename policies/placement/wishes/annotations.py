@@ -9,6 +9,7 @@ from policies.kubernetes.misspellings import closest
 from policies.metadata_keys import PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
+from policies.pod_conditions import has_our_annotations
 from policies.rules import rule
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["DAEMON_SET", "has_annotations", "read_wishes", "wish_problems"]
+__all__ = ["DAEMON_SET", "read_wishes", "wish_problems"]
 
 DAEMON_SET = "DaemonSet"
 
@@ -60,7 +61,7 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     affinity. A word that cannot be read is left out and reported. Pods of a DaemonSet have no wishes: each was made for
     one node, and would wait there for another.
     """
-    if not settings.placement.wishes and not has_annotations(pod):
+    if not settings.placement.wishes and not has_our_annotations(pod.document):
         return _NOTHING
     own = {word: pod.annotations[PREFIX + word] for word in WORDS if PREFIX + word in pod.annotations}
     defaults = {word: text for word, text in _defaults(namespace, settings).items() if word not in own}
@@ -85,11 +86,6 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
 
         texts = without_conflicting_defaults(pod, view, texts, defaults)
     return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
-
-
-def has_annotations(pod: Pod) -> bool:
-    """True if a pod has any annotation under `gpu-admission.io/`, also an unknown one."""
-    return any(key.startswith(PREFIX) for key in pod.annotations)
 
 
 def wish_problems(pod: Pod, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
