@@ -191,7 +191,7 @@ def test_audit_knows_that_exempt_namespaces_never_convert():
 class Charging:
     """A keeper of quotas that must not be asked."""
 
-    def is_unlimited(self, request):
+    def is_unlimited(self, namespace):
         return False
 
     async def charge(self, decision, request, settings, run):

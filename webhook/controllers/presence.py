@@ -217,7 +217,7 @@ class Presences:
         self._timing = timing
         self._clock = clock
         self._present: dict[str, _LeaseState] = {}
-        """By name, the Leases that the leader waits for; one that vanished stays until it would have expired."""
+        """By name, the Leases that the leader waits for; one that vanished counts until it would have expired."""
         self._trouble = "the leader has just begun"
 
     async def look(self) -> None:

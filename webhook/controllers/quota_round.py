@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING
 
 from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.kubernetes.objects import name_of, namespace_of, with_conditions
-from policies.kubernetes.paths import items_at, lookup
-from policies.quota.counting.conditions import enforced_condition, not_counted_condition, unreadable_condition
+from policies.kubernetes.paths import lookup
+from policies.quota.counting.conditions import (
+    enforced_condition,
+    not_counted_condition,
+    says_that_all_have_seen,
+    unreadable_condition,
+)
 from policies.quota.counting.counter import Terms
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import QuotaError
@@ -167,9 +172,9 @@ class QuotaRound:
         if namespace in self._kept and self._kept[namespace].uid != uid:
             self._forget(namespace)
         if namespace not in self._kept:
-            self._kept[namespace] = Kept(
-                uid, awaited="" if _was_seen(document) else str(lookup(document, ("metadata", "resourceVersion")))
-            )
+            was_seen = says_that_all_have_seen(Ledger.read(document).conditions)
+            version = "" if was_seen else str(lookup(document, ("metadata", "resourceVersion")))
+            self._kept[namespace] = Kept(uid, awaited=version)
         return self._kept[namespace]
 
     def _forget(self, namespace: str) -> None:
@@ -276,12 +281,6 @@ class QuotaRound:
 
     def _time(self) -> str:
         return rfc3339(self._clockwork.now())
-
-
-def _was_seen(document: Object) -> bool:
-    """True if a leader has written that all replicas have seen a GPUQuota."""
-    conditions = items_at(document, ("status", "conditions"))
-    return any(lookup(each, ("type",)) == "Enforced" and lookup(each, ("status",)) != "Unknown" for each in conditions)
 
 
 def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:

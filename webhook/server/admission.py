@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.decision import Decision
+from policies.quota.ledger.admit import NoQuota
 from policies.review import review_concern, with_new_templates
 from policies.review.quota import settle_by_view
 from policies.settings.exempt_namespaces import exemption_in_cluster
@@ -195,13 +196,14 @@ class Admission:
         self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
     ) -> Decision:
         """The answer of one concern, with its charge and its templates written."""
-        if concern == "quota" and self._quotas is not None and self._quotas.is_unlimited(request):
+        if concern == "quota" and self._quotas is not None and self._quotas.is_unlimited(request.namespace):
+            self._quotas.count_outcome(request, NoQuota())
             return Decision(object=request.object)
         decision = await run(partial(review_concern, concern, request, view, settings))
         if decision.charges and self._quotas is not None:
             decision = await self._quotas.charge(decision, request, settings, run)
         elif decision.charges:
-            decision = await run(partial(settle_by_view, decision, self._view, settings))
+            decision = await run(partial(settle_by_view, decision, view, settings))
         if concern == "conversion":
             decision = await self._ensure_templates(request, decision, settings, run)
             if not request.dry_run:

@@ -1,9 +1,9 @@
 """Charges an object to its namespace's quota before it is admitted.
 
 The answer is based on the stored ledger, never on a cache. Only that a namespace has no GPUQuota is taken from a cache,
-while that is up to date (`webhook.controllers.presence`). Caches provide devices and templates. An object that they do not show yet is read from the API server, so that a template and a pod can
-be applied together. The number of reads is bounded whatever the object names: at most the GPUQuota in a namespace
-without one, and at most 32 objects for one review.
+while that is up to date (`webhook.controllers.presence`). Caches provide devices and templates. An object that they do
+not show yet is read from the API server, so that a template and a pod can be applied together. The number of reads is
+bounded whatever the object names: at most the GPUQuota in a namespace without one, and at most 32 objects for one review.
 """
 
 from __future__ import annotations
@@ -74,13 +74,14 @@ class QuotaKeeper:
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
     """Called for each charge with the entry and the outcome; not for dry runs."""
 
-    def is_unlimited(self, request: Request) -> bool:
-        """True if the namespace of a request certainly has no GPUQuota, so that nothing is charged."""
-        if not self.trusts_view() or self.view.get("GPUQuota", QUOTA_NAME, request.namespace) is not None:
-            return False
+    def is_unlimited(self, namespace: str) -> bool:
+        """True if a namespace certainly has no GPUQuota, so that nothing is charged."""
+        return self.trusts_view() and self.view.get("GPUQuota", QUOTA_NAME, namespace) is None
+
+    def count_outcome(self, request: Request, outcome: ChargeOutcome) -> None:
+        """Count the outcome of a charge, unless the request is a dry run."""
         if not request.dry_run:
-            self.count(request.entry, outcome_name(NoQuota()))
-        return True
+            self.count(request.entry, outcome_name(outcome))
 
     async def charge(self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, run: Run) -> Decision:
         """Write the charge of a decision, and return the decision with its outcome.
@@ -158,8 +159,7 @@ class QuotaKeeper:
         if isinstance(outcome, Unavailable | QuotaError):
             why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
             log_uncharged(ENTRIES[request.entry], request, why)
-        if not request.dry_run:
-            self.count(request.entry, outcome_name(outcome))
+        self.count_outcome(request, outcome)
         holders: tuple[Holder, ...] = ()
         if isinstance(outcome, ChargeVerdict) and isinstance(outcome.reason, Exceeded):
             seconds = deadline.remaining - _ANSWER_SECONDS

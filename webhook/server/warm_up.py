@@ -36,7 +36,7 @@ _logger = logging.getLogger("gpu_admission.server")
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy) -> None:
     """Compute the digests of a cluster and review objects of each form, without any effect.
 
-    A form that cannot be reviewed is logged, and does not keep the server from starting.
+    The first form that cannot be reviewed is logged and ends the warm-up; the server starts all the same.
     """
     warm(view)
     for _ in range(_ROUNDS):

@@ -8,11 +8,19 @@ from policies.metadata_keys import QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.kubernetes.objects import Object
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota, QuotaError
 
-__all__ = ["enforced_condition", "not_counted_condition", "ready_condition", "unreadable_condition"]
+__all__ = [
+    "enforced_condition",
+    "not_counted_condition",
+    "ready_condition",
+    "says_that_all_have_seen",
+    "unreadable_condition",
+]
 
 _READY, _ENFORCED = "Ready", "Enforced"
 _LONGEST = 1000
@@ -92,6 +100,11 @@ def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool, unseen
         "admitted without a charge while the quota cannot be charged."
     )
     return _condition(_ENFORCED, "False", "FailsOpen", said)
+
+
+def says_that_all_have_seen(conditions: Iterable[Object]) -> bool:
+    """True if a leader has written, by `enforced_condition`, that all replicas have seen the GPUQuota."""
+    return any(each.get("type") == _ENFORCED and each.get("status") != "Unknown" for each in conditions)
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Object:
