@@ -31,6 +31,7 @@ __all__ = [
     "Constraint",
     "DeviceRequest",
     "Subrequest",
+    "is_within_lists",
     "read_configs",
     "selector_expressions",
 ]
@@ -44,6 +45,11 @@ MOST_ENTRIES = 32
 types.go, the constants ending in MaxSize."""
 LONGEST_SELECTOR = 10_240
 """Bytes of one CEL expression. Source: k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxLength."""
+
+
+def is_within_lists(path: FieldPath) -> bool:
+    """True if lists may be long enough to have the entries on a path; to look at more is unbounded work."""
+    return all(step < MOST_ENTRIES for step in path if isinstance(step, int))
 
 
 @dataclass(frozen=True, eq=False)

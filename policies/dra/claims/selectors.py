@@ -12,7 +12,7 @@ from policies.dra.claims.effort import EACH, MOST_TEXT, size_of
 from policies.dra.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.dra.claims.selector_mistakes import excerpt_near, independent_issues, remedy, visible
 from policies.dra.claims.subject import CLAIMS
-from policies.dra.resource_claims import LONGEST_SELECTOR, MOST_ENTRIES
+from policies.dra.resource_claims import LONGEST_SELECTOR, is_within_lists
 from policies.kubernetes.paths import FieldPath, items_at
 
 if TYPE_CHECKING:
@@ -120,10 +120,7 @@ def _texts(subject: Subject) -> Iterator[SelectorText]:
     """
     if subject.served or not subject.has_new_selectors:
         return
-    for selector in subject.selectors:
-        # What is beyond the length that lists may have is not looked at: that would be work without a bound.
-        if all(step < MOST_ENTRIES for step in selector.path if isinstance(step, int)):
-            yield selector
+    yield from (selector for selector in subject.selectors if is_within_lists(selector.path))
 
 
 def _new(subject: Subject) -> Iterator[SelectorText]:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks
-from policies.dra.resource_claims import MOST_ENTRIES, Claim, read_configs, selector_expressions
+from policies.dra.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.webhooks import CLAIM_KINDS
@@ -112,11 +112,7 @@ class Subject:
     @cached_property
     def reviewed_subrequests(self) -> tuple[Subrequest, ...]:
         """The subrequests within the limits of lists; another rule reports the others."""
-        return tuple(
-            subrequest
-            for subrequest in self.subrequests
-            if all(step < MOST_ENTRIES for step in subrequest.path if isinstance(step, int))
-        )
+        return tuple(subrequest for subrequest in self.subrequests if is_within_lists(subrequest.path))
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.dra.claims.nvidia.schemas import API_VERSION, DRIVERS, SCHEMAS, TYPE_OF, TYPES_OF_DRIVER
 from policies.dra.deviceclasses import SHIPPED_TYPES, TYPES
-from policies.dra.resource_claims import MOST_DEVICES, MOST_ENTRIES
+from policies.dra.resource_claims import MOST_DEVICES, MOST_ENTRIES, is_within_lists
 from policies.dra.selected_types import selected_types
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.schema import find_problems
@@ -141,8 +141,7 @@ def most_devices(found: NvidiaConfig, subject: Subject) -> int:
 
 def _own_selectors(subrequest: Subrequest) -> Sequence[str]:
     """The CEL expressions of a request; empty for a request beyond the length that lists may have."""
-    is_within = all(step < MOST_ENTRIES for step in subrequest.path if isinstance(step, int))
-    return subrequest.expressions[:MOST_ENTRIES] if is_within else ()
+    return subrequest.expressions[:MOST_ENTRIES] if is_within_lists(subrequest.path) else ()
 
 
 def all_selectors(subrequest: Subrequest, facts: Facts) -> Iterator[str]:
