@@ -99,8 +99,8 @@ _OLD = (
 )
 
 RETIRED = frozenset(entry.name for entry in _OLD)
-"""Entries of one concern, which earlier versions installed. They answer for one release, so that the webhook configurations can be
-upgraded after the service, and rolled back before it."""
+"""Entries of one concern, which earlier versions installed. They answer for one release, so that the webhook configurations
+can be upgraded after the service, and rolled back before it."""
 
 ENTRIES = {entry.name: entry for entry in (*_CURRENT, *_OLD)}
 """By name, in the order in which the API server calls them: mutating entries one after the other, then the validating."""

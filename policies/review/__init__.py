@@ -12,14 +12,14 @@ from policies.conversion.opt_in import Mode
 from policies.decision import Decision
 from policies.entries import ENTRIES
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.kubernetes.pods import MalformedPodError
 from policies.pod_conditions import PodCondition
 from policies.quota.opt_in import QUOTA_NAME
 from policies.review.coverage import OFFLINE_KINDS, find_gap
 from policies.review.on_demand import Review, load_function, load_rooms
 from policies.review.pods import is_of_mode, reapplies_pod, refused_amounts, unknown_namespace
 from policies.settings import settings_for
-from policies.settings.exempt_namespaces import exemption, exemption_in_cluster
+from policies.settings.exempt_namespaces import exemption, exemption_in_cluster, is_left_out
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import Overlay
 from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.entries import Concern, Entry
-    from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -138,7 +137,7 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
     may be misspelt.
     """
     kind = request.group, request.kind
-    is_malformed = kind == ("", "Pod") and _is_malformed(request.object)
+    is_malformed = kind == ("", "Pod") and _is_malformed(request)
     called = {
         call.webhook.entry.name
         for call in CALLS.get(kind, ())
@@ -154,10 +153,7 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
     return tuple(
         entry
         for entry in ENTRIES.values()
-        if entry.name in called
-        and not all(
-            exemption_in_cluster(concern, request.namespace, settings) for concern in entry.exempt_from or (None,)
-        )
+        if entry.name in called and not is_left_out(entry, request.namespace, settings)
     )
 
 
@@ -182,10 +178,10 @@ def _conditions_hold(call: Call, request: Request) -> bool:
     return all(condition.holds(request.object) for condition in conditions)
 
 
-def _is_malformed(pod: Object | None) -> bool:
-    """True if the API server would refuse a pod for its shape before it calls a webhook."""
+def _is_malformed(request: Request) -> bool:
+    """True if the API server would refuse the pod for its shape before it calls a webhook."""
     try:
-        Pod.read(pod)
+        _ = request.pod
     except MalformedPodError:
         return True
     return False

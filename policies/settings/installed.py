@@ -36,7 +36,7 @@ def uncovered_settings(
         configurations: MutatingWebhookConfiguration and ValidatingWebhookConfiguration as they are stored.
         settings: The settings in use.
     """
-    webhooks = [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
+    webhooks = _webhooks_of(configurations)
     workloads = [webhook for webhook in webhooks if lookup(webhook, ("name",)) == f"workloads{_SUFFIX}"]
     for index, kind in enumerate(settings.workloads.kinds):
         if workloads and not any(_has_rule(webhook, kind.group, kind.plural) for webhook in workloads):
@@ -48,13 +48,16 @@ def uncovered_settings(
 
 def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
     """A sentence on webhooks of the version before, which only a part of an upgrade leaves installed."""
-    webhooks = [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
-    entries = [entry.name for webhook in webhooks if (entry := entry_of(webhook)) is not None]
+    entries = [entry.name for webhook in _webhooks_of(configurations) if (entry := entry_of(webhook)) is not None]
     if retired := [name for name in entries if name in RETIRED]:
         yield (
             f"webhooks of the version before are installed ({', '.join(retired)}), which this version answers and the next "
             "one does not; apply the webhook configurations of this version, as in docs/upgrade.md"
         )
+
+
+def _webhooks_of(configurations: Iterable[Object]) -> list[Any]:
+    return [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
 
 
 def entry_of(webhook: Any) -> Entry | None:

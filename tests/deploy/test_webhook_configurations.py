@@ -121,25 +121,18 @@ def called_in(webhooks, entries, labels):
 
 
 @pytest.mark.parametrize("labels", LABELS, ids=str)
-def test_pod_with_nvidia_devices_is_called_about_once_by_each_configuration(webhooks, labels):
+@pytest.mark.parametrize(
+    ("mutating", "validating"),
+    [("convert-pods", "enforce-converted-pods"), ("place-unconverted-pods", "check-unconverted-pods")],
+    ids=["NVIDIA's devices", "other devices"],
+)
+def test_pod_with_devices_is_called_about_once_by_each_configuration(webhooks, labels, mutating, validating):
+    """`mutating` and `validating` are called where the namespace converts."""
     labels = {key: value for key, value in labels.items() if value}
     converts, enforces = labels.get(DRA_LABEL) == "enabled", labels.get(QUOTA_LABEL) == ENFORCED
-    mutating = called_in(webhooks, {"convert-pods", "place-pods"}, labels)
-    validating = called_in(webhooks, {"enforce-converted-pods", "enforce-quota", "check-pods"}, labels)
-    assert mutating == ({"convert-pods"} if converts else {"place-pods"})
-    expected = "enforce-quota" if enforces else "enforce-converted-pods" if converts else "check-pods"
-    assert validating == {expected}
-
-
-@pytest.mark.parametrize("labels", LABELS, ids=str)
-def test_pod_with_other_devices_is_called_about_once_by_each_configuration(webhooks, labels):
-    labels = {key: value for key, value in labels.items() if value}
-    converts, enforces = labels.get(DRA_LABEL) == "enabled", labels.get(QUOTA_LABEL) == ENFORCED
-    mutating = called_in(webhooks, {"place-unconverted-pods", "place-pods"}, labels)
-    validating = called_in(webhooks, {"check-unconverted-pods", "enforce-quota", "check-pods"}, labels)
-    assert mutating == ({"place-unconverted-pods"} if converts else {"place-pods"})
-    expected = "enforce-quota" if enforces else "check-unconverted-pods" if converts else "check-pods"
-    assert validating == {expected}
+    assert called_in(webhooks, {mutating, "place-pods"}, labels) == {mutating if converts else "place-pods"}
+    expected = "enforce-quota" if enforces else validating if converts else "check-pods"
+    assert called_in(webhooks, {validating, "enforce-quota", "check-pods"}, labels) == {expected}
 
 
 def test_versions_of_claims_are_the_same_for_all(webhooks):

@@ -46,7 +46,8 @@ def unadvertised_resources(
 ) -> Iterator[Finding]:
     """Warn about each requested resource that no node advertises and no DeviceClass provides.
 
-    `requests` are the first of each resource. While nodes are unknown, or the cluster has none, only certain misspellings are reported.
+    `requests` are the first of each resource. While nodes are unknown, or the cluster has none, only certain misspellings
+    are reported.
     """
     for request in requests:
         if request.resource.startswith(IMPLICIT_PREFIX):
