@@ -4,6 +4,8 @@ import base64
 import secrets
 import threading
 
+import pytest
+
 from certs.secret import parse_secret
 from testbed import manifests
 from testbed.waiting import until
@@ -67,6 +69,21 @@ def test_every_webhook_has_the_bundle_of_the_secret_and_the_url_of_the_service(c
         for webhook in cluster.get(kind, "gpu-admission").object["webhooks"]
     }
     assert urls == {cluster.service.url}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lost_bundle_is_written_long_before_the_next_look(cluster, kind):
+    webhooks = cluster.get(kind, "gpu-admission").object["webhooks"]
+    for webhook in webhooks:
+        del webhook["clientConfig"]["caBundle"]
+    assert cluster.patch(kind, "gpu-admission", body={"webhooks": webhooks}).accepted
+    until(
+        lambda: all(
+            "caBundle" in webhook["clientConfig"] for webhook in cluster.get(kind, "gpu-admission").object["webhooks"]
+        ),
+        "every webhook has its bundle",
+        seconds=5,
+    )
 
 
 def ask_for_rotation(cluster):

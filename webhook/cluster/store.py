@@ -51,6 +51,7 @@ class Store:
         gone: Records the UIDs of objects that are no longer kept; None if they are not needed.
         counted: Functions whose values are counted change by change, for `counts`.
         clock: Seconds, for `since`.
+        on_change: Called after every change of objects or state.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Store:
         gone: DeletedUids | None = None,
         counted: tuple[Callable[[Object], Any], ...] = (),
         clock: Callable[[], float] = time.monotonic,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.resource = resource
         self.others = others
@@ -78,6 +80,7 @@ class Store:
         """The resourceVersion of the last list or event; empty before the first list."""
         self._trim = trim
         self._clock = clock
+        self._on_change = on_change
         self._namespaces: dict[str, _Namespace] = {}
         self._listed: dict[str, tuple[Object, ...]] = {}
 
@@ -172,6 +175,7 @@ class Store:
         # In this order, so that a thread which sees the new version lists the new objects.
         self._listed = {}
         self.version += 1
+        self._on_change()
 
     def _replace(
         self,

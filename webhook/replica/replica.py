@@ -10,12 +10,12 @@ from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
 from policies.settings.installed import outdated_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
-from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
 from webhook.controllers.ca_bundles import CABundles
 from webhook.controllers.certificate_secret import CertificateSecret
 from webhook.controllers.certificate_upkeep import Certificates
+from webhook.controllers.configuration_watch import ConfigurationWatch
 from webhook.controllers.elector import Elector, new_identity
 from webhook.controllers.metrics import CertificateMetrics
 from webhook.controllers.presence import Presence, Presences
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from webhook.cluster.client import APIClient
+    from webhook.cluster.clockwork import Clockwork
     from webhook.replica.certificate_source import CertificateSource
     from webhook.replica.config import ReplicaConfig
     from webhook.server.listeners import Ready
@@ -73,10 +74,10 @@ class Replica:
         """
         self._client = client
         self._metrics = metrics = Metrics()
-        clockwork = Clockwork()
+        self._watch = watch = ConfigurationWatch(client, CONFIGURATIONS)
         self._bundles = bundles = CABundles(client, CONFIGURATIONS, config.url)
         policy = rotation or RotationPolicy(names=config.names)
-        self._certificate = _certificate_source(client, config, bundles, policy, metrics, clockwork)
+        self._certificate = _certificate_source(client, config, bundles, policy, metrics, watch.clockwork)
 
         self._sync = sync = Sync(client)
         self._settings = LiveSettings(sync.view)
@@ -136,6 +137,7 @@ class Replica:
             _logger.warning(note)
         # The URL is published only now that the server answers.
         await self._certificate.look()
+        self._background.begin("the watch of the webhook configurations", self._watch.run())
         self._background.begin("the upkeep of certificates", self._certificate.run())
         self._background.begin("the presence of this replica", self._presence.run())
         self._election = self._background.begin("the election", self._elector.run())
