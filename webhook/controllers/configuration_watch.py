@@ -27,9 +27,9 @@ _TOGETHER_SECONDS = 0.2
 
 
 class ConfigurationWatch:
-    """Ends pauses when one of the named configurations changes. RBAC must allow `list` and `watch` for these names.
+    """Ends pauses when one of the named configurations changes.
 
-    While they cannot be watched, pauses have their full length.
+    While they cannot be watched, pauses have their full length. RBAC must allow `list` and `watch` for these names.
     """
 
     def __init__(self, client: Reader, configurations: Sequence[tuple[str, str]], pace: Pace | None = None) -> None:
