@@ -19,7 +19,7 @@ from policies.settings import DEFAULTS
 from testbed.client_certificates import issue_client
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
-from webhook.server.app import create_app
+from webhook.server.app import Calls
 from webhook.server.callers import Callers
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
@@ -172,8 +172,8 @@ async def client_of(client_context):
 class Webhook:
     """A running webhook."""
 
-    app: web.Application
-    runner: web.AppRunner
+    calls: Calls
+    runner: web.ServerRunner
     port: int
     metrics: Metrics
     client: Client
@@ -187,7 +187,7 @@ async def start_webhook(cluster, authority, client_authority, client_of):
         async def start(view=cluster, settings=DEFAULTS, allowed=None, gate=None, **admission):
             metrics = Metrics()
             callers = Callers(None if allowed is None else frozenset(allowed))
-            app = create_app(
+            calls = Calls(
                 Admission(view, lambda: settings, metrics, **admission),
                 callers,
                 Explainer(view, lambda: settings),
@@ -195,14 +195,14 @@ async def start_webhook(cluster, authority, client_authority, client_of):
             )
             pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
             trusted = None if allowed is None else client_authority.certificate_pem
-            runner = create_runner(app)
+            runner = create_runner(calls.handle)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             connections = OpenConnections(ConnectionLimits(), metrics.closed_by("webhook"))
             endpoint = Endpoint(runner.server, connections, server_context(pair, trusted), frozenset(allowed or ()))
             site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
             await site.start()
-            return Webhook(app, runner, site.port, metrics, await client_of(site.port))
+            return Webhook(calls, runner, site.port, metrics, await client_of(site.port))
 
         yield start
 
@@ -244,6 +244,9 @@ class Wire:
         length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
         self.body = (await self._reader.readexactly(length)).decode()
         return head
+
+    async def told_to_continue(self):
+        assert await self._reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
 
     def abort(self):
         self._writer.transport.abort()

@@ -7,7 +7,7 @@ import json
 import pytest
 from aiohttp import web
 
-from webhook.server.guarded_site import create_runner
+from webhook.server.guarded_site import create_application_runner
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 
@@ -78,7 +78,7 @@ async def answer_of():
     async with contextlib.AsyncExitStack() as stack:
 
         async def ask(app, sent):
-            runner = create_runner(app)
+            runner = create_application_runner(app)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -68,10 +68,10 @@ async def test_every_caller_is_allowed_without_a_client_ca(webhook, pod, review_
 async def test_strangers_hold_no_more_than_half_of_the_memory_together(
     guarded, client_of, client_context, pod, review_of
 ):
-    callers, budget = guarded.app[application.CALLERS], guarded.app[application._BODIES]
+    callers, budget = guarded.calls.callers, guarded.calls._bodies
     large = json.dumps(review_of(pod(annotations={"note": "a" * SMALL}))).encode()
     known = await client_of(guarded.port, client_context("kube-apiserver"))
-    deadline = guarded.app[application.ADMISSION].deadline("30s")
+    deadline = guarded.calls.admission.deadline("30s")
     async with budget.hold(budget._most // 2, callers.payer(None, "10.0.0.1"), deadline):
         refused = await guarded.client.post(f"/{NO_EFFECTS[0]}?timeout=100ms", large)
         answered = await known.post(f"/{NO_EFFECTS[0]}", large)

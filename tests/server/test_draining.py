@@ -8,7 +8,6 @@ import aiohttp
 import pytest
 
 from policies.settings import DEFAULTS
-from webhook.server.app import TRAFFIC
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.service import Service
 
@@ -19,7 +18,7 @@ class Running:
     def __init__(self, service, ready, client, probes, connect):
         self.client, self.probes, self.connect = client, probes, connect
         self.port = ready.port
-        self.traffic = service._app[TRAFFIC]
+        self.traffic = service._calls.traffic
         self._service = service
         self._hurry = asyncio.Event()
         self.stopped = None

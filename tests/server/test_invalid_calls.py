@@ -5,7 +5,6 @@ import json
 import pytest
 
 from policies.entries import ENTRIES, RETIRED
-from webhook.server.app import TRAFFIC
 
 NO_PATH = (
     "No webhook has this path; POST an AdmissionReview to one of /convert-pods, /place-pods, "
@@ -20,7 +19,9 @@ def plain(answer, status):
     return answer.text
 
 
-@pytest.mark.parametrize("path", ["/", "/convert", "/conversion/", "/conversion/x", "/metrics", "/%0a", "//conversion"])
+@pytest.mark.parametrize(
+    "path", ["/", "/convert", "/conversion/", "/conversion/x", "/metrics", "/%0a", "//conversion", "/v1%2Fexplain"]
+)
 async def test_answer_to_an_unknown_path_lists_the_paths(webhook, path):
     assert plain(await webhook.client.post(path, b"{}"), 404) == NO_PATH
 
@@ -146,9 +147,29 @@ async def test_client_that_leaves_early_is_no_error(webhook, wire, until, lines,
     await connection.send(
         b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
     )
-    traffic = webhook.app[TRAFFIC]
+    traffic = webhook.calls.traffic
     await until(lambda: traffic.under_way)
     connection.abort()
     await until(lambda: not traffic.under_way)
     assert lines(message="turned down: The body is incomplete.")
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+EXPECTING = (
+    b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: "
+)
+
+
+async def test_client_that_waits_is_told_to_continue(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(EXPECTING + b"100-continue\r\n\r\n")
+    await connection.told_to_continue()
+    await connection.send(b"{}")
+    assert (await connection.head()).startswith("HTTP/1.1 400 ")
+
+
+async def test_other_expectations_are_not_met(webhook, wire):
+    connection = await wire(webhook.port)
+    await connection.send(EXPECTING + b"200-ok\r\n\r\n{}")
+    assert (await connection.head()).startswith("HTTP/1.1 417 ")
+    assert connection.body == "Unknown Expect: 200-ok"

@@ -6,9 +6,10 @@ import sys
 
 CODE = """\
 import json, sys
-from types import SimpleNamespace
-from webhook.server.app import create_app
-create_app(SimpleNamespace(metrics=SimpleNamespace(set_in_flight=None)), None, None, None)
+from webhook.server.admission import Admission
+from webhook.server.app import Calls
+from webhook.server.metrics import Metrics
+Calls(Admission(None, None, Metrics()), None, None, None)
 print(json.dumps(sorted(sys.modules)))
 """
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.strict_json import MOST_VALUES, TooManyValues, has_more_values, most_values, read_json
+from webhook.server.strict_json import MOST_VALUES, BadJSON, TooManyValues, has_more_values, most_values, read_json
 
 TEXT = st.text('",[{:\\ aé')
 ANY_JSON = st.recursive(
@@ -52,3 +52,16 @@ def test_body_with_too_many_values_is_not_parsed(value):
 def test_text_counts_as_one_value():
     document = {"data": {"table.csv": "1,[{" * 500_000, "quoted": '\\",' * 500_000}}
     assert read_json(orjson.dumps(document)) == document
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+@pytest.mark.parametrize("levels", [1, 200, 252, 253, 254, 255, 256, 300, 1000])
+def test_document_is_parsed_if_and_only_if_it_can_be_written_again(opening, closing, levels):
+    body = opening * levels + b"1" + closing * levels
+    try:
+        orjson.dumps(orjson.loads(body))
+    except TypeError:
+        with pytest.raises(BadJSON, match="nested too deeply"):
+            read_json(body)
+    else:
+        assert read_json(body) == orjson.loads(body)

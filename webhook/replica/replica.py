@@ -24,7 +24,7 @@ from webhook.replica.certificate_source import CertificateInFiles, CertificateIn
 from webhook.replica.config import LEASE, SECRET
 from webhook.replica.leading import Leading
 from webhook.server.admission import Admission
-from webhook.server.app import create_app
+from webhook.server.app import Calls
 from webhook.server.callers import Callers
 from webhook.server.explain_gate import DelegatedGate
 from webhook.server.explainer import Explainer
@@ -94,7 +94,7 @@ class Replica:
             count=metrics.count_quota_outcome,
         )
         self._callers = callers = Callers(config.clients.names if config.clients else None)
-        self._app = create_app(
+        self._calls = Calls(
             Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
             callers,
             Explainer(sync.view, self._settings),
@@ -132,7 +132,7 @@ class Replica:
         await asyncio.to_thread(warm_up, self._sync.view, self._settings())
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
-        ready = await self._listeners.answer_calls(self._app, certificate)
+        ready = await self._listeners.answer_calls(self._calls, certificate)
         for note in self._callers.notes():
             _logger.warning(note)
         # The URL is published only now that the server answers.

@@ -1,38 +1,39 @@
-"""The web application: one path for each webhook entry and one for explanations."""
+"""The calls of the webhook's port: one path for each webhook entry and one for explanations."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
+from yarl import URL
 
 from policies.entries import ENTRIES, RETIRED
 from policies.review import load_rooms
-from webhook.server.admission import Admission
 from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
-from webhook.server.callers import Callers
 from webhook.server.deadlines import BadDuration
 from webhook.server.explain_gate import PATH
-from webhook.server.explainer import ROUTE, ExplainCalls
+from webhook.server.explainer import ExplainCalls
+from webhook.server.guarded_connection import guarded_connection
 from webhook.server.logs import log_crash, log_refusal
 from webhook.server.open_connections import counted_address
 from webhook.server.strict_json import MOST_VALUES, most_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from aiohttp.typedefs import Handler
+    from collections.abc import Awaitable, Callable
 
     from policies.entries import Entry
+    from webhook.server.admission import Admission
+    from webhook.server.callers import Callers
     from webhook.server.deadlines import Deadline
     from webhook.server.explain_gate import ExplainGate
     from webhook.server.explainer import Explainer
 
-__all__ = ["ADMISSION", "CALLERS", "LARGEST_BODY", "TRAFFIC", "Traffic", "create_app"]
+__all__ = ["LARGEST_BODY", "Calls", "Traffic"]
 
 
 class Traffic:
@@ -42,9 +43,8 @@ class Traffic:
     never answer a call whose body is still arriving.
     """
 
-    def __init__(self, show: Callable[[float], None]) -> None:
-        """Begin without calls; `show` is called with the number whenever it changes."""
-        self._show = show
+    def __init__(self) -> None:
+        """Begin without calls."""
         self.under_way = 0
         """The number of calls between their head and their answer."""
         self._quiet = asyncio.Event()
@@ -52,14 +52,16 @@ class Traffic:
         self.draining = False
         """True if answers close their connection (`Connection: close`), so that clients open new ones elsewhere."""
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Count one call, from its head to its answer."""
-        self._change(1)
-        try:
-            yield
-        finally:
-            self._change(-1)
+    def begin(self) -> None:
+        """Count a call whose head has arrived."""
+        self.under_way += 1
+        self._quiet.clear()
+
+    def end(self) -> None:
+        """Count a call no longer: its answer is ready, or its client is gone."""
+        self.under_way -= 1
+        if not self.under_way:
+            self._quiet.set()
 
     async def wait_until_idle(self, longest: float) -> bool:
         """Wait until no call is in flight; False if one still is after `longest` seconds."""
@@ -70,24 +72,10 @@ class Traffic:
             return False
         return True
 
-    def _change(self, by: int) -> None:
-        self.under_way += by
-        self._show(self.under_way)
-        if self.under_way:
-            self._quiet.clear()
-        else:
-            self._quiet.set()
-
 
 LARGEST_BODY = 8 * 1024 * 1024
 """Bytes. A review holds an object at most twice, and the API server takes none above 3 MiB. It can be larger all the same,
 with characters that JSON escapes, and is refused then."""
-
-ADMISSION = web.AppKey("admission", Admission)
-CALLERS = web.AppKey("callers", Callers)
-TRAFFIC = web.AppKey("traffic", Traffic)
-_BODIES = web.AppKey("bodies", BodyBudget)
-_DOCUMENTS = web.AppKey("documents", BodyBudget)
 
 _FORM = Form(
     holds="an AdmissionReview",
@@ -108,116 +96,168 @@ _NO_METHOD = "This path answers POST only; send an AdmissionReview."
 _NO_METHOD_TO_EXPLAIN = "This path answers POST only; send a question about an object."
 _KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
 """Headers of refusals that say what else to do."""
+_JSON_TYPE = {hdrs.CONTENT_TYPE: JSON}
 
 
-def create_app(admission: Admission, callers: Callers, explainer: Explainer, gate: ExplainGate) -> web.Application:
-    """The application that answers `POST /<entry>` for every webhook entry, and `POST /v1/explain`.
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """What answers the calls of a path."""
 
-    Args:
-        admission: Answers the reviews.
-        callers: Allows or refuses calls of entries with effects.
-        explainer: Answers the questions.
-        gate: Allows or refuses calls for explanations.
+    answer: Callable[[web.BaseRequest], Awaitable[web.Response]]
+    count: Callable[[str], None]
+    """Counts a call without an answer, by its verdict."""
+    unavailable: str
+    """The verdict of a call that is refused for the moment."""
+    no_method: str
+    """The sentence for other methods than POST."""
+
+
+class Calls:
+    """Answers `POST /<entry>` for every webhook entry, and `POST /v1/explain`.
+
+    A handler for aiohttp's low-level server: an application's router and middlewares cost as much as a review.
     """
-    load_rooms()
-    app = web.Application(middlewares=[_answer_every_call], client_max_size=LARGEST_BODY)
-    app[ADMISSION] = admission
-    app[CALLERS] = callers
-    app[_BODIES] = BodyBudget()
-    app[_DOCUMENTS] = BodyBudget(_MOST_VALUES_HELD, _FEW_VALUES)
-    app[TRAFFIC] = Traffic(admission.metrics.set_in_flight)
-    for name in ENTRIES:
-        app.router.add_post(f"/{name}", _handle, name=name)
-    app.router.add_post(PATH, ExplainCalls(explainer, gate, admission.metrics).handle, name=ROUTE)
-    return app
 
+    def __init__(self, admission: Admission, callers: Callers, explainer: Explainer, gate: ExplainGate) -> None:
+        """Prepare.
 
-async def _handle(request: web.Request) -> web.Response:
-    admission = request.app[ADMISSION]
-    entry = _entry(request)
-    if refusal := request.app[CALLERS].refusal(entry, request.transport):
-        raise web.HTTPForbidden(text=refusal)
-    _FORM.check(request)
-    try:
-        deadline = admission.deadline(request.query.get("timeout"))
-        if _FORM.is_too_large(request):
-            answer = admission.refuse(entry, await _FORM.skip(request, deadline), deadline, _TOO_LARGE)
-            if answer is None:
-                raise _FORM.too_large
-        else:
-            answer = await _answer_to(request, entry, deadline)
-    except (BadDuration, BadReview) as error:
-        raise web.HTTPBadRequest(text=str(error)) from error
-    return web.Response(body=answer, content_type=JSON)
+        Args:
+            admission: Answers the reviews.
+            callers: Allows or refuses calls of entries with effects.
+            explainer: Answers the questions.
+            gate: Allows or refuses calls for explanations.
+        """
+        load_rooms()
+        self.admission = admission
+        self.callers = callers
+        self.traffic = Traffic()
+        self._bodies = BodyBudget()
+        self._documents = BodyBudget(_MOST_VALUES_HELD, _FEW_VALUES)
+        metrics = admission.metrics
+        metrics.watch_calls(lambda: self.traffic.under_way)
+        self._routes = {
+            f"/{name}": _Route(
+                partial(self._review, entry), partial(metrics.count_call, name), "turned_down", _NO_METHOD
+            )
+            for name, entry in ENTRIES.items()
+        }
+        questions = ExplainCalls(explainer, gate, metrics)
+        self._routes[PATH] = _Route(questions.handle, metrics.count_explanation, "unavailable", _NO_METHOD_TO_EXPLAIN)
 
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Count a call and answer it, also after an exception; while the server drains, close the connection.
 
-async def _answer_to(request: web.Request, entry: Entry, deadline: Deadline) -> bytes:
-    admission = request.app[ADMISSION]
-    is_known = request.app[CALLERS].knows(request.transport)
-    address = counted_address(request.remote) if request.remote else ""
-    payer = request.app[CALLERS].payer(request.transport, address)
-    body = b""
-    try:
-        async with request.app[_BODIES].hold(_FORM.size(request), payer, deadline):
-            body = await _FORM.read(request, deadline)
-            async with request.app[_DOCUMENTS].hold(min(most_values(body), MOST_VALUES), payer, deadline):
-                return await admission.answer(entry, body, deadline, caller_is_known=is_known, address=address)
-    except NoMemory as error:
-        answer = admission.refuse(entry, body or await _FORM.skip(request, deadline), deadline)
-        if answer is None:
-            raise web.HTTPServiceUnavailable(text=_NO_MEMORY) from error
-        return answer
-
-
-def _entry(request: web.Request) -> Entry:
-    return ENTRIES[request.match_info.route.name or ""]
-
-
-@web.middleware
-async def _answer_every_call(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Count a call and answer it, also after an exception; while the server drains, close the connection."""
-    traffic = request.app[TRAFFIC]
-    with traffic.call():
+        Raises:
+            web.HTTPExpectationFailed: The call expects something else than to continue.
+        """
+        if hdrs.EXPECT in request.headers:
+            await _confirm_expectation(request)
+        connection = guarded_connection(request.transport)
+        if connection is not None:
+            connection.request_begins()
+        self.traffic.begin()
         try:
-            response = await handler(request)
+            response = await self._answer(request)
+        finally:
+            self.traffic.end()
+        response.headers[hdrs.SERVER] = "gpu-admission"
+        is_kept = connection is None or connection.request_ends()
+        if self.traffic.draining or not is_kept:
+            response.force_close()
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        route = self._routes.get(request.rel_url.path_safe)
+        if route is None:
+            return _refusal_response(request, web.HTTPNotFound(text=_NO_PATH))
+        if request.method != hdrs.METH_POST:
+            refusal = web.HTTPMethodNotAllowed(request.method, (hdrs.METH_POST,), text=route.no_method)
+            return _refusal_response(request, refusal)
+        try:
+            return await route.answer(request)
         except web.HTTPException as refusal:
-            response = _refusal_response(request, refusal)
+            is_temporary = isinstance(refusal, web.HTTPServiceUnavailable)
+            route.count(route.unavailable if is_temporary else "turned_down")
+            return _refusal_response(request, refusal)
         except Exception as error:  # noqa: BLE001 - a bug must not show a traceback to the caller
-            response = _crash_response(request, error)
-    response.headers[hdrs.SERVER] = "gpu-admission"
-    if traffic.draining:
-        response.force_close()
-    return response
+            route.count("failed")
+            return _crash_response(request, error)
+
+    async def _review(self, entry: Entry, request: web.BaseRequest) -> web.Response:
+        if refusal := self.callers.refusal(entry, request.transport):
+            raise web.HTTPForbidden(text=refusal)
+        _FORM.check(request)
+        try:
+            deadline = self.admission.deadline(_timeout(request.rel_url.raw_query_string))
+            if _FORM.is_too_large(request):
+                beginning = await _FORM.skip(request, deadline)
+                answer = self.admission.refuse(entry, beginning, deadline, _TOO_LARGE)
+                if answer is None:
+                    raise _FORM.too_large
+            else:
+                answer = await self._answer_to(request, entry, deadline)
+        except (BadDuration, BadReview) as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        return web.Response(body=answer, headers=_JSON_TYPE)
+
+    async def _answer_to(self, request: web.BaseRequest, entry: Entry, deadline: Deadline) -> bytes:
+        is_known = self.callers.knows(request.transport)
+        address = _address(request)
+        payer = self.callers.payer(request.transport, address)
+        body = b""
+        try:
+            async with self._bodies.hold(_FORM.size(request), payer, deadline):
+                body = await _FORM.read(request, deadline)
+                async with self._documents.hold(_values_held(body), payer, deadline):
+                    return await self.admission.answer(entry, body, deadline, caller_is_known=is_known, address=address)
+        except NoMemory as error:
+            beginning = body or await _FORM.skip(request, deadline)
+            answer = self.admission.refuse(entry, beginning, deadline)
+            if answer is None:
+                raise web.HTTPServiceUnavailable(text=_NO_MEMORY) from error
+            return answer
 
 
-def _refusal_response(request: web.Request, refusal: web.HTTPException) -> web.Response:
-    sentence = _sentence(request, refusal)
+@lru_cache(maxsize=64)
+def _timeout(raw_query: str) -> str | None:
+    """The timeout in the query of a call; an API server sends the same query with every call of an entry."""
+    return URL.build(query_string=raw_query, encoded=True).query.get("timeout")
+
+
+def _values_held(body: bytes) -> int:
+    """The values that a body takes of the budget. A short one is not counted: each value has a byte."""
+    return min(most_values(body), MOST_VALUES) if len(body) > _FEW_VALUES else 0
+
+
+def _address(request: web.BaseRequest) -> str:
+    """What the client of a call counts under; empty if it is unknown."""
+    connection = guarded_connection(request.transport)
+    if connection is not None:
+        return connection.address
+    return counted_address(request.remote) if request.remote else ""
+
+
+async def _confirm_expectation(request: web.BaseRequest) -> None:
+    """Tell a client that waits for it to go on with the body, as aiohttp's applications do."""
+    expected = request.headers[hdrs.EXPECT]
+    if not expected or request.version != HttpVersion11:
+        return
+    if expected.lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text=f"Unknown Expect: {expected}")
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0  # the answer has not begun
+    await request.writer.drain()
+
+
+def _refusal_response(request: web.BaseRequest, refusal: web.HTTPException) -> web.Response:
+    sentence = refusal.text or refusal.reason
     log_refusal(request.path, request.remote, refusal.status, sentence)
-    _count(request, "unavailable" if isinstance(refusal, web.HTTPServiceUnavailable) else "turned_down")
     headers = {name: refusal.headers[name] for name in _KEPT if name in refusal.headers}
     return web.Response(status=refusal.status, text=f"{sentence}\n", headers=headers)
 
 
-def _sentence(request: web.Request, refusal: web.HTTPException) -> str:
-    """The text of a refusal; replaces aiohttp's own text if the router found no handler."""
-    if request.match_info.http_exception is None:
-        return refusal.text or refusal.reason
-    if not isinstance(refusal, web.HTTPMethodNotAllowed):
-        return _NO_PATH
-    return _NO_METHOD_TO_EXPLAIN if request.path == PATH else _NO_METHOD
-
-
-def _crash_response(request: web.Request, error: Exception) -> web.Response:
+def _crash_response(request: web.BaseRequest, error: Exception) -> web.Response:
     # 503 rather than 500: to the API server both are a failed call, and its failure policy decides.
     identifier = secrets.token_hex(4)
     log_crash(request.path, identifier, error)
-    _count(request, "failed")
     return web.Response(status=503, text=f"The webhook failed; its log has the details under the id {identifier}.\n")
-
-
-def _count(request: web.Request, verdict: str) -> None:
-    metrics, route = request.app[ADMISSION].metrics, request.match_info.route.name
-    if route == ROUTE:
-        metrics.count_explanation(verdict)
-    elif route is not None:
-        metrics.count_call(route, "turned_down" if verdict == "unavailable" else verdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, deque
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from webhook.server.deadlines import Deadline
 
@@ -52,8 +53,7 @@ class BodyBudget:
         self._held: Counter[str] = Counter()
         self._waiting: deque[_Place] = deque()
 
-    @asynccontextmanager
-    async def hold(self, size: int, payer: str, deadline: Deadline) -> AsyncIterator[None]:
+    def hold(self, size: int, payer: str, deadline: Deadline) -> AbstractAsyncContextManager[None]:
         """Hold the memory of a body, from before it is read until it is answered.
 
         Args:
@@ -64,10 +64,10 @@ class BodyBudget:
         Raises:
             NoMemory: other bodies held the memory until shortly before the deadline.
         """
-        if size <= self._small:
-            yield
-            return
-        place = _Place(size, payer)
+        return _NOTHING_HELD if size <= self._small else self._hold(_Place(size, payer), deadline)
+
+    @asynccontextmanager
+    async def _hold(self, place: _Place, deadline: Deadline) -> AsyncIterator[None]:
         await self._take(place, deadline)
         try:
             yield
@@ -111,6 +111,9 @@ class BodyBudget:
         return own <= self._most // 2 and self._held.total() + place.size <= self._most
 
 
+_NOTHING_HELD: nullcontext[None] = nullcontext()
+
+
 @dataclass(eq=False)
 class _Place:
     """A body that waits for memory, or has it."""
@@ -131,13 +134,13 @@ class Form:
     refusal: str
     """The refusal of larger bodies, as a sentence."""
 
-    def check(self, request: web.Request) -> None:
+    def check(self, request: web.BaseRequest) -> None:
         """Check from the head of a call that its body can be read, or skipped.
 
         Raises:
             web.HTTPException: The text is one sentence.
         """
-        if request.content_type != JSON:
+        if request.headers.get(hdrs.CONTENT_TYPE) != JSON and request.content_type != JSON:
             shown = json.dumps(request.content_type[:100])
             raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send {self.holds} as {JSON}.")
         if hdrs.CONTENT_ENCODING in request.headers:
@@ -150,15 +153,15 @@ class Form:
         """The refusal of a body that is too large."""
         return web.HTTPRequestEntityTooLarge(self.largest, text=self.refusal)
 
-    def is_too_large(self, request: web.Request) -> bool:
+    def is_too_large(self, request: web.BaseRequest) -> bool:
         """True if the head of a call says that its body is too large to be read."""
         return (request.content_length or 0) > self.largest
 
-    def size(self, request: web.Request) -> int:
+    def size(self, request: web.BaseRequest) -> int:
         """The most bytes that the body of a call can have."""
         return self.largest if request.content_length is None else request.content_length
 
-    async def read(self, request: web.Request, deadline: Deadline) -> bytes:
+    async def read(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
         """The body of a call.
 
         Raises:
@@ -166,6 +169,12 @@ class Form:
         """
         if self.is_too_large(request):
             raise self.too_large
+        content = request.content
+        if content.is_eof() and content.exception() is None:
+            body = content.read_nowait()
+            if len(body) > self.largest:
+                raise self.too_large
+            return body
         with _refusals():
             async with asyncio.timeout(deadline.remaining):
                 try:
@@ -173,7 +182,7 @@ class Form:
                 except web.HTTPRequestEntityTooLarge as error:
                     raise self.too_large from error
 
-    async def skip(self, request: web.Request, deadline: Deadline) -> bytes:
+    async def skip(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
         """The beginning of a body that is not held, once all of it has arrived.
 
         A client of Go that is answered earlier may take that for a failed call.

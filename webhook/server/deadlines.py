@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class BadDuration(ValueError):  # noqa: N818 - the name says what is wrong; "Err
     """A text is not a duration."""
 
 
+@lru_cache(maxsize=64)
 def parse_duration(text: str) -> float:
     """Seconds of a duration as Go writes it: `5s`, `1m0s`, `500ms`; none is negative.
 

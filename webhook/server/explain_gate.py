@@ -59,7 +59,7 @@ class NamedClients:
     allowed: frozenset[str] | None = None
     """Common names; None if no client CA is configured, so that no caller can be identified or admitted."""
 
-    async def admit(self, request: web.Request, deadline: Deadline) -> str:
+    async def admit(self, request: web.BaseRequest, deadline: Deadline) -> str:
         """The name in the certificate, for the log; reads only the head of a call.
 
         Raises:
@@ -92,7 +92,7 @@ class BadToken(ValueError):  # noqa: N818 - the name says what is wrong; "Error"
     """An Authorization header without a valid bearer token. Its text is one sentence for the caller."""
 
 
-def bearer_token(request: web.Request) -> str:
+def bearer_token(request: web.BaseRequest) -> str:
     """The token of a call, in printable ASCII; empty if the call has no `Authorization` header.
 
     Raises:
@@ -148,7 +148,7 @@ class DelegatedGate:
         self._authenticator = authenticator
         self._access = access
 
-    async def admit(self, request: web.Request, deadline: Deadline) -> str:
+    async def admit(self, request: web.BaseRequest, deadline: Deadline) -> str:
         """The name of the user, for the log; reads only the head of a call.
 
         Raises:
@@ -170,7 +170,7 @@ class DelegatedGate:
             raise NotAdmitted("forbidden", _forbidden(user.name))
         return user.name
 
-    async def _token_user(self, request: web.Request) -> AuthenticatedUser:
+    async def _token_user(self, request: web.BaseRequest) -> AuthenticatedUser:
         try:
             token = bearer_token(request)
         except BadToken as error:
@@ -183,7 +183,7 @@ class DelegatedGate:
         return user
 
 
-def _certificate_user(request: web.Request) -> AuthenticatedUser | None:
+def _certificate_user(request: web.BaseRequest) -> AuthenticatedUser | None:
     """The user of the client certificate; None without one."""
     name = peer_name(request.transport)
     if name is None:

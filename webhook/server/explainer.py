@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from webhook.server.explain_question import PostedObject
     from webhook.server.metrics import Metrics
 
-__all__ = ["LARGEST_QUESTION", "MOST_WAITING", "ROUTE", "Answer", "ExplainCalls", "Explainer", "UnavailableError"]
+__all__ = ["LARGEST_QUESTION", "MOST_WAITING", "Answer", "ExplainCalls", "Explainer", "UnavailableError"]
 
 MOST_WAITING = 8
 """Questions that wait for the one that is being answered."""
@@ -154,8 +154,6 @@ class Explainer:
         return asked.object
 
 
-ROUTE = "explain"
-
 LARGEST_QUESTION = 2 * 1024 * 1024
 """Bytes. etcd stores objects of at most 1.5 MiB by default."""
 
@@ -175,7 +173,7 @@ class ExplainCalls:
     gate: ExplainGate
     metrics: Metrics
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one call.
 
         Raises:
@@ -199,7 +197,7 @@ class ExplainCalls:
         log_explanation(caller, asked, answer.verdicts, deadline.elapsed)
         return web.Response(body=answer.body, content_type=JSON)
 
-    async def _admit(self, request: web.Request, deadline: Deadline) -> str:
+    async def _admit(self, request: web.BaseRequest, deadline: Deadline) -> str:
         """The caller's name, if the gate admits it."""
         try:
             caller = await self.gate.admit(request, deadline)

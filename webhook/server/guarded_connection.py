@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
     from webhook.server.open_connections import OpenConnections
 
-__all__ = ["HANDSHAKE_SECONDS", "HEAD_SECONDS", "LARGEST_HEAD", "Endpoint", "GuardedConnection"]
+__all__ = [
+    "HANDSHAKE_SECONDS",
+    "HEAD_SECONDS",
+    "LARGEST_HEAD",
+    "Endpoint",
+    "GuardedConnection",
+    "guarded_connection",
+]
 
 HANDSHAKE_SECONDS = 10
 """Seconds from accepting a connection to the end of its TLS handshake; over plain HTTP, to its first byte."""
@@ -207,3 +214,9 @@ class GuardedConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def guarded_connection(transport: asyncio.Transport | None) -> GuardedConnection | None:
+    """The connection of a request's transport; None if it has ended, or is accepted by something else."""
+    protocol = transport.get_protocol() if transport is not None else None
+    return protocol if isinstance(protocol, GuardedConnection) else None

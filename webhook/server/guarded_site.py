@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from webhook.server.guarded_connection import GuardedConnection
+from webhook.server.guarded_connection import GuardedConnection, guarded_connection
 from webhook.server.logs import log_broken_call
 from webhook.server.open_connections import counted_address
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Awaitable, Callable
 
     from aiohttp.typedefs import Handler
 
     from webhook.server.guarded_connection import Endpoint
 
-__all__ = ["KEEP_ALIVE", "GuardedSite", "create_runner"]
+__all__ = ["KEEP_ALIVE", "GuardedSite", "create_application_runner", "create_runner"]
 
 _ACCEPTED_AT_ONCE = 64
 """Connections accepted in one iteration of the event loop, so that many new ones do not delay the open ones."""
@@ -34,7 +35,7 @@ _logger = logging.getLogger("gpu_admission.connections")
 class GuardedSite(web.BaseSite):
     """Listens on one port and accepts connections."""
 
-    def __init__(self, runner: web.AppRunner, host: str, port: int, endpoint: Endpoint) -> None:
+    def __init__(self, runner: web.BaseRunner, host: str, port: int, endpoint: Endpoint) -> None:
         """Prepare; nothing listens yet.
 
         Args:
@@ -115,38 +116,43 @@ _LARGEST_HEADER = 20 * 1024
 """Bytes of one header; the longest legitimate one contains a token of 16 KiB."""
 
 
-def create_runner(app: web.Application) -> web.AppRunner:
-    """Create the runner of an application.
+_HTTP: dict[str, Any] = {
+    "access_log": None,
+    "auto_decompress": False,
+    "keepalive_timeout": KEEP_ALIVE,
+    "logger": _logger,
+    "max_field_size": _LARGEST_HEADER,
+}
+"""How aiohttp serves. It writes no access log: that costs a fifth of the throughput, and decisions are logged separately.
+It decompresses no body: the API server compresses none, and compressed ones are refused."""
+_SHUTDOWN_SECONDS = 1.0
 
-    It writes no access log: that costs a fifth of the throughput, and decisions are logged separately. It decompresses
-    no body: the API server compresses none, and the application refuses compressed ones.
-    """
+
+def create_runner(handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> web.ServerRunner:
+    """Create the runner of a handler of all requests, which reports them to their connections itself."""
+    return web.ServerRunner(web.Server(handle, **_HTTP), shutdown_timeout=_SHUTDOWN_SECONDS)
+
+
+def create_application_runner(app: web.Application) -> web.AppRunner:
+    """Create the runner of an application."""
     app.middlewares.insert(0, _report_request)
-    return web.AppRunner(
-        app,
-        access_log=None,
-        auto_decompress=False,
-        keepalive_timeout=KEEP_ALIVE,
-        logger=_logger,
-        max_field_size=_LARGEST_HEADER,
-        shutdown_timeout=1.0,
-    )
+    return web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS, **_HTTP)
 
 
 @web.middleware
 async def _report_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Report to the connection when a request begins and when its answer is ready."""
-    protocol = request.transport.get_protocol() if request.transport is not None else None
-    if not isinstance(protocol, GuardedConnection):
+    connection = guarded_connection(request.transport)
+    if connection is None:
         return await handler(request)
-    protocol.request_begins()
+    connection.request_begins()
     try:
         response = await handler(request)
     except web.HTTPException as refusal:
-        if not protocol.request_ends():
+        if not connection.request_ends():
             refusal.force_close()
         raise
-    if not protocol.request_ends():
+    if not connection.request_ends():
         response.force_close()
     return response
 

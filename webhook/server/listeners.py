@@ -9,10 +9,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webhook.server.app import TRAFFIC
 from webhook.server.config import CannotServe
 from webhook.server.guarded_connection import Endpoint
-from webhook.server.guarded_site import GuardedSite, create_runner
+from webhook.server.guarded_site import GuardedSite, create_application_runner, create_runner
 from webhook.server.metrics import PORTS
 from webhook.server.open_connections import OpenConnections
 from webhook.server.probes import create_probes
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from webhook.server.app import Calls
     from webhook.server.config import ListenConfig
     from webhook.server.metrics import Metrics
     from webhook.server.probes import Readiness
@@ -78,9 +78,10 @@ class Listeners:
         self._metrics = metrics
         self._open = {port: OpenConnections(config.connections, metrics.closed_by(port)) for port in PORTS}
         metrics.watch_connections({port: connections.__len__ for port, connections in self._open.items()})
-        self._probes = create_runner(create_probes(readiness, metrics))
+        self._probes = create_application_runner(create_probes(readiness, metrics))
         self._probe_port = 0
-        self._webhook: web.AppRunner | None = None
+        self._webhook: web.ServerRunner | None = None
+        self._calls: Calls | None = None
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[None] | None = None
 
@@ -93,14 +94,15 @@ class Listeners:
         self._probe_port = await self._listen("probes", self._probes, self._config.probe_port)
         self._measuring = asyncio.create_task(measure_loop_lag(self._metrics.observe_loop_lag))
 
-    async def answer_calls(self, app: web.Application, certificate: ServingCertificate) -> Ready:
+    async def answer_calls(self, calls: Calls, certificate: ServingCertificate) -> Ready:
         """Listen for calls too.
 
         Raises:
             CannotServe: The port is taken or not allowed.
         """
         config = self._config
-        self._webhook = create_runner(app)
+        self._calls = calls
+        self._webhook = create_runner(calls.handle)
         port = await self._listen("webhook", self._webhook, config.port, certificate.reloading.context)
         if certificate.watcher is not None:
             self._watching = asyncio.create_task(certificate.watcher.watch(config.reload_seconds))
@@ -119,9 +121,9 @@ class Listeners:
             hurry: Ends that delay when it is set.
         """
         self._readiness.phase = "stopping"
-        if self._webhook is None:
+        if self._webhook is None or self._calls is None:
             return
-        traffic = self._webhook.app[TRAFFIC]
+        traffic = self._calls.traffic
         traffic.draining = True
         _logger.info("stopping: serving on for %g seconds", self._config.drain_delay)
         try:
@@ -146,7 +148,7 @@ class Listeners:
             connections.abort_all()
         await asyncio.sleep(0)  # asyncio closes sockets in the next turn of the loop
 
-    async def _listen(self, name: str, runner: web.AppRunner, port: int, context: ssl.SSLContext | None = None) -> int:
+    async def _listen(self, name: str, runner: web.BaseRunner, port: int, context: ssl.SSLContext | None = None) -> int:
         await runner.setup()
         if runner.server is None:
             raise RuntimeError("aiohttp has set up no server")

@@ -102,7 +102,7 @@ class Metrics:
         refused = new.counter(
             "reviews_refused", "Reviews that were refused because they could not wait for their turn."
         )
-        in_flight = new.gauge("requests_in_flight", "Calls that are being answered.")
+        self._in_flight = new.gauge("requests_in_flight", "Calls that are being answered.")
         self._certificate = new.gauge(
             "certificate_expiry_timestamp_seconds", "When the serving certificate, or one of its chain, expires."
         )
@@ -135,7 +135,6 @@ class Metrics:
         self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
         self.time_explanation = explaining.observe
         self.observe_loop_lag = loop_lag.observe
-        self.set_in_flight = in_flight.set
         self.count_review_aside = aside.inc
         self.count_review_refused = refused.inc
 
@@ -192,6 +191,10 @@ class Metrics:
         """Export the number of open connections of each port, counted at every scrape."""
         for port, count in open_of.items():
             self._connections.labels(port).set_function(count)
+
+    def watch_calls(self, under_way: Callable[[], int]) -> None:
+        """Export the number of calls that are being answered, counted at every scrape."""
+        self._in_flight.set_function(under_way)
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
         """Export the expiry of the certificate in seconds since 1970, read at every scrape."""

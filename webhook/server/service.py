@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from certs import BadKeyPair
 from webhook.server.admission import Admission
-from webhook.server.app import create_app
+from webhook.server.app import Calls
 from webhook.server.callers import Callers
 from webhook.server.config import CannotServe
 from webhook.server.explain_gate import NamedClients
@@ -59,7 +59,7 @@ class Service:
         metrics = Metrics()
         metrics.watch_certificate(self._certificate.expiry)
         admission = Admission(view, lambda: settings, metrics)
-        self._app = create_app(admission, callers, Explainer(view, lambda: settings), NamedClients(callers.allowed))
+        self._calls = Calls(admission, callers, Explainer(view, lambda: settings), NamedClients(callers.allowed))
         self._listeners = Listeners(config, Readiness([self._certificate.problem], [callers.notes]), metrics)
 
     async def start(self) -> Ready:
@@ -71,7 +71,7 @@ class Service:
         try:
             await self._listeners.answer_probes()
             await asyncio.to_thread(warm_up, self._view, self._settings)
-            return await self._listeners.answer_calls(self._app, self._certificate)
+            return await self._listeners.answer_calls(self._calls, self._certificate)
         except CannotServe:
             await self.close()
             raise

@@ -19,6 +19,9 @@ the largest that an API server accepts, stay below the limit. The content of str
 a ConfigMap.
 """
 
+_DEEPEST = 254
+"""Levels of the deepest document that orjson serializes."""
+
 
 class BadJSON(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
     """A body that is not valid JSON, or is nested too deeply. Its text is one sentence for the caller."""
@@ -42,6 +45,8 @@ def read_json(body: bytes) -> Any:
         raise BadJSON(
             f"The body is not valid JSON: {error.msg} at line {error.lineno} column {error.colno}."
         ) from error
+    if body.count(b"{") + body.count(b"[") < _DEEPEST:
+        return document
     try:
         # orjson parses deeper nesting than it serializes; such a document would fail later, in a patch or a log.
         orjson.dumps(document)
@@ -57,7 +62,7 @@ def most_values(body: bytes) -> int:
 
 def has_more_values(body: bytes, most: int) -> bool:
     """True if a body has more than `most` values; the content of strings does not count."""
-    if most_values(body) <= most:
+    if len(body) < most or most_values(body) <= most:
         return False
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
     if unescaped.count(b'"') > 4 * most:  # two for each value, and two for its key

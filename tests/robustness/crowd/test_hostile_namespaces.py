@@ -11,7 +11,6 @@ from policies.request import Request
 from policies.review import review, review_concern
 from policies.settings import DEFAULTS
 from webhook.server import admission_review
-from webhook.server.app import ADMISSION
 from webhook.server.turns import LARGE_BODIES
 
 GPU_POD = {
@@ -79,7 +78,7 @@ async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, m
 
     monkeypatch.setattr("webhook.server.admission.review_concern", noted)
     served = await serve()
-    served.service._app[ADMISSION]._runner._work_clock = lambda: getattr(worked, "seconds", 0.0)
+    served.service._calls.admission._runner._work_clock = lambda: getattr(worked, "seconds", 0.0)
 
     async def be_hostile(number):
         for turn in range(4):
@@ -99,7 +98,7 @@ async def test_claims_of_a_namespace_that_used_its_share_are_not_compared_and_re
     assert "warnings" not in await ask(
         served, "claims", claim(text='device.driver == "gpu.nvidia.com"'), "resource.k8s.io"
     )
-    served.service._app[ADMISSION]._turns.charge(("team-hostile", "127.0.0.1"), 10)
+    served.service._calls.admission._turns.charge(("team-hostile", "127.0.0.1"), 10)
     answer = await ask(served, "claims", claim(text='device.driver == "gpu.nvidia.com"'), "resource.k8s.io")
     assert answer["allowed"] is True
     assert NOT_COMPARED in " ".join(line.strip() for line in answer["warnings"])
@@ -107,7 +106,7 @@ async def test_claims_of_a_namespace_that_used_its_share_are_not_compared_and_re
 
 async def test_static_validation_is_never_skipped(serve, ask):
     served = await serve()
-    served.service._app[ADMISSION]._turns.charge(("team-hostile", "127.0.0.1"), 10)
+    served.service._calls.admission._turns.charge(("team-hostile", "127.0.0.1"), 10)
     document = claim()
     parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "None"}}
     document["spec"]["devices"]["config"] = [{"opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]
@@ -119,15 +118,15 @@ async def test_static_validation_is_never_skipped(serve, ask):
 async def test_namespace_that_used_its_share_is_converted_as_ever(serve, ask):
     served = await serve()
     before = await ask(served, "conversion", GPU_POD)
-    served.service._app[ADMISSION]._turns.charge(("team-a", "127.0.0.1"), 10)
+    served.service._calls.admission._turns.charge(("team-a", "127.0.0.1"), 10)
     assert await ask(served, "conversion", GPU_POD) == before
 
 
 async def test_request_that_cannot_wait_is_refused_for_now_and_does_not_pass(serve, ask):
     served = await serve()
     payer = ("team-hostile", "127.0.0.1")
-    served.service._app[ADMISSION]._turns.charge(payer, 10)
-    served.service._app[ADMISSION]._turns._is_taken = True  # by a review that does not end
+    served.service._calls.admission._turns.charge(payer, 10)
+    served.service._calls.admission._turns._is_taken = True  # by a review that does not end
     url = f"https://localhost:{served.port}/claims?timeout=100ms"
     async with (
         aiohttp.ClientSession() as session,
@@ -151,7 +150,7 @@ async def test_large_body_that_cannot_wait_is_refused_without_parsing_it(serve, 
     parsed = []
     monkeypatch.setattr("webhook.server.admission.decode", lambda *arguments: parsed.append(arguments))
     served = await serve()
-    turns = served.service._app[ADMISSION]._turns
+    turns = served.service._calls.admission._turns
     turns.charge((LARGE_BODIES, "127.0.0.1"), 10)
     turns._is_taken = True  # by a review that does not end
     beginning = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","object":"'
@@ -176,7 +175,7 @@ async def test_large_body_does_not_wait_for_those_of_a_namespace_that_used_more(
 
     monkeypatch.setattr("webhook.server.admission.decode", decode)
     served = await serve()
-    turns = served.service._app[ADMISSION]._turns
+    turns = served.service._calls.admission._turns
     turns.charge(("team-hostile", "127.0.0.1"), 1)
     turns._is_taken = True  # by a review that goes on
     url = f"https://localhost:{served.port}/workloads"

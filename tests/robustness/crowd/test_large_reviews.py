@@ -7,8 +7,6 @@ import json
 import aiohttp
 import pytest
 
-from webhook.server import app as application
-from webhook.server.app import ADMISSION
 from webhook.server.strict_json import MOST_VALUES
 
 BEGINNING = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":'
@@ -65,11 +63,11 @@ async def test_large_body_that_no_api_server_writes_is_turned_down(serve, post, 
     assert await post(await serve(), review_of(value, BEGINNING.replace(",", ", "))) == (status, sentence)
 
 
-@pytest.mark.parametrize("budget", ["_BODIES", "_DOCUMENTS"])
+@pytest.mark.parametrize("budget", ["_bodies", "_documents"])
 async def test_review_for_which_there_is_no_memory_is_refused_with_an_answer(serve, post, budget):
     served = await serve()
-    held = served.service._app[getattr(application, budget)]
-    async with held.hold(held._most // 2, "127.0.0.1", served.service._app[ADMISSION].deadline("30s")):
+    held = getattr(served.service._calls, budget)
+    async with held.hold(held._most // 2, "127.0.0.1", served.service._calls.admission.deadline("30s")):
         status, text = await post(served, review_of(json.dumps(["a"] * 20_000)), "?timeout=100ms")
     response = json.loads(text)["response"]
     assert (status, response["uid"], response["status"]["code"]) == (200, "0a1b-2c3d", 429)
@@ -88,7 +86,7 @@ async def test_documents_that_are_reviewed_at_once_are_bounded(serve, post, unti
     monkeypatch.setattr("webhook.server.admission.Admission.answer", answer)
     body = review_of(json.dumps([1] * (MOST_VALUES - 1000)))
     posts = [asyncio.create_task(post(served, body)) for _ in range(3)]
-    await until(lambda: len(served.service._app[application._DOCUMENTS]._waiting) == 2)
+    await until(lambda: len(served.service._calls._documents._waiting) == 2)
     assert len(begun) == 1
     go_on.set()
     assert [status for status, _ in await asyncio.gather(*posts)] == [200] * 3

@@ -125,8 +125,6 @@ async def test_too_many_questions_are_turned_away_at_once(slow, gated, until_rea
 
 
 async def test_question_whose_caller_has_gone_is_not_worked_on(slow, gated, until_reached, until, wire, client_context):
-    from webhook.server.app import TRAFFIC
-
     webhook, client = slow
     first = asyncio.create_task(ask(client, NAMED))
     await until_reached()
@@ -136,7 +134,7 @@ async def test_question_whose_caller_has_gone_is_not_worked_on(slow, gated, unti
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
     )
-    traffic = webhook.app[TRAFFIC]
+    traffic = webhook.calls.traffic
     await until(lambda: traffic.under_way == 2)
     connection.abort()
     await until(lambda: any(each.transport is None for each in webhook.runner.server.connections))
