@@ -115,7 +115,8 @@ def test_patches_of_break_glass_meet_the_webhooks_that_fail_closed(one):
 
 def test_readiness_is_quoted_in_the_words_of_the_program():
     """What stands between dots is somewhere in its source."""
-    source = "\n".join(file.read_text() for file in (ROOT / "webhook").rglob("*.py"))
+    files = [*(ROOT / "webhook").rglob("*.py"), *(ROOT / "policies" / "settings").rglob("*.py")]
+    source = "\n".join(file.read_text() for file in files)
     section = TEXTS["troubleshooting"].partition("\n## Not ready\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     quoted = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row) if quote != "/readyz"]
