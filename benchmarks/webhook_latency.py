@@ -25,7 +25,7 @@ from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.lifecycle import run
-from webhook.server.logs import configure
+from webhook.server.log_handler import configure
 from webhook.server.service import Service
 
 if TYPE_CHECKING:

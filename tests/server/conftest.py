@@ -277,7 +277,7 @@ async def wire(client_context):
 @pytest.fixture
 def lines(caplog):
     """What was logged, as the lines of JSON that the process would have written, parsed."""
-    from webhook.server.logs import JSONFormatter
+    from webhook.server.log_handler import JSONFormatter
 
     caplog.set_level("DEBUG", logger="gpu_admission")
     formatter = JSONFormatter()

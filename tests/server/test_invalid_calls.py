@@ -131,7 +131,7 @@ async def test_what_is_turned_down_is_logged_and_counted(webhook, lines):
 
 
 async def test_mistake_of_ours_shows_no_traceback(webhook, review_of, pod, monkeypatch, lines):
-    def broken(body, entry):
+    def broken(body, entry, **caller):
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr("webhook.server.admission.decode", broken)

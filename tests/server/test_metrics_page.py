@@ -1,10 +1,12 @@
 """The metrics page."""
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from policies.entries import ENTRIES
 from policies.rules import all_rules
 from policies.settings import Exemption, GPUAdmissionPolicy
+from webhook.server.metrics import Metrics
 
 
 def samples(webhook):
@@ -134,3 +136,14 @@ async def test_counters_bring_no_creation_times(webhook):
 
 async def test_process_is_measured(webhook):
     assert b"process_resident_memory_bytes" in webhook.metrics.text()
+
+
+@pytest.mark.parametrize("answers", [1, 1000])
+def test_answers_are_counted_when_the_metrics_are_read(answers):
+    metrics = Metrics()
+    for _ in range(answers):
+        metrics.count_answer("claims", "denied", 0.002)
+    labels = {"webhook": "claims"}
+    counted = metrics.registry.get_sample_value("gpu_admission_requests_total", {**labels, "verdict": "denied"})
+    timed = metrics.registry.get_sample_value("gpu_admission_request_duration_seconds_count", labels)
+    assert (counted, timed) == (answers, answers)

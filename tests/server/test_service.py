@@ -231,7 +231,7 @@ import asyncio, json, sys
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
-from webhook.server.logs import configure
+from webhook.server.log_handler import configure
 from webhook.server.lifecycle import run
 from webhook.server.service import Service
 

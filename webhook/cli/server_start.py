@@ -17,7 +17,7 @@ from webhook.cluster.errors import NoCluster
 from webhook.cluster.manifests import ManifestsView
 from webhook.replica.config import NAMESPACE, ReplicaConfig
 from webhook.replica.replica import Replica
-from webhook.server import logs
+from webhook.server import log_handler
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
 from webhook.server.lifecycle import run
 from webhook.server.open_connections import ConnectionLimits
@@ -41,7 +41,7 @@ def serve(options: ServeOptions) -> None:
         click.ClickException: The server cannot start.
     """
     files = _read_files(options) if options.cluster else None
-    logs.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
+    log_handler.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
     try:
         asyncio.run(_serve_running(options) if files is None else _serve_files(options, *files))
     except (CannotServe, NoCluster) as error:

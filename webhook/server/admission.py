@@ -117,7 +117,7 @@ class Admission:
         """
         caller = "" if caller_is_known else address
         try:
-            request = await self._decode(entry, body, deadline, caller)
+            request = await self._decode(entry, body, deadline, caller, caller_is_known=caller_is_known)
         except (Busy, TimeoutError, TooLargeReview) as error:
             # A call without an answer would pass where the entry fails open. Parsing the body now would hold the loop.
             too_large = _TOO_MANY_VALUES if isinstance(error, TooLargeReview) else ""
@@ -126,7 +126,8 @@ class Admission:
             why = str(error) if too_large else "The AdmissionReview cannot be parsed in time; try again."
             raise BadReview(why) from error
         payer = request.namespace, caller
-        request = replace(request, compares=not self._turns.is_used_up(payer), caller_is_known=caller_is_known)
+        if self._turns.is_used_up(payer):
+            request = replace(request, compares=False)
         run = self._runner.for_call(body, deadline, payer)
         try:
             decision, failures = await self._decide(entry, request, self._settings(), run)
@@ -160,12 +161,16 @@ class Admission:
             return self._deny_busy(entry, request, deadline)
         return self._deny(entry, request, deadline, encode_too_large(request, too_large))
 
-    async def _decode(self, entry: Entry, body: bytes, deadline: Deadline, caller: str) -> Request:
+    async def _decode(
+        self, entry: Entry, body: bytes, deadline: Deadline, caller: str, *, caller_is_known: bool
+    ) -> Request:
         if len(body) <= _LARGE_BODY:
-            return decode(body, entry.name)
+            return decode(body, entry.name, caller_is_known=caller_is_known)
         begun = read_head(body, entry.name)
         payer = (begun.namespace if begun is not None else "") or LARGE_BODIES, caller
-        return await self._runner.run(lambda: decode(body, entry.name), deadline, payer, is_long=True)
+        return await self._runner.run(
+            lambda: decode(body, entry.name, caller_is_known=caller_is_known), deadline, payer, is_long=True
+        )
 
     async def _decide(
         self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run

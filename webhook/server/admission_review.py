@@ -82,12 +82,13 @@ class _Review(_Part):
     request: _Question
 
 
-def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
+def decode(body: bytes | dict[str, Any], entry: str = "", *, caller_is_known: bool = True) -> Request:
     """Read the request of an AdmissionReview for a webhook entry.
 
     Args:
         body: The body of the call, or a review that was read from a file.
         entry: The entry that was called; empty for all entries.
+        caller_is_known: True if the caller is authenticated.
 
     Raises:
         BadReview: the body is not an AdmissionReview of `admission.k8s.io/v1` with a request.
@@ -122,6 +123,7 @@ def decode(body: bytes | dict[str, Any], entry: str = "") -> Request:
         dry_run=bool(question.dry_run),
         uid=question.uid,
         entry=entry,
+        caller_is_known=caller_is_known,
     )
 
 

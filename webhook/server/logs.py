@@ -1,13 +1,9 @@
-"""Logs: one line of JSON for each event; no event can inject a second line."""
+"""The events of the log, one line each; no event can inject a second line."""
 
 from __future__ import annotations
 
-import json
 import logging
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from policies.kubernetes.objects import name_of, namespace_of
 from webhook.cluster.errors import ClusterError
@@ -16,7 +12,6 @@ from webhook.server.explain_question import NamedObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
 
     from policies.entries import Entry
     from policies.request import Request
@@ -24,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REDACTED",
-    "JSONFormatter",
-    "configure",
     "log_broken_call",
     "log_closed_connections",
     "log_crash",
@@ -80,39 +73,6 @@ _MOST_RULES = 50
 _decisions = logging.getLogger("gpu_admission.decisions")
 
 
-class JSONFormatter(logging.Formatter):
-    """Writes a record as one line of JSON: time, level, logger, message, then the record's own `fields`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return _one_line(line)
-
-
-def _one_line(line: dict[str, Any]) -> str:
-    try:
-        written = orjson.dumps(line)
-    except TypeError:  # surrogates, out of an exception's text
-        return json.dumps(line, default=str)
-    # Outside ASCII there are more line ends and control characters than JSON escapes.
-    return written.decode() if written.isascii() else json.dumps(line)
-
-
-def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Make every logger of the process write lines of JSON, by default to stderr."""
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JSONFormatter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-
-
 def log_decision(
     entry: Entry, request: Request, verdict: str, rules: Sequence[str], seconds: float, *, failure: str = ""
 ) -> None:
@@ -136,7 +96,7 @@ def log_decision(
     }
     if failure:
         fields["failure"] = failure
-    _decisions.info("reviewed", extra={"fields": fields})
+    _decisions.info("reviewed", extra={"fields": fields, "may_wait": True})
     if _decisions.isEnabledFor(logging.DEBUG):
         bodies = {"object": redact(request.object), "old_object": redact(request.old_object)}
         _decisions.debug("object of the review", extra={"fields": {"uid": _clip(request.uid), **bodies}})

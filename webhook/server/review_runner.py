@@ -7,7 +7,7 @@ each turn, and it pauses as long as it works.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -144,7 +144,9 @@ class Run:
 
     def part(self, parts: int) -> Run:
         """The runner for one of so many equal parts of the time that is left."""
-        return replace(self, deadline=self.deadline.part(parts))
+        if parts == 1:
+            return self
+        return Run(self.runner, self.deadline.part(parts), self.payer, is_long=self.is_long, allowance=self.allowance)
 
     async def __call__(self, work: Callable[[], T]) -> T:
         """Return or raise what `work` does; see `ReviewRunner.run`."""

@@ -106,7 +106,7 @@ class Turns:
 
     def charge(self, payer: Payer, seconds: float) -> None:
         """Note that a payer has used so many seconds of work."""
-        share = self._shares.setdefault(payer, self._share(payer))
+        share = self._shares[payer] = self._share(payer)
         share.left = max(share.left - seconds, -_AT_ONCE)
         share.is_used_up = share.is_used_up or share.left <= 0
         share.excess += max(seconds - _SHORT, 0.0)
@@ -161,8 +161,11 @@ class Turns:
 
     def _share(self, payer: Payer) -> _Share:
         """What a payer has left now; one that used nothing is not remembered."""
-        share = self._shares.get(payer) or _Share(self._clock())
-        share.refill(self._clock())
+        now = self._clock()
+        share = self._shares.get(payer)
+        if share is None:
+            return _Share(now)
+        share.refill(now)
         return share
 
     def _leave(self, payer: Payer, turn: asyncio.Future[None]) -> None:

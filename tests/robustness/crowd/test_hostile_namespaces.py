@@ -148,7 +148,7 @@ async def test_request_that_cannot_wait_is_refused_for_now_and_does_not_pass(ser
 
 async def test_large_body_that_cannot_wait_is_refused_without_parsing_it(serve, monkeypatch):
     parsed = []
-    monkeypatch.setattr("webhook.server.admission.decode", lambda *arguments: parsed.append(arguments))
+    monkeypatch.setattr("webhook.server.admission.decode", lambda *arguments, **_: parsed.append(arguments))
     served = await serve()
     turns = served.service._calls.admission._turns
     turns.charge((LARGE_BODIES, "127.0.0.1"), 10)
@@ -168,8 +168,8 @@ async def test_large_body_that_cannot_wait_is_refused_without_parsing_it(serve, 
 async def test_large_body_does_not_wait_for_those_of_a_namespace_that_used_more(serve, until, monkeypatch):
     decoded = []
 
-    def decode(body, entry):
-        request = admission_review.decode(body, entry)
+    def decode(body, entry, **caller):
+        request = admission_review.decode(body, entry, **caller)
         decoded.append(request.namespace)
         return request
 

@@ -99,9 +99,9 @@ async def test_large_body_is_decoded_aside(serve, post, monkeypatch):
 
     threads = []
 
-    def decode(body, entry):
+    def decode(body, entry, **caller):
         threads.append(current_thread() is main_thread())
-        return admission_review.decode(body, entry)
+        return admission_review.decode(body, entry, **caller)
 
     monkeypatch.setattr("webhook.server.admission.decode", decode)
     served = await serve()
