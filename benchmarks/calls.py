@@ -1,8 +1,8 @@
 """The CPU of calls, beside a bare aiohttp handler: TLS, orjson and a constant patch.
 
-    python benchmarks/calls.py [ENTRY...]
+    python benchmarks/calls.py [REVIEW...]
 
-Each kind of review is sent in turns to a server of ours and to the bare handler; names and uids differ from request to
+Each review of `KINDS` is sent in turns to a server of ours and to the bare handler; names and uids differ from request to
 request. Prints the CPU of a request in each process, and their ratio, the median of the rounds.
 """
 
@@ -36,7 +36,7 @@ _PATCH = base64.b64encode(b'[{"op":"add","path":"/metadata/labels/a","value":"b"
 
 
 def main() -> None:
-    """Serve the bare handler, if told so; otherwise measure."""
+    """Serve the bare handler if the argument is `bare`; otherwise measure."""
     if sys.argv[1:] == ["bare"]:
         asyncio.run(serve_bare())
     else:
@@ -79,9 +79,9 @@ async def measure(kinds: list[str]) -> None:
                 costs = [await cost(server, entry, document) for server in (bare, ours)]
                 if number:
                     rounds.append(costs)
-            ratio = statistics.median(one / other for other, one in rounds)
-            low, high = (statistics.median(costs) for costs in zip(*rounds, strict=True))
-            print(f"{kind:<34} {low:>5.0f} us {high:>5.0f} us {ratio:>6.2f}", flush=True)
+            ratio = statistics.median(of_ours / of_bare for of_bare, of_ours in rounds)
+            of_bare, of_ours = (statistics.median(costs) for costs in zip(*rounds, strict=True))
+            print(f"{kind:<34} {of_bare:>5.0f} us {of_ours:>5.0f} us {ratio:>6.2f}", flush=True)
     finally:
         for server in (ours, bare):
             server.process.terminate()

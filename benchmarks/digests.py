@@ -169,12 +169,12 @@ CLAIM = {
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 8}}]}},
 }
 REQUESTS = {
-    "convert": Request(asking_pod(), namespace="team-000", entry="conversion"),
-    "convert, wish": Request(asking_pod({"product": "H100*"}), namespace="team-000", entry="conversion"),
-    "convert, selector": Request(asking_pod(None, **SELECTED), namespace="team-000", entry="conversion"),
-    "place": Request(asking_pod(), namespace="team-001", entry="placement"),
-    "place, wish": Request(asking_pod({"min-memory": "79Gi"}), namespace="team-001", entry="placement"),
-    "place, selector": Request(asking_pod(None, **SELECTED), namespace="team-001", entry="placement"),
+    "convert": Request(asking_pod(), namespace="team-000", entry="convert-pods"),
+    "convert, wish": Request(asking_pod({"product": "H100*"}), namespace="team-000", entry="convert-pods"),
+    "convert, selector": Request(asking_pod(None, **SELECTED), namespace="team-000", entry="convert-pods"),
+    "place": Request(asking_pod(), namespace="team-001", entry="place-pods"),
+    "place, wish": Request(asking_pod({"min-memory": "79Gi"}), namespace="team-001", entry="place-pods"),
+    "place, selector": Request(asking_pod(None, **SELECTED), namespace="team-001", entry="place-pods"),
     "claim": Request(CLAIM, group="resource.k8s.io", kind="ResourceClaim", namespace="team-000", entry="claims"),
 }
 

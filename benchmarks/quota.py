@@ -4,8 +4,8 @@
     KUBEBUILDER_ASSETS=FOLDER python benchmarks/quota.py          with a real one, and Kubernetes' own ResourceQuota too
 
 Pods that request one GPU are created by 32 clients in one namespace, or spread over 100, each with a quota that they all
-fit into. In `no quota` the webhooks that charge quotas are called at `/access`, so that all else is
-reviewed; `ResourceQuota` has one of Kubernetes' own instead. `writes` counts all writes of ledgers while pods are
+fit into. In `no quota` the webhooks that charge quotas are called at `/guard-pods`, which checks
+access only; `ResourceQuota` has one of Kubernetes' own instead. `writes` counts all writes of ledgers while pods are
 created, the reconciler's too. Every round measures all of them one after the other, so that they share whatever else the
 machine does; what is printed is the median of the rounds. API server, replicas and clients share the machine.
 """
@@ -173,7 +173,7 @@ async def ask_quotas(client: APIClient, webhooks: Sequence[Document], *, asks: b
     for webhook in webhooks:
         url: str = webhook["clientConfig"]["url"]
         if not asks and webhook["name"] in CHARGING:
-            url = f"{url.rpartition('/')[0]}/access"
+            url = f"{url.rpartition('/')[0]}/guard-pods"
         wanted.append({**webhook, "clientConfig": {**bundles[webhook["name"]], "url": url}})
     if wanted != stored["webhooks"]:
         await client.put(CONFIGURATION, {**stored, "webhooks": wanted})
