@@ -12,7 +12,7 @@ from policies.conversion.strategies import CHOSEN
 from policies.fleet import RequestKind, extended_requests
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.request import Request
-from policies.review import review
+from policies.review import review_concern
 from policies.settings.exempt_namespaces import exemption_in_cluster
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Conversion(NamedTuple):
 
 
 class Conversions:
-    """Reviews pods by the entry `conversion`, whatever their namespaces have chosen."""
+    """Converts pods as at their creation, whatever the labels of their namespaces."""
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
         self._view = view
@@ -63,7 +63,7 @@ class Conversions:
         return self._by_form[key]
 
     def _conversion(self, namespace: str, pod: Object) -> Conversion:
-        decision = review(Request(pod, namespace=namespace, entry="conversion"), self._view, self._settings)
+        decision = review_concern("conversion", Request(pod, namespace=namespace), self._view, self._settings)
         if not decision.allowed:
             return Conversion(ConversionResult.REFUSED, decision.denials)
         if decision.patch:

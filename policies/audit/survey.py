@@ -17,7 +17,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.workloads import group_of
 from policies.request import Request
-from policies.review import review
+from policies.review import review_concern
 from policies.settings.workload_kinds import workload_kinds
 from policies.work import never_cancelled
 from policies.workload_templates import templates_of
@@ -138,8 +138,7 @@ class Survey:
     def _new_form(self, pod: Object, form: bytes) -> PodForm:
         # Hand-written manifests lack the defaults that the API server fills in.
         namespace, created = namespace_of(pod), with_defaults(as_created(pod))
-        request = Request(created, namespace=namespace, entry="access")
-        access = review(request, self._view, self.settings).findings
+        access = review_concern("access", Request(created, namespace=namespace), self._view, self.settings).findings
         kept = slim_pod(created) if may_request_gpu(created) else None
         return PodForm(namespace, form, kept, access, self._has_workload(pod), name_of(pod))
 

@@ -16,7 +16,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.metadata_keys import MANAGED
 from policies.request import Request
-from policies.review import review
+from policies.review import review_concern
 from policies.work import count_work
 from policies.workload_templates import templates_of
 
@@ -89,4 +89,4 @@ def templates_made_for(
 ) -> tuple[Template, ...]:
     """The templates that conversion makes for a pod, converted or not."""
     count_work(_CONVERSION_UNITS)
-    return review(Request(object=pod, namespace=namespace, entry="conversion"), view, settings).templates
+    return review_concern("conversion", Request(pod, namespace=namespace), view, settings).templates
