@@ -10,6 +10,7 @@ from policies.quota.counting.conditions import (
     enforced_condition,
     not_counted_condition,
     ready_condition,
+    says_that_all_have_seen,
     unreadable_condition,
 )
 from policies.quota.ledger.ledger import Ledger
@@ -93,3 +94,22 @@ def test_unknown_memory_is_told_in_the_condition(guesses, ends):
 def test_condition_says_whether_the_quota_fails_closed(exempt, is_enforced, status, reason):
     found = enforced_condition("team-a", exempt, is_enforced=is_enforced)
     assert (found["type"], found["status"], found["reason"]) == ("Enforced", status, reason)
+
+
+@pytest.mark.parametrize(
+    ("exempt", "unseen", "all_have_seen"),
+    [
+        ("", "", True),
+        ("", "replica-b has not seen it", False),
+        ("no webhook is called for it", "", False),
+        ("no webhook is called for it", "replica-b has not seen it", False),
+    ],
+)
+def test_condition_says_whether_all_replicas_have_seen_the_quota(exempt, unseen, all_have_seen):
+    """An exempt namespace may stop being exempt, and its condition hides what replicas have seen."""
+    written = enforced_condition("team-a", exempt, is_enforced=True, unseen=unseen)
+    assert says_that_all_have_seen([{"type": "Ready", "status": "True"}, written]) is all_have_seen
+
+
+def test_quota_without_conditions_may_not_have_been_seen():
+    assert not says_that_all_have_seen([])

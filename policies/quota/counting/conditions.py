@@ -103,8 +103,12 @@ def enforced_condition(namespace: str, exempt: str, *, is_enforced: bool, unseen
 
 
 def says_that_all_have_seen(conditions: Iterable[Object]) -> bool:
-    """True if a leader has written, by `enforced_condition`, that all replicas have seen the GPUQuota."""
-    return any(each.get("type") == _ENFORCED and each.get("status") != "Unknown" for each in conditions)
+    """True if a leader has written, by `enforced_condition`, that all replicas have seen the GPUQuota.
+
+    The reason `Exempt` does not say so: the namespace may stop being exempt before all replicas have seen it.
+    """
+    seen = ("Enforced", "FailsOpen")
+    return any(each.get("type") == _ENFORCED and each.get("reason") in seen for each in conditions)
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Object:
