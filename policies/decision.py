@@ -206,7 +206,7 @@ class Decision:
     """More warnings, besides the findings that warn."""
     templates: tuple[Template, ...] = ()
     charges: tuple[ChargeRequest, ...] = ()
-    """At most one charge to write to the namespace's quota before the object is admitted. The caller of a quota entry
+    """At most one charge to write to the namespace's quota before the object is admitted. The caller of the concern `quota`
     writes it and adds the result (`policies.quota.charging.outcomes.settle`)."""
     annotations: dict[str, str] = field(default_factory=dict)
     """For the API server's audit log, besides the findings; keys are qualified-name parts."""

@@ -45,12 +45,12 @@ class Entry:
 
     name: str
     concerns: Mapping[Concern, FailurePolicy]
-    """In their order, each with what its failure means: a concern that fails closed refuses the object; one that fails
-    open is left out with a warning."""
+    """In the order of review, each with what its failure means: if a concern that fails closed fails, the object is refused;
+    one that fails open is skipped with a warning."""
     mutating: bool = False
     exempt_from: tuple[Concern, ...] = ()
-    """Its webhook leaves out the namespaces that are exempt from all of these. Where it fails closed, these are the
-    concerns that the namespace opted in to: an outage must not stop what is exempt."""
+    """Concerns. The namespaceSelector of the entry excludes the namespaces that are exempt from all of them. In an entry that
+    fails closed, these are the concerns that the namespace opted in to: an outage must not stop what is exempt."""
 
     @property
     def failure_policy(self) -> FailurePolicy:
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def side_effects(self) -> Literal["None", "NoneOnDryRun"]:
-        """Whether the API server may call it for a dry run, and why."""
+        """`NoneOnDryRun` if a concern writes to the cluster, which it never does on a dry run."""
         return "None" if _EFFECTS.isdisjoint(self.concerns) else "NoneOnDryRun"
 
     @property
@@ -68,7 +68,6 @@ class Entry:
         return f"{self.name}.gpu-admission.io"
 
 
-_CHECKED: tuple[Concern, ...] = ("access", "quota")
 _CURRENT = (
     Entry("convert-pods", {"conversion": "Fail", "placement": "Ignore"}, mutating=True, exempt_from=("conversion",)),
     Entry("place-pods", {"preview": "Ignore", "placement": "Ignore"}, mutating=True),
@@ -82,13 +81,13 @@ _CURRENT = (
         exempt_from=("conversion",),
     ),
     Entry("enforce-quota", {"conversion-check": "Fail", "access": "Ignore", "quota": "Fail"}, exempt_from=("quota",)),
-    Entry("check-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=_CHECKED),
-    Entry("check-unconverted-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=_CHECKED),
+    Entry("check-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=("access", "quota")),
+    Entry("check-unconverted-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=("access", "quota")),
     Entry("guard-pods", {"access": "Ignore"}, exempt_from=("access",)),
     Entry("configuration", {"configuration": "Ignore"}),
     Entry("nodes", {"configuration": "Ignore"}),
 )
-_OLD = (
+_RETIRED = (
     Entry("conversion", {"conversion": "Fail"}, mutating=True, exempt_from=("conversion",)),
     Entry("preview", {"preview": "Ignore"}, mutating=True, exempt_from=("conversion",)),
     Entry("placement", {"placement": "Ignore"}, mutating=True),
@@ -98,9 +97,9 @@ _OLD = (
     Entry("quota", {"quota": "Ignore"}, exempt_from=("quota",)),
 )
 
-RETIRED = frozenset(entry.name for entry in _OLD)
-"""Entries of one concern, which earlier versions installed. They answer for one release, so that the webhook configurations
-can be upgraded after the service, and rolled back before it."""
+RETIRED = frozenset(entry.name for entry in _RETIRED)
+"""The names of entries that the version before installed, with one concern each. They answer for one release, so that the
+webhook configurations can be upgraded after the service, and rolled back before it."""
 
-ENTRIES = {entry.name: entry for entry in (*_CURRENT, *_OLD)}
+ENTRIES = {entry.name: entry for entry in (*_CURRENT, *_RETIRED)}
 """By name, in the order in which the API server calls them: mutating entries one after the other, then the validating."""

@@ -59,7 +59,7 @@ k.startsWith("gpu-admission.io/") || k.startsWith("nvidia.cdi.k8s.io") || k.star
 NOT_BY_CONTROLLERS = """\
 !(request.userInfo.username in ["system:serviceaccount:kube-system:resource-claim-controller",
 "system:kube-scheduler", "system:serviceaccount:gpu-admission:gpu-admission"])"""
-"""The controllers that make claims for pods do not call; the claims are those of their templates."""
+"""False for the controllers that create claims for pods: such a claim was reviewed with its template."""
 
 IS_CONFIGURATION = """\
 request.kind.kind != "ConfigMap" || [object, oldObject].exists(o, o != null && (

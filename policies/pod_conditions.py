@@ -34,23 +34,23 @@ class PodCondition:
     expression: str
     """In CEL."""
     holds: Callable[[Any], bool]
-    """The same of a pod of any shape."""
+    """The same in Python; true or false for a pod of any shape."""
 
     def __invert__(self) -> PodCondition:
         """The pods for which it does not hold."""
         return PodCondition(f"!({self.expression})", lambda pod: not self.holds(pod))
 
     def unless(self, expression: str) -> PodCondition:
-        """The condition on the pods of requests for which an expression is false; all other requests match."""
+        """The condition on pods, for calls of which a CEL expression is false; all other calls match."""
         return PodCondition(f"{expression} || ({self.expression})", self.holds)
 
 
 def requested_names(pod: Any) -> Iterator[str]:
-    """The resources that containers of a pod of any shape request or limit, by their names."""
+    """The names of the resources that containers of a pod of any shape request or limit."""
     spec = lookup(pod, ("spec",))
     for listed in ("containers", "initContainers"):
         for container in items_at(spec, (listed,)):
-            # Plain access: a replica does this for every pod of the cluster.
+            # Without `lookup`, which is slower: a replica does this for every pod of the cluster.
             resources = container.get("resources") if isinstance(container, dict) else None
             if isinstance(resources, dict):
                 for section in ("requests", "limits"):

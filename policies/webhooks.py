@@ -65,7 +65,7 @@ class Webhook:
     """The comment in the manifest."""
     rules: tuple[ResourceRule, ...]
     conditions: Mapping[str, str | PodCondition] = field(default_factory=dict)
-    """By their names: expressions, and conditions on pods."""
+    """CEL expressions and conditions on pods, by their names."""
     timeout: int = 5
     """Seconds."""
     reinvocation: Literal["Never", "IfNeeded"] = "Never"
@@ -168,8 +168,8 @@ WEBHOOKS = (
         mutating=False,
         note=(
             "Where the label says so, nothing gets GPUs that cannot be charged. A DeviceClass may give its GPUs any name, so every\n"
-            "extended resource may be one. Claims are charged for every user: the service knows for which pod, and whether that\n"
-            "has paid."
+            "extended resource may be one. Claims are charged for every user: the service knows whether the pod of a claim\n"
+            "was charged for it."
         ),
         timeout=10,
         namespaces=(_ENFORCES_QUOTA,),

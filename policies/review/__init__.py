@@ -19,7 +19,7 @@ from policies.review.coverage import OFFLINE_KINDS, find_gap
 from policies.review.on_demand import Review, load_function, load_rooms
 from policies.review.pods import is_of_mode, reapplies_pod, refused_amounts, unknown_namespace
 from policies.settings import settings_for
-from policies.settings.exempt_namespaces import exemption, exemption_in_cluster, is_left_out
+from policies.settings.exempt_namespaces import exemption, exemption_in_cluster, is_excluded
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import Overlay
 from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
@@ -153,7 +153,7 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
     return tuple(
         entry
         for entry in ENTRIES.values()
-        if entry.name in called and not is_left_out(entry, request.namespace, settings)
+        if entry.name in called and not is_excluded(entry, request.namespace, settings)
     )
 
 

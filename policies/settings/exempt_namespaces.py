@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policies.entries import Concern, Entry
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NEVER_MATCHED", "excluded_names", "exempt_names", "exemption", "exemption_in_cluster", "is_left_out"]
+__all__ = ["NEVER_MATCHED", "excluded_names", "exempt_names", "exemption", "exemption_in_cluster", "is_excluded"]
 
 _OF_CONVERSION = ("conversion", "preview", "conversion-check")
 _WILD = re.compile(r"[*?\[]")
@@ -53,13 +53,13 @@ def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> froze
     return frozenset((*named, *(name for name in _patterns(concern, settings)[0] if not _WILD.search(name))))
 
 
-def is_left_out(entry: Entry, namespace: str, settings: GPUAdmissionPolicy) -> bool:
-    """True if the webhook of an entry leaves out a namespace in a cluster."""
+def is_excluded(entry: Entry, namespace: str, settings: GPUAdmissionPolicy) -> bool:
+    """True if the webhook of an entry excludes a namespace in a cluster."""
     return all(exemption_in_cluster(concern, namespace, settings) for concern in entry.exempt_from or (None,))
 
 
 def excluded_names(entry: Entry, settings: GPUAdmissionPolicy) -> frozenset[str]:
-    """The names of namespaces that the webhook of an entry leaves out."""
+    """The names of the namespaces that the namespaceSelector of an entry excludes."""
     return frozenset.intersection(*(exempt_names(concern, settings) for concern in entry.exempt_from or (None,)))
 
 

@@ -47,7 +47,7 @@ def uncovered_settings(
 
 
 def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
-    """A sentence on webhooks of the version before, which only a part of an upgrade leaves installed."""
+    """A sentence if webhooks of the version before are installed, because an upgrade is not complete."""
     entries = [entry.name for webhook in _webhooks_of(configurations) if (entry := entry_of(webhook)) is not None]
     if retired := [name for name in entries if name in RETIRED]:
         yield (

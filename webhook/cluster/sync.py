@@ -101,7 +101,7 @@ class Sync:
             await self._pace.clockwork.sleep(_CATCH_UP_SECONDS)
 
     def is_fresh(self, kind: str) -> bool:
-        """True if the API server was heard of all caches of a kind a short time ago, and they are synced."""
+        """True if the caches of a kind are synced, and none was silent for `FRESH_SECONDS`."""
         caches = [cache for cache in self.caches if cache.watched.kind == kind]
         since = self._clock() - FRESH_SECONDS
         return bool(caches) and all(

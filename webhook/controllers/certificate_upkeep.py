@@ -2,9 +2,9 @@
 
 A look reads the webhook configurations, then the Secret, computes the next state (`certs.rotation`), writes it if it
 changed, serves its certificate and publishes its bundle. A replica may fail or stop at any of these steps: the next look,
-here or in another replica, continues from the stored state. Looks take three reads in half a minute, and after a change of
-the configurations (`webhook.controllers.configuration_watch`): a step must rest on the state of the API server and not on a
-cache.
+here or in another replica, continues from the stored state. A look takes three reads, every half minute
+and after a change of the configurations (`webhook.controllers.configuration_watch`). It does not read a cache, because a
+step must rest on the state of the API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Watches our two webhook configurations, so that a change is looked at when it happens.
+"""Watches our two webhook configurations, so that a replica checks them as soon as one changes.
 
 `kubectl apply` of a webhook with a new name, or a GitOps tool, leaves it without a caBundle; until a replica writes it,
 calls of this webhook fail.
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ConfigurationWatch"]
 
-_TOGETHER_SECONDS = 0.2
-"""Changes within this time after a look are looked at together."""
+_BATCH_SECONDS = 0.2
+"""Changes within this time after a check are checked together."""
 
 
 class ConfigurationWatch:
-    """Ends pauses when one of the named configurations changes.
+    """Pauses that end early when one of the named configurations changes.
 
     While they cannot be watched, pauses have their full length. RBAC must allow `list` and `watch` for these names.
     """
 
     def __init__(self, client: Reader, configurations: Sequence[tuple[str, str]], pace: Pace | None = None) -> None:
-        """Prepare.
+        """Sends no request before `run`.
 
         Args:
             client: Reads from the API server.
@@ -55,7 +55,7 @@ class ConfigurationWatch:
 
     @property
     def clockwork(self) -> Clockwork:
-        """Time and randomness for those who look at the configurations: `sleep` ends when one changes."""
+        """Time and randomness for a task that checks the configurations: `sleep` ends when one changes."""
         return replace(self._clockwork, sleep=self._sleep)
 
     async def run(self) -> None:
@@ -65,9 +65,9 @@ class ConfigurationWatch:
                 group.create_task(reflector.run())
 
     async def _sleep(self, seconds: float) -> None:
-        await self._clockwork.sleep(min(seconds, _TOGETHER_SECONDS))
+        await self._clockwork.sleep(min(seconds, _BATCH_SECONDS))
         changed = asyncio.ensure_future(self._changed.wait())
-        passed = asyncio.ensure_future(self._clockwork.sleep(max(seconds - _TOGETHER_SECONDS, 0)))
+        passed = asyncio.ensure_future(self._clockwork.sleep(max(seconds - _BATCH_SECONDS, 0)))
         try:
             await asyncio.wait([changed, passed], return_when=asyncio.FIRST_COMPLETED)
         finally:

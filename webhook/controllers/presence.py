@@ -2,12 +2,12 @@
 
 A replica that has a GPUQuota in its cache charges to it. While its cache shows none for a namespace, it asks the API server
 only if the cache may be behind. So a new GPUQuota holds once every replica has seen it, and the leader must know when that
-is. Each replica keeps a Lease with the resourceVersion up to which it has seen GPUQuotas. Two rules make the leader's
+is. Each replica keeps a Lease with the resourceVersion up to which it has seen GPUQuotas. Three rules make the leader's
 answer certain:
 
-- A replica trusts its cache only while its Lease was renewed less than `trusted` seconds ago. The leader counts a Lease that
-  does not change for the longer `expired` seconds as gone. So a replica that the leader does not wait for reads GPUQuotas
-  from the API server.
+- A replica trusts its cache only while its Lease was renewed less than `trusted` seconds ago.
+- The leader waits for a replica until its Lease has not changed for `expired` seconds, which is longer. So a replica that the
+  leader does not wait for reads GPUQuotas from the API server.
 - After a Lease was created, or was not renewed for too long, the replica first compares its cache with a list from the API
   server: the leader may have decided without it.
 
@@ -171,7 +171,7 @@ class Presence:
         return True
 
     def _state(self) -> Object:
-        """What the Lease says now."""
+        """The fields of the Lease that each renewal writes."""
         store = self._store()
         spec = {
             "holderIdentity": self._identity,

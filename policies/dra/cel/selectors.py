@@ -97,7 +97,7 @@ class Selector:
         """`function(self)`, computed once for as long as the selector is cached.
 
         Args:
-            function: A function of a module. Its result depends on the selector only, and is smaller than the syntax tree.
+            function: A module-level function. Its result depends on the selector only, and is smaller than the syntax tree.
         """
         if function not in self._derived:
             self._derived[function] = function(self)

@@ -127,7 +127,7 @@ class Effort:
         return self._compiled[text]
 
     def admit_evaluation(self, selector: Selector, groups: Sequence[DeviceGroup]) -> bool:
-        """True if evaluating a selector on groups of devices is within the bounds; doing it again is."""
+        """True if evaluating a selector on groups of devices is within the bounds. The same groups count once."""
         asked = self._evaluated.setdefault(selector, set())
         new = len({*groups} - asked)
         admitted = self._steps_left >= 0 and selector.max_cost * new <= self.cost_left

@@ -45,12 +45,12 @@ def opaque_configs(subject: Subject) -> Iterator[Problem]:
 
 def _driver_problems(config: Config, driver: Any) -> Iterator[Problem]:
     if driver is None or driver == "":
-        wrong, wanted = REQUIRED, "add driver: gpu.nvidia.com, or whose config it is"
+        wrong, remedy = REQUIRED, "add driver: gpu.nvidia.com, or whose config it is"
     elif isinstance(driver, str) and (error := driver_name_error(driver)):
-        wrong, wanted = invalid(driver, error), "write the name of the driver as its ResourceSlices have it"
+        wrong, remedy = invalid(driver, error), "write the name of the driver as its ResourceSlices have it"
     else:
         return
-    yield problem(config.path / "opaque" / "driver", wrong, wanted)
+    yield problem(config.path / "opaque" / "driver", wrong, remedy)
 
 
 def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:

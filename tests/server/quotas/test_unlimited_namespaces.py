@@ -42,7 +42,7 @@ async def test_pod_is_charged_if_the_view_shows_the_quota(serve, namespace, show
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_dry_run_is_not_counted(serve, ask, train, dry_run):
+async def test_outcome_is_counted_unless_it_is_a_dry_run(serve, ask, train, dry_run):
     webhook = await serve(ManifestsView([*example_cluster(), NO_QUOTAS]), trusts_view=lambda: True)
     assert (await ask(webhook, train(2), dryRun=dry_run))["allowed"] is True
     assert len(webhook.counted) == (not dry_run)

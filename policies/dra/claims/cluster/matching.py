@@ -59,8 +59,8 @@ class EvaluatedSelector(NamedTuple):
 def new_selectors(subject: Subject) -> Sequence[tuple[Subrequest | None, CompiledSelectors]]:
     """The new selectors of each request, or of the class under review, compiled.
 
-    Without requests that have none. Left out are requests with a selector that does not compile, which another rule
-    reports, and what is too much work.
+    Skips requests without selectors, requests with a selector that does not compile, which another rule reports, and requests
+    whose selectors are too much work.
     """
     return subject.facts.effort.cache(new_selectors, lambda: [*_new_selectors(subject)])
 
