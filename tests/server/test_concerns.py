@@ -112,9 +112,9 @@ async def test_refusal_by_one_concern_ends_the_call(webhook, monkeypatch, pod, r
 @pytest.mark.parametrize(
     ("entry", "seconds"),
     [
-        ("convert-pods", {"conversion": 9.5, "placement": 9.5}),
-        ("enforce-quota", {"conversion-check": 9.5, "access": 4.75, "quota": 9.5}),
-        ("check-pods", {"access": 4.75, "quota": 9.5}),
+        ("convert-pods", {"conversion": 9.5, "placement": 9.25}),
+        ("enforce-quota", {"conversion-check": 9.5, "access": 4.625, "quota": 9.5}),
+        ("check-pods", {"access": 4.625, "quota": 9.25}),
     ],
 )
 async def test_concern_that_fails_open_takes_an_equal_part_of_the_time(

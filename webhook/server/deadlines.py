@@ -18,6 +18,9 @@ LONGEST_SECONDS = 30.0
 """The most that `timeoutSeconds` may be."""
 _MARGIN = 0.5
 _MARGIN_OF_SHORT = 0.1
+_TO_ANSWER = 0.25
+"""Seconds that parts of a deadline leave for the answer: longer than one review may hold the event loop."""
+_TO_ANSWER_SHORT = 0.1
 
 # Go takes both letters mu, and so do we.
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
@@ -71,8 +74,12 @@ class Deadline:
         return cls(clock, clock(), seconds - min(_MARGIN, seconds * _MARGIN_OF_SHORT))
 
     def part(self, parts: int) -> Deadline:
-        """The deadline of the first of so many equal parts of the time that is left."""
-        return Deadline(self.clock, self.clock(), max(self.remaining, 0) / parts)
+        """The deadline of the first of so many equal parts of the time left, less the time to answer.
+
+        So a call can still be answered after the last part has passed.
+        """
+        left = max(self.remaining, 0)
+        return Deadline(self.clock, self.clock(), (left - min(_TO_ANSWER, left * _TO_ANSWER_SHORT)) / parts)
 
     @property
     def elapsed(self) -> float:

@@ -143,9 +143,7 @@ class Run:
     """The work that the whole call may do in the event loop."""
 
     def part(self, parts: int) -> Run:
-        """The runner for one of so many equal parts of the time that is left."""
-        if parts == 1:
-            return self
+        """The runner for one of so many equal parts of the time left, less the time to answer."""
         return Run(self.runner, self.deadline.part(parts), self.payer, is_long=self.is_long, allowance=self.allowance)
 
     async def __call__(self, work: Callable[[], T]) -> T:
