@@ -219,10 +219,17 @@ class Presences:
         self._present: dict[str, _LeaseState] = {}
         """By name, the Leases that the leader waits for; one that vanished counts until it would have expired."""
         self._trouble = "the leader has just begun"
+        self._looked = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """True if `look` was not called for so long that Leases of stopped replicas may pile up."""
+        return self._clock() >= self._looked + self._timing.forgotten / 2
 
     async def look(self) -> None:
         """Read the Leases of all replicas, and delete those that were released, or not renewed for long."""
         chosen = {"labelSelector": f"{_LABEL}={_REPLICA}"}
+        self._looked = self._clock()
         try:
             leases = await list_all(self._client, LEASE, self._namespace, chosen)
             now = self._clock()

@@ -125,7 +125,8 @@ class QuotaRound:
             await run_spread(partial(warm, self._view), _COUNT_SECONDS)
         for namespace in self._kept.keys() - stored.keys():
             self._forget(namespace)
-        if any(self._keep(namespace, document).awaited for namespace, document in stored.items()):
+        is_awaited = any(self._keep(namespace, document).awaited for namespace, document in stored.items())
+        if is_awaited or self._presences.is_due:
             await self._presences.look()
         turns = asyncio.Semaphore(_AT_ONCE)
         looks = (self._look_in_turn(turns, namespace, document) for namespace, document in stored.items())

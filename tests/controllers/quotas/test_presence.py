@@ -193,6 +193,19 @@ async def test_lease_that_nobody_renews_is_deleted_in_the_end(place):
     assert place.leases == []
 
 
+async def test_leases_of_stopped_replicas_are_deleted_although_no_quota_is_awaited(place):
+    """A replica that is killed leaves its Lease behind, so those of a crash loop would pile up."""
+    await place.settle()
+    await place.replicas[0].withdraw()
+    leader = place.caches[0].round
+    await leader.round()
+    assert [each["spec"]["holderIdentity"] for each in place.leases] == ["replica-1"]
+    for _ in range(2):
+        place.team.seconds += TIMING.forgotten / 2
+        await leader.round()
+    assert place.leases == []
+
+
 async def test_leader_that_cannot_read_leases_says_so(place):
     presences = Presences(Cut(place.client, lambda: True), OURS, clock=place.clock)
     await presences.look()
