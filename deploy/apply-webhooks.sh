@@ -1,6 +1,6 @@
 #!/bin/sh
-# Applies the webhook configurations of a manifest, each webhook with the caBundle that is installed. By `kubectl apply`
-# alone, a webhook with a new name has none until a replica writes it, a fraction of a second later, and its calls fail.
+# Applies the webhook configurations of a manifest, each webhook with the caBundle that is installed. After `kubectl apply`
+# alone, a webhook with a new name has no caBundle, and its calls fail until a replica writes one, a fraction of a second later.
 # Usage: sh deploy/apply-webhooks.sh deploy/install.yaml. Needs kubectl and jq.
 set -eu
 manifests=$(kubectl create -f "$1" --dry-run=client --validate=false -o json |
