@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NAME_LABEL", "entry_of", "excluded_namespaces", "outdated_webhooks", "uncovered_settings"]
+__all__ = [
+    "NAME_LABEL",
+    "entry_of",
+    "excluded_namespaces",
+    "opened_webhooks",
+    "outdated_webhooks",
+    "uncovered_settings",
+]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _SUFFIX = ".gpu-admission.io"
@@ -53,6 +60,22 @@ def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
         yield (
             f"webhooks of the version before are installed ({', '.join(retired)}), which this version answers and the next "
             "one does not; apply the webhook configurations of this version, as in docs/upgrade.md"
+        )
+
+
+def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
+    """A sentence on webhooks that fail open although they must fail closed, as after docs/break-glass.md."""
+    opened = [
+        entry.webhook
+        for webhook in _webhooks_of(configurations)
+        if (entry := entry_of(webhook)) is not None
+        and entry.failure_policy == "Fail"
+        and lookup(webhook, ("failurePolicy",)) == "Ignore"
+    ]
+    if opened:
+        yield (
+            f"failurePolicy of {', '.join(opened)} is Ignore, so pods pass unconverted and uncharged while no replica answers; "
+            "once that is no longer needed, apply the webhook configurations again, as in docs/break-glass.md"
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.settings.installed import outdated_webhooks, uncovered_settings
+from policies.settings.installed import opened_webhooks, outdated_webhooks, uncovered_settings
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
 REMEDY = "apply what deploy/render.py --settings FILE prints"
@@ -126,7 +126,16 @@ def test_webhooks_of_this_version_are_not_outdated():
     folder = Path(__file__).parents[2] / "deploy" / "base" / "webhooks"
     stored = [yaml.safe_load(file.read_text()) for file in folder.glob("*ing.yaml")]
     assert len(stored) == 2
-    assert [*outdated_webhooks(stored)] == []
+    assert [*outdated_webhooks(stored), *opened_webhooks(stored)] == []
+
+
+def test_webhooks_that_were_opened_in_an_emergency_are_named():
+    names = ("convert-pods", "check-pods", "enforce-quota")
+    installed = [{"webhooks": [{"name": f"{name}.gpu-admission.io", "failurePolicy": "Ignore"} for name in names]}]
+    (said,) = opened_webhooks(installed)
+    assert said.startswith(
+        "failurePolicy of convert-pods.gpu-admission.io, enforce-quota.gpu-admission.io is Ignore, so pods"
+    )
 
 
 def test_defaults_are_covered(installed):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
-from policies.settings.installed import outdated_webhooks, uncovered_settings
+from policies.settings.installed import opened_webhooks, outdated_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
@@ -175,9 +175,10 @@ class Replica:
         return self._serving.problem() if self._serving else ""
 
     def _notes(self) -> list[str]:
-        uncovered = uncovered_settings(self._bundles.stored, self._settings())
+        stored = self._bundles.stored
+        uncovered = uncovered_settings(stored, self._settings())
         notes = (f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)
-        return [self._elector.note, *outdated_webhooks(self._bundles.stored), *notes]
+        return [self._elector.note, *outdated_webhooks(stored), *opened_webhooks(stored), *notes]
 
 
 def _certificate_source(

@@ -116,7 +116,7 @@ def command(**given: Any) -> None:
 
     Watches the cluster that it runs in, or the one of a kubeconfig; with --cluster, it reads a cluster from files.
 
-    Answers AdmissionReviews at one path for each entry, such as /conversion, /placement and /configuration. Probes
+    Answers AdmissionReviews at one path for each entry, such as /convert-pods, /check-pods and /claims. Probes
     (/livez, /readyz) and /metrics are on a second port. The log has one line of JSON for each decision. /v1/explain
     answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
 
@@ -124,7 +124,7 @@ def command(**given: Any) -> None:
     Try it out:
       gpu-admission serve --cluster examples/cluster --ca-out ca.pem
       curl --cacert ca.pem -H 'Content-Type: application/json' \\
-        -d @review.json https://localhost:8443/conversion
+        -d @review.json https://localhost:8443/convert-pods
 
     \b
     Beside a cluster, such as that of gpu-admission sandbox:
