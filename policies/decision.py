@@ -232,8 +232,16 @@ class Decision:
         """True if no finding denies the request."""
         return all(finding.severity is not Severity.DENY for finding in self.findings)
 
+    @property
+    def says_nothing(self) -> bool:
+        """True if there is nothing to report and nothing to do."""
+        said = self.findings or self.patch or self.remarks or self.templates or self.charges or self.annotations
+        return not said and self.retry_after is None and not self.left_out
+
     def then(self, later: Decision) -> Decision:
         """The decision together with a later one, on the object that this one left."""
+        if later.object is self.object and later.says_nothing:
+            return self
         return Decision(
             findings=tuple(dict.fromkeys((*self.findings, *later.findings))),
             patch=(*self.patch, *later.patch),

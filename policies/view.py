@@ -71,8 +71,12 @@ class ClusterView(Protocol):
         """
         ...
 
-    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """The number of objects of a kind for each result of `function`, without None; unknown if the kind is.
+    def count_each(
+        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
+    ) -> Mapping[H, int] | Unknown:
+        """The number of objects of a kind for each wanted result of `function`, without None.
+
+        Unknown if the kind is.
 
         A view of a running cluster counts each change when it happens, so the number of objects does not matter. Like
         `others_on`, do not call it in functions passed to `derive`.
@@ -80,6 +84,8 @@ class ClusterView(Protocol):
         Args:
             kind: The kind of the objects.
             function: A function of a module. It reads only the object, returns few different values, and does not raise.
+            wanted: True for the results that matter to the caller, who need not look again when others change. Two that
+                are equal want the same.
         """
         ...
 
@@ -128,9 +134,11 @@ class PassingView:
         """The results of `function` for all objects of a kind, in the order of `list`."""
         return self._view.derive_each(kind, function)
 
-    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """The number of objects of a kind for each result of `function`."""
-        return self._view.count_each(kind, function)
+    def count_each(
+        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
+    ) -> Mapping[H, int] | Unknown:
+        """The number of objects of a kind for each wanted result of `function`."""
+        return self._view.count_each(kind, function, wanted)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """The resources of a node that pods use which `list` does not show."""

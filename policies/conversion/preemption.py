@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.caches import remember
@@ -91,12 +92,25 @@ def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int
     priority = pod_priority(spec, view)
     if priority is UNKNOWN or not preempts(spec, view):
         return 0, {}
-    holdings = view.count_each("Pod", gpu_holding)
+    holdings = view.count_each("Pod", gpu_holding, _Preemptible(priority, frozenset(candidate.places)))
     return priority, {
         each: count
         for each, count in ({} if holdings is UNKNOWN else holdings).items()
-        if not candidate.places.keys().isdisjoint(each.resources) and _is_lower(each, priority, view)
+        if _is_lower(each, priority, view)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Preemptible:
+    """Says whether a pod of some priority could preempt one that holds GPUs."""
+
+    priority: int
+    resources: frozenset[str]
+    """What the pod requests."""
+
+    def __call__(self, holding: Holding) -> bool:
+        is_higher = holding.priority is not None and holding.priority >= self.priority
+        return not is_higher and not self.resources.isdisjoint(holding.resources)
 
 
 def _is_lower(holding: Holding, priority: int, view: ClusterView) -> bool:

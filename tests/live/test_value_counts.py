@@ -30,6 +30,10 @@ def priority_of(item):
     return lookup(item, ("spec", "priority"))
 
 
+def anything(_):
+    return True
+
+
 def policy_of(item):
     return lookup(item, ("spec", "preemptionPolicy"))
 
@@ -51,24 +55,30 @@ def tell(store, event, item):
 
 
 def test_nothing_is_counted_before_pods_are_listed():
-    assert LiveView([(PODS, store_of(PODS))]).count_each("Pod", priority_of) is UNKNOWN
-    assert LiveView().count_each("Pod", priority_of) is UNKNOWN
+    assert LiveView([(PODS, store_of(PODS))]).count_each("Pod", priority_of, anything) is UNKNOWN
+    assert LiveView().count_each("Pod", priority_of, anything) is UNKNOWN
+
+
+def test_values_that_are_not_wanted_are_left_out(store, view):
+    tell(store, "ADDED", pod("a", priority=7))
+    tell(store, "ADDED", pod("b", priority=3))
+    assert view.count_each("Pod", priority_of, lambda priority: priority < 5) == {3: 1}
 
 
 def test_fields_that_decide_about_preemption_are_kept(store, view):
     tell(store, "ADDED", pod(priority=7))
-    assert view.count_each("Pod", priority_of) == {7: 1}
-    assert view.count_each("Pod", policy_of) == {"Never": 1}
+    assert view.count_each("Pod", priority_of, anything) == {7: 1}
+    assert view.count_each("Pod", policy_of, anything) == {"Never": 1}
 
 
 def test_change_moves_an_object_to_another_count(store, view):
     tell(store, "ADDED", pod("a"))
     tell(store, "ADDED", pod("b"))
-    assert view.count_each("Pod", priority_of) == {0: 2}
+    assert view.count_each("Pod", priority_of, anything) == {0: 2}
     tell(store, "MODIFIED", pod("a", 5))
-    assert view.count_each("Pod", priority_of) == {0: 1, 5: 1}
+    assert view.count_each("Pod", priority_of, anything) == {0: 1, 5: 1}
     tell(store, "DELETED", pod("b"))
-    assert view.count_each("Pod", priority_of) == {5: 1}
+    assert view.count_each("Pod", priority_of, anything) == {5: 1}
 
 
 def test_objects_are_not_looked_at_again_for_an_answer(take_list):
@@ -90,9 +100,9 @@ def test_pods_that_hold_gpus_are_tallied(store):
 
 def test_new_list_is_counted_anew(store, view, take_list):
     tell(store, "ADDED", pod("a"))
-    assert view.count_each("Pod", priority_of) == {0: 1}
+    assert view.count_each("Pod", priority_of, anything) == {0: 1}
     take_list(store, [pod("b", 3), pod("c", 3)])
-    assert view.count_each("Pod", priority_of) == {3: 2}
+    assert view.count_each("Pod", priority_of, anything) == {3: 2}
 
 
 EVENTS = st.lists(

@@ -1,6 +1,7 @@
 """Content of tenants is cached within bounds of bytes or of nodes."""
 
 import ast
+import asyncio
 import gc
 import json
 import tracemalloc
@@ -18,6 +19,7 @@ from policies.dra.conditions import device_reads, read_condition
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.possible_types import possible_types
 from policies.dra.published_devices import PublishedDevices, SliceDevices
+from policies.entries import ENTRIES
 from policies.fleet.known_classes import KnownClasses
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.resourceslices import Device
@@ -26,6 +28,12 @@ from policies.nvidia.resources import parse_resource
 from policies.nvidia.wishes.product_patterns import product_spellings
 from policies.quota.devices.classes import Classes
 from policies.quota.devices.node_kinds import BARE, NodeKinds
+from policies.request import Request
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+from webhook.server.admission import Admission
+from webhook.server.memo import Memo
+from webhook.server.metrics import Metrics
 
 ROOT = Path(__file__).parent.parent.parent
 A = 'device.attributes["gpu.nvidia.com"]'
@@ -247,3 +255,48 @@ def test_every_cache_that_counts_entries_says_why_these_are_small():
         if any(isinstance(node, ast.Name) and node.id == "lru_cache" for node in ast.walk(tree)):
             found.add(where)
     assert found == COUNTED.keys()
+
+
+def test_answers_for_pods_of_a_template_are_bounded_in_bytes():
+    memo = Memo(ManifestsView(), most=1 << 20)
+    admission = Admission(ManifestsView(), lambda: DEFAULTS, Metrics())
+    admission._memo = memo
+    entry = ENTRIES["place-pods"]
+    gc.collect()
+    tracemalloc.start()
+    with asyncio.Runner() as runner:
+        for number in range(200):
+            container = {
+                "name": "c",
+                "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                "image": "x" * 50 * (number % 100),
+            }
+            pod = {"metadata": {"labels": {"a": str(number)}}, "spec": {"containers": [container]}}
+            question = {"uid": "1", "kind": {"kind": "Pod"}, "namespace": "a", "operation": "CREATE", "object": pod}
+            review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": question}
+            for _ in range(2):
+                runner.run(admission.answer(entry, json.dumps(review).encode(), admission.deadline(None)))
+            assert memo.answers.weight <= memo.answers.most
+    number, weight = len(memo.answers), memo.answers.weight
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0]
+    memo.answers.clear()
+    gc.collect()
+    taken -= tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 50 < number < 200
+    assert weight / 2 < taken < weight * 1.1
+
+
+def test_pods_that_are_seen_once_leave_only_numbers():
+    memo = Memo(ManifestsView())
+    for number in range(10_000):
+        request = Request({"metadata": {"labels": {"a": str(number)}}, "spec": {}}, entry="guard-pods")
+        assert memo.find(ENTRIES["guard-pods"], request, DEFAULTS) is None
+    assert (len(memo.answers), len(memo._seen)) == (0, 4096)
+
+
+def test_facts_that_changed_are_not_kept():
+    memo, question = Memo(ManifestsView()), ("list", "Node", "")
+    kept = [memo.fact(question, [{"number": number}]) for number in range(100)]
+    assert sum(isinstance(each.answer, list) for each in kept) == 1

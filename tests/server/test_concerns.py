@@ -124,7 +124,7 @@ async def test_concern_that_fails_open_takes_an_equal_part_of_the_time(
 
     async def answer(self, concern, request, view, settings, run):
         given[concern] = run.deadline.remaining
-        return Decision(object=request.object)
+        return (Decision(object=request.object),) * 2
 
     monkeypatch.setattr(admission.Admission, "_answer_concern", answer)
     webhook = await start_webhook(clock=lambda: 1000.0)

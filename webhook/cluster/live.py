@@ -106,10 +106,13 @@ class LiveView:
             return UNKNOWN
         return results.results_of(kind, function, objects)
 
-    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """The number of kept objects for each value of `function`, which the stores count change by change."""
+    def count_each(
+        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
+    ) -> Mapping[H, int] | Unknown:
+        """The number of kept objects for each wanted value of `function`, as the stores have counted them."""
         known = self._kinds.get(kind)
-        return UNKNOWN if known is None else known.count_each(function)
+        counts = UNKNOWN if known is None else known.count_each(function)
+        return counts if counts is UNKNOWN else {value: count for value, count in counts.items() if wanted(value)}
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """What pods that are not kept use of a node; unknown while pods are."""
@@ -165,9 +168,11 @@ class _Reading:
         self._note(kind)
         return self._view.derive_each(kind, function)
 
-    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+    def count_each(
+        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
+    ) -> Mapping[H, int] | Unknown:
         self._note(kind)
-        return self._view.count_each(kind, function)
+        return self._view.count_each(kind, function, wanted)
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         self._note(_OTHERS)

@@ -114,10 +114,14 @@ class ManifestsView:
         results: Sequence[T] = self._derived[kind, function]
         return results
 
-    def count_each(self, kind: str, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
-        """The number of objects of a kind for each value of `function`."""
+    def count_each(
+        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
+    ) -> Mapping[H, int] | Unknown:
+        """The number of objects of a kind for each wanted value of `function`."""
         results = self.derive_each(kind, function)
-        return UNKNOWN if results is UNKNOWN else Counter(each for each in results if each is not None)
+        if results is UNKNOWN:
+            return UNKNOWN
+        return Counter(each for each in results if each is not None and wanted(each))
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """Empty if pods are known: manifests list all of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import orjson
 
 from policies.decision import Decision
 from policies.quota.ledger.admit import NoQuota
+from policies.quota.opt_in import QUOTA_NAME
 from policies.review import review_concern, with_new_templates
 from policies.review.quota import settle_by_view
 from policies.settings.exempt_namespaces import exemption_in_cluster
@@ -27,19 +28,21 @@ from webhook.server.admission_response import (
 from webhook.server.admission_review import BadReview, TooLargeReview, decode, read_head
 from webhook.server.deadlines import Deadline
 from webhook.server.logs import log_decision, log_failure, log_refused_template
+from webhook.server.memo import Memo, Recording
 from webhook.server.review_runner import ReviewRunner
 from webhook.server.strict_json import MOST_VALUES
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import LARGE_BODIES, Busy, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from policies.decision import Template
     from policies.entries import Concern, Entry
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from webhook.server.memo import Known
     from webhook.server.metrics import Metrics
     from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.review_runner import Run
@@ -51,6 +54,17 @@ _LARGE_BODY = 128 * 1024
 """Bytes; a body of this size is read in about a millisecond, one of 8 MiB in a tenth of a second."""
 _FAILED, _LATE = "failed", "ran out of time"
 _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
+
+
+@dataclass(slots=True)
+class _Course:
+    """What came of the review of some concerns."""
+
+    decision: Decision
+    failures: list[str] = field(default_factory=list)
+    """The ids of failures of concerns that fail open."""
+    said: dict[Concern, Decision] = field(default_factory=dict)
+    """What the rules of each concern said."""
 
 
 class Admission:
@@ -87,6 +101,7 @@ class Admission:
         self._clock = clock
         self._turns = Turns()
         self._runner = ReviewRunner(self._turns, count=metrics.count_review_aside)
+        self._memo = Memo(view)
         self.metrics = metrics
 
     def deadline(self, timeout: str | None) -> Deadline:
@@ -175,45 +190,96 @@ class Admission:
     async def _decide(
         self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run
     ) -> tuple[Decision, list[str]]:
-        """The decision after the concerns of an entry, up to the first that refuses, and the ids of failures.
+        """The decision after the concerns of an entry, and the ids of failures.
+
+        What was answered for another pod of the same template is not reviewed again.
+        """
+        found = None if run.is_long else self._memo.find(entry, request, settings)
+        if isinstance(found, Recording):
+            first = await self._review(entry, found.concerns, found.request, found, found.settings, run)
+            if not first.failures:
+                found.keep(first.said, first.decision)
+        elif found is not None and await self._has_templates(found, request, settings, run):
+            first = _Course(found.decision)
+        else:
+            first = await self._review(entry, entry.concerns, request, self._view, settings, run)
+            return first.decision, first.failures
+        rest = [concern for concern in entry.concerns if concern not in found.concerns]
+        if not rest or not first.decision.allowed:
+            return first.decision, first.failures
+        later = await self._review(entry, rest, request, self._view, settings, run)
+        return first.decision.then(later.decision), [*first.failures, *later.failures]
+
+    async def _has_templates(self, known: Known, request: Request, settings: GPUAdmissionPolicy, run: Run) -> bool:
+        """True if the templates of a known answer exist; then counts its conversion, too."""
+        conversion = known.said.get("conversion")
+        if conversion is not None:
+            if await self._ensure_templates(request, conversion, settings, run) is not conversion:
+                return False
+            self._count_conversion(request, conversion)
+        return True
+
+    async def _review(
+        self,
+        entry: Entry,
+        concerns: Iterable[Concern],
+        request: Request,
+        view: ClusterView,
+        settings: GPUAdmissionPolicy,
+        run: Run,
+    ) -> _Course:
+        """Review a request for some concerns of an entry.
 
         A concern that fails open may take an equal part of the time that is left, so that those after it can still answer.
         """
-        decision, failures = Decision(object=request.object), list[str]()
-        for number, (concern, policy) in enumerate(entry.concerns.items()):
-            own = run if policy == "Fail" else run.part(len(entry.concerns) - number)
+        course, order = _Course(Decision(object=request.object)), [*entry.concerns]
+        for concern in concerns:
+            policy = entry.concerns[concern]
+            own = run if policy == "Fail" else run.part(len(order) - order.index(concern))
+            subject = request.of(course.decision.object)
             try:
-                view = with_new_templates(decision, self._view)
-                answer = await self._answer_concern(concern, request.of(decision.object), view, settings, own)
+                seen = with_new_templates(course.decision, view)
+                course.said[concern], answer = await self._answer_concern(concern, subject, seen, settings, own)
             except (Busy, RefusedTemplate, TooManyTemplates):
                 raise
             except Exception as error:
                 if policy == "Fail":
                     raise
-                failures.append(secrets.token_hex(4))
-                answer = self._left_out(entry, concern, request.of(decision.object), error, failures[-1])
-            decision = decision.then(answer.found_by(entry.name))
-            if not decision.allowed:
+                course.failures.append(secrets.token_hex(4))
+                answer = self._left_out(entry, concern, subject, error, course.failures[-1])
+            course.decision = course.decision.then(answer.found_by(entry.name))
+            if not course.decision.allowed:
                 break
-        return decision, failures
+        return course
 
     async def _answer_concern(
         self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
-    ) -> Decision:
-        """The answer of one concern, with its charge and its templates written."""
-        if concern == "quota" and self._quotas is not None and self._quotas.is_unlimited(request.namespace):
-            self._quotas.count_outcome(request, NoQuota())
-            return Decision(object=request.object)
-        decision = await run(partial(review_concern, concern, request, view, settings))
+    ) -> tuple[Decision, Decision]:
+        """What the rules of one concern say, and its answer, with its charge and its templates written."""
+        if concern == "quota" and self._is_unlimited(request):
+            return (Decision(object=request.object),) * 2
+        said = decision = await run(partial(review_concern, concern, request, view, settings))
         if decision.charges and self._quotas is not None:
             decision = await self._quotas.charge(decision, request, settings, run)
         elif decision.charges:
             decision = await run(partial(settle_by_view, decision, view, settings))
         if concern == "conversion":
             decision = await self._ensure_templates(request, decision, settings, run)
-            if not request.dry_run:
-                self.metrics.count_conversion(decision)
-        return decision
+            self._count_conversion(request, decision)
+        return said, decision
+
+    def _is_unlimited(self, request: Request) -> bool:
+        """True if the namespace has no GPUQuota, so that nothing is charged; also counts this outcome."""
+        if self._quotas is None:
+            return not isinstance(self._view.get("GPUQuota", QUOTA_NAME, request.namespace), dict)
+        if not self._quotas.is_unlimited(request.namespace):
+            return False
+        self._quotas.count_outcome(request, NoQuota())
+        return True
+
+    def _count_conversion(self, request: Request, decision: Decision) -> None:
+        if not request.dry_run:
+            self.metrics.count_conversion(decision)
 
     def _left_out(
         self, entry: Entry, concern: Concern, request: Request, error: Exception, identifier: str

@@ -85,8 +85,10 @@ async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, m
             await ask(served, "claims", claim(100 * number + turn), "resource.k8s.io")
 
     hostile = [asyncio.create_task(be_hostile(number)) for number in range(8)]
-    for _ in range(20):
-        assert (await ask(served, "conversion", GPU_POD))["patch"]
+    for number in range(20):
+        # Of another template each time, because pods of one are not reviewed again.
+        pod = {**GPU_POD, "metadata": {**GPU_POD["metadata"], "labels": {"app": str(number)}}}
+        assert (await ask(served, "conversion", pod))["patch"]
     await asyncio.gather(*hostile)
     assert threads["team-a"] == [True] * 20
     assert threads["team-hostile"] == [True] * 2 + [False] * 30

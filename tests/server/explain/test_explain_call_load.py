@@ -39,8 +39,8 @@ class Gated:
     def derive_each(self, kind, function):
         return self._view.derive_each(kind, function)
 
-    def count_each(self, kind, function):
-        return self._view.count_each(kind, function)
+    def count_each(self, kind, function, wanted):
+        return self._view.count_each(kind, function, wanted)
 
     def others_on(self, node):
         return self._view.others_on(node)

@@ -1,0 +1,304 @@
+"""The memo: what was answered for a pod, for the next pods of its template.
+
+The pods of a Deployment or Job differ in names and uids, which no rule reads. The memo gives them the answer of an earlier
+one, as long as nothing has changed that this answer depends on:
+
+- The request: its entry, its namespace and the common part of its pod are the key of an answer, byte for byte.
+- The caller: the exemptions that apply are in the key; rules see no user.
+- The settings: an answer under other settings does not count.
+- The cluster: a view records which facts the rules read. The same questions are put again before an answer is used.
+
+The answer is kept when a pod is seen for the second time, so that callers who never repeat a pod fill no memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakValueDictionary
+
+import orjson
+
+from policies.caches import BoundedCache
+from policies.decision import Decision
+from policies.review.common_part import REPEATABLE, common_object, common_request
+from policies.settings import ExemptPolicy, settings_for
+from policies.work import Allowance, counted_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from policies.entries import Concern, Entry
+    from policies.kubernetes.objects import Object
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView, Unknown
+
+__all__ = ["Known", "Memo", "Recording"]
+
+T = TypeVar("T")
+H = TypeVar("H", bound="Hashable")
+
+_MOST_BYTES = 16 * 1024 * 1024
+"""All answers together, with their keys and the facts that they depend on."""
+_LONGEST_KEY = 32 * 1024
+"""Bytes. Larger pods are rare, and reviewed in a thread."""
+_LARGEST_FACT = 32 * 1024
+"""Bytes. An answer that depends on larger objects is not kept."""
+_MOST_SEEN = 4096
+"""Keys that are remembered without an answer."""
+_WORK = 500
+"""Units of work that finding out whether facts have changed may take; computing a digest takes more."""
+_BYTES_PER_CHARACTER, _BYTES_PER_FACT, _BYTES_PER_ANSWER = 8, 512, 2048
+"""Memory of an answer for each byte of its JSON, for each fact, and for itself."""
+
+
+class Memo:
+    """Answers for pods, by everything that they depend on. Threads may share it."""
+
+    def __init__(self, view: ClusterView, most: int = _MOST_BYTES) -> None:
+        """Create an empty memo of answers about a cluster.
+
+        Args:
+            view: The cluster.
+            most: The maximum size of all answers, in bytes.
+        """
+        self.answers: BoundedCache[bytes, Known] = BoundedCache(most)
+        self.view = view
+        self._facts: WeakValueDictionary[_Question, _Fact] = WeakValueDictionary()
+        self._seen: OrderedDict[int, None] = OrderedDict()
+
+    def find(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy) -> Known | Recording | None:
+        """What is known for a request, or a recording of its review, after which it is known.
+
+        None if the request is not about a new pod, or about one that was not seen before.
+        """
+        if next(iter(entry.concerns)) not in REPEATABLE or (common := common_object(request)) is None:
+            return None
+        own = settings_for(request.user, request.namespace, settings)
+        key = _key(request, common, own)
+        if key is None:
+            return None
+        known = self.answers.get(key)
+        if known is None and not self._has_seen(key):
+            return None
+        if known is not None and known.settings is settings and self._holds(known):
+            return known
+        return Recording(self, key, settings, entry, common_request(request, common), own)
+
+    def _has_seen(self, key: bytes) -> bool:
+        """True if a key was seen before."""
+        number = hash(key)
+        if self._seen.pop(number, self) is None:
+            return True
+        self._seen[number] = None
+        while len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+        return False
+
+    def _holds(self, known: Known) -> bool:
+        """True if no fact has changed. If finding out takes long, or fails, the answer does not count."""
+        if not known.facts:
+            return True
+        try:
+            with counted_by(Allowance(_WORK)):
+                return all(fact.holds(self.view) for fact in known.facts)
+        except Exception:  # noqa: BLE001 - the review will meet the same, and an entry says what a failed review means
+            return False
+
+    def fact(self, question: _Question, answer: Any) -> _Fact:
+        """The fact that a question has this answer. An earlier answer to the question is forgotten."""
+        known = self._facts.get(question)
+        if known is not None:
+            if _is_same(question, known.answer, answer):
+                return known
+            known.answer = _CHANGED
+        fact = self._facts[question] = _Fact(question, answer)
+        return fact
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was answered for a pod."""
+
+    concerns: tuple[Concern, ...]
+    """The concerns of the entry that are answered."""
+    said: Mapping[Concern, Decision]
+    """What the rules of each said, up to one that refuses."""
+    decision: Decision
+    """The decision after these, without its object."""
+    settings: GPUAdmissionPolicy
+    """The settings of the server."""
+    facts: tuple[_Fact, ...]
+    """What the rules read of the cluster."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes this takes, with the facts that no others depend on."""
+        found = [(each.message, each.remedy, each.path) for each in self.decision.findings]
+        texts = self.decision.patch, found, self.decision.templates, self.decision.remarks, self.decision.annotations
+        facts = sum(_BYTES_PER_FACT + fact.size for fact in self.facts)
+        return _BYTES_PER_ANSWER + _BYTES_PER_CHARACTER * _bytes_of(texts) + facts
+
+
+_Question = tuple[Any, ...]
+"""The name of a view's method, and its arguments."""
+_CHANGED = object()
+"""The answer of a fact that has changed."""
+
+
+class _Fact:
+    """An answer of a view, shared by all that depends on it.
+
+    It is forgotten when another answer is seen, so that old digests of a cluster do not stay in memory.
+    """
+
+    __slots__ = ("__weakref__", "answer", "question", "size")
+
+    def __init__(self, question: _Question, answer: Any) -> None:
+        self.question = question
+        self.answer = answer
+        self.size = _size(question, answer)
+
+    def holds(self, view: ClusterView) -> bool:
+        """True if the view still gives this answer."""
+        if self.answer is _CHANGED:
+            return False
+        answer = _ask(view, self.question)
+        if _is_same(self.question, self.answer, answer):
+            return True
+        self.answer = _CHANGED
+        return False
+
+
+def _ask(view: ClusterView, question: _Question) -> Any:
+    return getattr(view, question[0])(*question[1:])
+
+
+_LISTS = frozenset({"list", "derive_each", "objects_under_review"})
+_VALUES = frozenset({"count_each", "others_on", "server_version"})
+
+
+def _is_same(question: _Question, before: Any, now: Any) -> bool:
+    """True if two answers to a question are the same.
+
+    A view replaces objects and results that change, and never changes one, so their identity decides.
+    """
+    if before is now:
+        return True
+    method = question[0]
+    if method in _VALUES:
+        return bool(before == now)
+    if method in _LISTS and isinstance(before, list | tuple) and isinstance(now, list | tuple):
+        return len(before) == len(now) and all(map(is_, before, now))
+    return False
+
+
+def _size(question: _Question, answer: Any) -> int:
+    """The bytes of a fact that users choose: an object, or the objects of a namespace."""
+    is_chosen = question[0] == "get" or (question[0] == "list" and bool(question[2]))
+    return _bytes_of(question[1:]) + (_bytes_of(answer) if is_chosen else 0)
+
+
+def _bytes_of(value: Any) -> int:
+    return len(orjson.dumps(value, default=str))
+
+
+def _key(request: Request, common: Object, settings: GPUAdmissionPolicy) -> bytes | None:
+    """Everything in a request that an answer may depend on, as JSON; None if it is too long."""
+    exempt_from = sorted(settings.exempt_from) if isinstance(settings, ExemptPolicy) else ()
+    facts = request.entry, request.namespace, request.dry_run, request.compares, request.caller_is_known, exempt_from
+    try:
+        key = orjson.dumps((facts, common))
+    except TypeError:
+        return None
+    return key if len(key) <= _LONGEST_KEY else None
+
+
+class Recording:
+    """A review that will be known, and a view that records what its rules read of the cluster.
+
+    It answers a question as the view did when it was first put, so that all rules see the same.
+    """
+
+    def __init__(
+        self,
+        memo: Memo,
+        key: bytes,
+        given: GPUAdmissionPolicy,
+        entry: Entry,
+        request: Request,
+        settings: GPUAdmissionPolicy,
+    ) -> None:
+        self.concerns = tuple(concern for concern in entry.concerns if concern in REPEATABLE)
+        """The concerns of the entry that are to be reviewed."""
+        self.request = request
+        """The request as rules see it."""
+        self.settings = settings
+        """The settings for the user."""
+        self._memo = memo
+        self._key = key
+        self._given = given
+        self._entry = entry
+        self._view = memo.view
+        self._read: dict[_Question, tuple[Any, _Fact]] = {}
+
+    def keep(self, said: Mapping[Concern, Decision], decision: Decision) -> None:
+        """Keep what the rules of each concern said, and the decision.
+
+        Does nothing if the decision is not what the rules said: a template may exist already with another content.
+        """
+        whole = Decision(object=self.request.object)
+        for answer in said.values():
+            whole = whole.then(answer.found_by(self._entry.name))
+        facts = tuple(fact for _, fact in self._read.values())
+        if whole != decision or any(fact.size > _LARGEST_FACT for fact in facts):
+            return
+        without_objects = {concern: replace(answer, object=None) for concern, answer in said.items()}
+        known = Known(self.concerns, without_objects, replace(decision, object=None), self._given, facts)
+        # A copy, because orjson leaves up to 30 KiB of room behind what it writes.
+        key = bytes(memoryview(self._key))
+        self._memo.answers.put(key, known, len(key) + known.size)
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None if it certainly does not exist."""
+        return cast("Object | Unknown | None", self._ask("get", kind, name, namespace))
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind, or those of one namespace."""
+        return cast("Sequence[Object] | Unknown", self._ask("list", kind, namespace))
+
+    def objects_under_review(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind that are reviewed together."""
+        return cast("Sequence[Object]", self._ask("objects_under_review", kind))
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """Major and minor version of the API server."""
+        return cast("tuple[int, int] | Unknown", self._ask("server_version"))
+
+    def derive(self, function: Callable[[ClusterView], T]) -> T:
+        """The cached result of a function of the view."""
+        return cast("T", self._ask("derive", function))
+
+    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
+        """The results of a function for all objects of a kind."""
+        return cast("Sequence[T] | Unknown", self._ask("derive_each", kind, function))
+
+    def count_each(
+        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
+    ) -> Mapping[H, int] | Unknown:
+        """The number of objects of a kind for each wanted result of a function."""
+        return cast("Mapping[H, int] | Unknown", self._ask("count_each", kind, function, wanted))
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """The resources of a node that pods use which `list` does not show."""
+        return cast("Mapping[str, int] | Unknown", self._ask("others_on", node))
+
+    def _ask(self, *question: Any) -> Any:
+        read = self._read.get(question)
+        if read is None:
+            answer = _ask(self._view, question)
+            read = self._read[question] = answer, self._memo.fact(question, answer)
+        return read[0]
