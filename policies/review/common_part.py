@@ -35,10 +35,10 @@ _OWN_ANNOTATIONS = ("batch.kubernetes.io/job-completion-index",)
 def common_object(request: Request) -> Object | None:
     """The common part of a new pod; None for other requests, and for an object without the shape of a pod.
 
-    Parents of removed fields stay, so that a patch of the common part is also one of the whole pod.
+    A forged request may have an old object, which is not part of the pod. Parents of removed fields stay, so that a patch of the common part is also one of the whole pod.
     """
     pod = request.object
-    if pod is None or not creates_pod(request):
+    if pod is None or request.old_object is not None or not creates_pod(request):
         return None
     metadata, spec = pod.get("metadata"), pod.get("spec")
     if not isinstance(metadata, dict) or not isinstance(spec, dict):

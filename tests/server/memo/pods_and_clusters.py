@@ -99,7 +99,7 @@ def pod_of(template, random):
     return {**pod, "metadata": metadata}
 
 
-def body_of(pod, user=USERS[0], *, dry_run=False, namespace="team-a"):
+def body_of(pod, user=USERS[0], *, dry_run=False, namespace="team-a", old=None):
     """The review of a pod's creation."""
     request = {
         "uid": pod["metadata"].get("uid", "0"),
@@ -109,6 +109,7 @@ def body_of(pod, user=USERS[0], *, dry_run=False, namespace="team-a"):
         "operation": "CREATE",
         "userInfo": {"username": user},
         "object": pod,
+        "oldObject": old,
         "dryRun": dry_run,
     }
     return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})

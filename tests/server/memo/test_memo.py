@@ -238,6 +238,12 @@ def test_large_pods_are_not_kept(cluster, ask):
     assert len(cluster.server._memo.answers) == 0
 
 
+def test_forged_creation_with_an_old_object_is_not_kept(cluster, ask):
+    for number in range(4):
+        ask(train(number), old=train())
+    assert len(cluster.server._memo.answers) == 0
+
+
 @pytest.mark.parametrize("entry", ["claims", "workloads", "configuration", "reapply"])
 def test_entries_about_other_objects_keep_nothing(cluster, ask, entry):
     assert entry in ENTRIES
