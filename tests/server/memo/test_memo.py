@@ -184,6 +184,27 @@ def test_cluster_that_becomes_unknown_makes_an_answer_outdated(cluster, ask, rev
     assert reviewed == ["conversion", "placement"]
 
 
+def test_another_version_of_the_api_server_makes_an_answer_outdated(cluster, ask, reviewed):
+    for number in range(3):
+        ask(train(number))
+    reviewed.clear()
+    cluster.view.set_server_version((1, 34))
+    ask(train(3))
+    assert reviewed == ["conversion", "placement"]
+
+
+def test_pod_that_could_be_preempted_makes_an_answer_outdated(cluster, ask):
+    def urgent(number):
+        pod = train(number)
+        pod["spec"]["priority"] = 7
+        return pod
+
+    assert ["warnings" in ask(urgent(number)) for number in range(3)] == [False] * 3
+    running = {"nodeName": "node-0", "priority": 3, "containers": train()["spec"]["containers"]}
+    cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b", "namespace": "team-b"}, "spec": running})
+    assert "GA335" in ask(urgent(3))["warnings"][0]
+
+
 def test_refusals_are_kept_too(ask, reviewed):
     pods = [train(number, labels={}) for number in range(4)]
     for pod in pods:
