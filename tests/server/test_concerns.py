@@ -89,7 +89,7 @@ async def test_two_concerns_that_fail_have_two_warnings(webhook, break_concern, 
 async def test_concern_that_fails_is_counted(webhook, break_concern, pod, review_of):
     break_concern("placement")
     await webhook.client.ask("convert-pods", review_of(pod()))
-    assert value(webhook, "concerns_left_out_total", webhook="convert-pods", concern="placement") == 1
+    assert value(webhook, "concerns_skipped_total", webhook="convert-pods", concern="placement") == 1
     assert value(webhook, "requests_total", webhook="convert-pods", verdict="failed") == 1
     assert value(webhook, "conversions_total", outcome="converted") == 1
 

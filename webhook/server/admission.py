@@ -246,7 +246,7 @@ class Admission:
                 if policy == "Fail":
                     raise
                 course.failures.append(secrets.token_hex(4))
-                answer = self._left_out(entry, concern, subject, error, course.failures[-1])
+                answer = self._skip(entry, concern, subject, error, course.failures[-1])
             course.decision = course.decision.then(answer.found_by(entry.name))
             if not course.decision.allowed:
                 break
@@ -281,13 +281,11 @@ class Admission:
         if not request.dry_run:
             self.metrics.count_conversion(decision)
 
-    def _left_out(
-        self, entry: Entry, concern: Concern, request: Request, error: Exception, identifier: str
-    ) -> Decision:
+    def _skip(self, entry: Entry, concern: Concern, request: Request, error: Exception, identifier: str) -> Decision:
         """An answer with a warning, instead of that of a concern that fails open."""
         what = _LATE if isinstance(error, TimeoutError) else _FAILED
         log_failure(entry, request, what, identifier, error, concern=concern)
-        self.metrics.count_left_out(entry.name, concern)
+        self.metrics.count_skipped(entry.name, concern)
         text = f"{entry.webhook} has not reviewed this for {concern}: it {what}; the id in its log is {identifier}"
         return Decision(object=request.object, remarks=(text,))
 

@@ -116,7 +116,7 @@ def log_failure(
         concern: The concern that has not answered; empty if the whole call has no decision.
     """
     fields = {"failure": identifier, **({"concern": concern} if concern else {}), **_subject(entry, request)}
-    text = f"{concern} was left out: it {what}" if concern else f"no decision: the webhook {what}"
+    text = f"{concern} was skipped: it {what}" if concern else f"no decision: the webhook {what}"
     if isinstance(error, ClusterError):
         _decisions.error("%s; the API server: %s", text, _clip(str(error)), extra={"fields": fields})
     else:

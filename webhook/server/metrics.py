@@ -88,8 +88,8 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._new = new = MetricFactory(self.registry)
         requests = new.counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
-        left_out = new.counter(
-            "concerns_left_out", "Concerns that fail open and have not answered, by webhook.", "webhook", "concern"
+        skipped = new.counter(
+            "concerns_skipped", "Concerns that fail open and have not answered, by webhook.", "webhook", "concern"
         )
         duration = new.histogram(
             "request_duration_seconds", "Time from the arrival of a call to its answer.", _BUCKETS, "webhook"
@@ -136,8 +136,8 @@ class Metrics:
         self._requests = {
             (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
         }
-        self._left_out = {
-            (name, concern): left_out.labels(name, concern)
+        self._skipped = {
+            (name, concern): skipped.labels(name, concern)
             for name, entry in ENTRIES.items()
             for concern, policy in entry.concerns.items()
             if policy == "Ignore"
@@ -183,9 +183,9 @@ class Metrics:
             if finding.exempt:
                 self._exempted.labels(entry, finding.rule).inc()
 
-    def count_left_out(self, entry: str, concern: Concern) -> None:
+    def count_skipped(self, entry: str, concern: Concern) -> None:
         """Count a concern that fails open and has not answered."""
-        self._left_out[entry, concern].inc()
+        self._skipped[entry, concern].inc()
 
     def count_conversion(self, decision: Decision) -> None:
         """Count the outcome of a conversion."""
