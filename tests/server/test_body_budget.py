@@ -95,5 +95,5 @@ async def test_body_without_a_length_counts_as_the_largest(webhook):
     async def trickle():
         yield b"{}"
 
-    answer = await webhook.client.post("/conversion", trickle())
+    answer = await webhook.client.post("/convert-pods", trickle())
     assert answer.status == 400

@@ -11,7 +11,7 @@ from webhook.server.guarded_site import create_application_runner
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 
-HEAD = b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HEAD = b"POST /convert-pods HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture

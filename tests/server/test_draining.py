@@ -61,7 +61,7 @@ def begun(pod, review_of, until):
         body = json.dumps(review_of(pod(0), "uid-slow")).encode()
         connection = await running.connect()
         head = (
-            "POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            "POST /convert-pods HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         await connection.send(head.encode() + body[:10])
@@ -72,7 +72,7 @@ def begun(pod, review_of, until):
 
 
 async def test_answers_keep_the_connection_before(running, pod, review_of):
-    answer = await running.client.post("/conversion", json.dumps(review_of(pod())).encode())
+    answer = await running.client.post("/convert-pods", json.dumps(review_of(pod())).encode())
     assert "Connection" not in answer.headers
 
 
@@ -87,7 +87,7 @@ async def test_readiness_fails_at_once(running):
 async def test_calls_are_answered_as_ever_and_their_connections_closed(running, pod, review_of):
     await running.stop()
     for _ in range(3):
-        answer = await running.client.post("/conversion", json.dumps(review_of(pod())).encode())
+        answer = await running.client.post("/convert-pods", json.dumps(review_of(pod())).encode())
         assert answer.response["allowed"] is True
         assert answer.headers["Connection"] == "close"
 

@@ -127,7 +127,7 @@ async def test_ignore_entry_lets_pass_with_the_ids_of_its_log(broken, pod, revie
 
 
 async def test_failure_has_a_line_among_the_decisions(broken, pod, review_of, lines):
-    await broken.client.ask("conversion", review_of(pod(), "uid-9"))
+    await broken.client.ask("convert-pods", review_of(pod(), "uid-9"))
     (line,) = lines(level="info")
     (failure,) = lines(level="error")
     assert (line["verdict"], line["uid"], line["failure"]) == ("failed", "uid-9", failure["failure"])
@@ -135,23 +135,23 @@ async def test_failure_has_a_line_among_the_decisions(broken, pod, review_of, li
 
 async def test_failures_have_ids_of_their_own(broken, pod, review_of, lines):
     for _ in range(3):
-        await broken.client.ask("conversion", review_of(pod()))
+        await broken.client.ask("convert-pods", review_of(pod()))
     assert len({line["failure"] for line in lines(level="error")}) == 3
 
 
 async def test_failures_are_counted(broken, pod, review_of):
-    await broken.client.ask("preview", review_of(pod()))
+    await broken.client.ask("place-pods", review_of(pod()))
     text = broken.metrics.text().decode()
-    assert 'gpu_admission_requests_total{verdict="failed",webhook="preview"} 1.0' in text
+    assert 'gpu_admission_requests_total{verdict="failed",webhook="place-pods"} 1.0' in text
 
 
 async def test_pod_that_needs_no_look_passes_a_broken_view(broken, pod, review_of):
-    assert (await broken.client.ask("conversion", review_of(pod(0))))["allowed"] is True
+    assert (await broken.client.ask("convert-pods", review_of(pod(0))))["allowed"] is True
 
 
 async def test_late_fail_entry_refuses(slow, pod, review_of, lines):
     webhook = await slow(9.6)
-    response = await webhook.client.ask("conversion", review_of(pod()))
+    response = await webhook.client.ask("convert-pods", review_of(pod()))
     (failure,) = lines(level="error")
     assert response["status"]["code"] == 500
     assert response["status"]["message"].startswith("no decision: the webhook ran out of time; try again, ")
@@ -161,28 +161,28 @@ async def test_late_fail_entry_refuses(slow, pod, review_of, lines):
 
 async def test_late_ignore_entry_lets_pass(slow, pod, review_of, lines):
     webhook = await slow(9.6)
-    response = await webhook.client.ask("preview", review_of(pod()))
+    response = await webhook.client.ask("place-pods", review_of(pod()))
     (failure,) = lines(level="error")
     assert response["warnings"] == [
-        f"preview.gpu-admission.io has not reviewed this: it ran out of time; the id in its log is {failure['failure']}"
+        f"place-pods.gpu-admission.io has not reviewed this: it ran out of time; the id in its log is {failure['failure']}"
     ]
 
 
 async def test_the_callers_timeout_counts(slow, pod, review_of):
     webhook = await slow(0.1)
-    late = await webhook.client.ask("conversion", review_of(pod()), query="?timeout=100ms")
-    in_time = await webhook.client.ask("conversion", review_of(pod()), query="?timeout=30s")
+    late = await webhook.client.ask("convert-pods", review_of(pod()), query="?timeout=100ms")
+    in_time = await webhook.client.ask("convert-pods", review_of(pod()), query="?timeout=30s")
     assert late["status"]["code"] == 500
     assert in_time.get("status", {}).get("code") != 500
 
 
 async def test_no_timeout_is_ten_seconds(slow, pod, review_of):
     webhook = await slow(9.6)
-    assert (await webhook.client.ask("conversion", review_of(pod()), query=""))["status"]["code"] == 500
+    assert (await webhook.client.ask("convert-pods", review_of(pod()), query=""))["status"]["code"] == 500
 
 
 async def test_time_is_logged_in_milliseconds(slow, pod, review_of, lines):
     webhook = await slow(9.6)
-    await webhook.client.ask("preview", review_of(pod()))
+    await webhook.client.ask("place-pods", review_of(pod()))
     (line,) = lines(level="info")
     assert line["milliseconds"] >= 9600

@@ -10,7 +10,7 @@ from webhook.server.log_handler import JSONFormatter, configure
 
 
 async def test_decision_is_one_line(ask, pod, review_of, lines):
-    await ask("conversion", review_of(pod("0.5"), "uid-1"))
+    await ask("convert-pods", review_of(pod("0.5"), "uid-1"))
     (line,) = lines(level="info")
     assert line.pop("milliseconds") > 0
     assert line.pop("time").endswith("+00:00")
@@ -19,7 +19,7 @@ async def test_decision_is_one_line(ask, pod, review_of, lines):
         "logger": "gpu_admission.decisions",
         "message": "reviewed",
         "uid": "uid-1",
-        "webhook": "conversion",
+        "webhook": "convert-pods",
         "operation": "CREATE",
         "kind": "Pod",
         "namespace": "team-a",
@@ -33,7 +33,7 @@ async def test_decision_is_one_line(ask, pod, review_of, lines):
 
 @pytest.mark.parametrize(
     ("entry", "gpus", "verdict"),
-    [("conversion", 1, "changed"), ("conversion", 0, "allowed"), ("preview", 1, "allowed")],
+    [("convert-pods", 1, "changed"), ("convert-pods", 0, "allowed"), ("check-pods", 1, "allowed")],
 )
 async def test_verdict_is_logged(ask, pod, review_of, lines, entry, gpus, verdict):
     await ask(entry, review_of(pod(gpus), dryRun=True))
@@ -44,12 +44,12 @@ async def test_verdict_is_logged(ask, pod, review_of, lines, entry, gpus, verdic
 async def test_name_that_is_not_made_yet_is_logged_as_it_begins(ask, pod, review_of, lines):
     document = pod()
     document["metadata"] = {"generateName": "train-", "namespace": "team-a"}
-    await ask("conversion", review_of(document))
+    await ask("convert-pods", review_of(document))
     assert lines(level="info")[0]["name"] == "train-"
 
 
 async def test_group_is_part_of_the_kind(ask, pod, review_of, lines):
-    await ask("conversion", review_of(pod(), kind={"group": "apps", "version": "v1", "kind": "Deployment"}))
+    await ask("convert-pods", review_of(pod(), kind={"group": "apps", "version": "v1", "kind": "Deployment"}))
     assert lines(level="info")[0]["kind"] == "Deployment.apps"
 
 
@@ -57,13 +57,13 @@ async def test_group_is_part_of_the_kind(ask, pod, review_of, lines):
     "forged", ['x\n{"level": "info", "verdict": "allowed"}', "a\u2028b", "a\u0085b\x0b\x0c\r", "\x1b[2J\x9b2J"]
 )
 async def test_names_forge_no_lines(ask, pod, review_of, lines, forged):
-    await ask("conversion", review_of(pod(), uid=forged, name=forged, userInfo={"username": forged}))
+    await ask("convert-pods", review_of(pod(), uid=forged, name=forged, userInfo={"username": forged}))
     (line,) = lines(level="info")  # the fixture has seen that every record is one line
     assert (line["uid"], line["name"], line["user"]) == (forged, forged, forged)
 
 
 async def test_long_values_are_cut(ask, pod, review_of, lines):
-    await ask("conversion", review_of(pod(), uid="u" * 100_000, name="n" * 100_000))
+    await ask("convert-pods", review_of(pod(), uid="u" * 100_000, name="n" * 100_000))
     (line,) = lines(level="info")
     assert line["name"] == "n" * 512 + "…"
     assert len(json.dumps(line)) < 2000
@@ -77,12 +77,12 @@ def with_secrets(document):
 
 async def test_bodies_are_not_logged(ask, pod, review_of, lines, caplog):
     caplog.set_level("INFO", logger="gpu_admission")
-    await ask("conversion", review_of(with_secrets(pod())))
+    await ask("convert-pods", review_of(with_secrets(pod())))
     assert [line["level"] for line in lines()] == ["info"]
 
 
 async def test_bodies_at_debug_show_no_environment(ask, pod, review_of, lines):
-    await ask("conversion", review_of(with_secrets(pod()), oldObject=with_secrets(pod(2))))
+    await ask("convert-pods", review_of(with_secrets(pod()), oldObject=with_secrets(pod(2))))
     (line,) = lines(level="debug")
     assert line["message"] == "object of the review"
     assert line["object"]["spec"]["containers"][0]["env"] == [{"name": "TOKEN", "value": "[redacted]"}]

@@ -23,9 +23,9 @@ def value(webhook, name, /, **labels):
 
 async def test_requests_are_counted_by_verdict(webhook, pod, review_of):
     for gpus in (1, 1, 0, "0.5"):
-        await webhook.client.ask("conversion", review_of(pod(gpus)))
+        await webhook.client.ask("convert-pods", review_of(pod(gpus)))
     counts = {
-        verdict: value(webhook, "requests_total", webhook="conversion", verdict=verdict)
+        verdict: value(webhook, "requests_total", webhook="convert-pods", verdict=verdict)
         for verdict in ("changed", "allowed", "denied", "failed", "turned_down")
     }
     assert counts == {"changed": 2, "allowed": 1, "denied": 1, "failed": 0, "turned_down": 0}
@@ -33,8 +33,8 @@ async def test_requests_are_counted_by_verdict(webhook, pod, review_of):
 
 async def test_findings_are_counted_by_rule(webhook, pod, review_of):
     for _ in range(2):
-        await webhook.client.ask("conversion", review_of(pod("0.5")))
-    assert value(webhook, "findings_total", webhook="conversion", rule="GA302", severity="deny") == 2
+        await webhook.client.ask("convert-pods", review_of(pod("0.5")))
+    assert value(webhook, "findings_total", webhook="convert-pods", rule="GA302", severity="deny") == 2
 
 
 async def test_uses_of_exemptions_are_counted_by_rule(start_webhook, cluster, pod, review_of):
@@ -43,22 +43,22 @@ async def test_uses_of_exemptions_are_counted_by_rule(start_webhook, cluster, po
     document = pod(0)
     document["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     for user in ("alice", "alice", "bob"):
-        assert (await webhook.client.ask("access", review_of(document, userInfo={"username": user})))["allowed"]
-    await webhook.client.ask("conversion", review_of(pod()))
-    assert value(webhook, "exempted_total", webhook="access", rule="GA601") == 2
-    assert value(webhook, "exempted_total", webhook="conversion", rule="GA334") == 1
+        assert (await webhook.client.ask("guard-pods", review_of(document, userInfo={"username": user})))["allowed"]
+    await webhook.client.ask("convert-pods", review_of(pod()))
+    assert value(webhook, "exempted_total", webhook="guard-pods", rule="GA601") == 2
+    assert value(webhook, "exempted_total", webhook="convert-pods", rule="GA334") == 1
 
 
 async def test_time_is_measured_up_to_ten_seconds(webhook, pod, review_of):
-    await webhook.client.ask("placement", review_of(pod()))
-    assert value(webhook, "request_duration_seconds_count", webhook="placement") == 1
-    assert value(webhook, "request_duration_seconds_bucket", webhook="placement", le="10.0") == 1
-    assert value(webhook, "request_duration_seconds_count", webhook="preview") == 0
+    await webhook.client.ask("place-pods", review_of(pod()))
+    assert value(webhook, "request_duration_seconds_count", webhook="place-pods") == 1
+    assert value(webhook, "request_duration_seconds_bucket", webhook="place-pods", le="10.0") == 1
+    assert value(webhook, "request_duration_seconds_count", webhook="check-pods") == 0
 
 
 async def test_conversions_are_counted_by_outcome(webhook, pod, review_of):
     for document in (pod(), pod(2), pod("0.5"), pod(0), pod(schedulerName="volcano")):
-        await webhook.client.ask("conversion", review_of(document))
+        await webhook.client.ask("convert-pods", review_of(document))
     outcomes = {
         outcome: value(webhook, "conversions_total", outcome=outcome)
         for outcome in ("converted", "unconverted", "refused")
@@ -67,25 +67,25 @@ async def test_conversions_are_counted_by_outcome(webhook, pod, review_of):
 
 
 async def test_dry_runs_convert_nothing(webhook, pod, review_of):
-    await webhook.client.ask("conversion", review_of(pod(), dryRun=True))
+    await webhook.client.ask("convert-pods", review_of(pod(), dryRun=True))
     assert value(webhook, "conversions_total", outcome="converted") == 0
-    assert value(webhook, "requests_total", webhook="conversion", verdict="changed") == 1
+    assert value(webhook, "requests_total", webhook="convert-pods", verdict="changed") == 1
 
 
 async def test_previews_convert_nothing(webhook, pod, review_of):
-    await webhook.client.ask("preview", review_of(pod()))
+    await webhook.client.ask("place-pods", review_of(pod(namespace="team-preview")))
     assert value(webhook, "conversions_total", outcome="converted") == 0
 
 
 async def test_unknown_paths_make_no_series(webhook):
     before = samples(webhook).keys()
     await webhook.client.post("/nowhere", b"{}")
-    await webhook.client.post("/conversion?timeout=x", b"{}")
+    await webhook.client.post("/convert-pods?timeout=x", b"{}")
     assert samples(webhook).keys() == before
 
 
 async def test_labels_take_only_our_own_values(webhook, pod, review_of):
-    await webhook.client.ask("conversion", review_of(pod("0.5", namespace="x", name="y"), userInfo={"username": "z"}))
+    await webhook.client.ask("convert-pods", review_of(pod("0.5", namespace="x", name="y"), userInfo={"username": "z"}))
     rules = {rule.id for rule in all_rules()}
     for _, *labels in samples(webhook):
         for label, reported in labels:
@@ -109,7 +109,7 @@ async def test_calls_under_way_are_shown(webhook, pod, review_of, wire, until):
     assert value(webhook, "requests_in_flight") == 0
     connection = await wire(webhook.port)
     await connection.send(
-        b"POST /conversion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+        b"POST /convert-pods HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
     )
     await until(lambda: value(webhook, "requests_in_flight") == 1)
     await connection.send(b"{}")

@@ -31,7 +31,7 @@ def test_everything_is_read(review_of, pod):
         subResource="scale",
         dryRun=True,
     )
-    request = decode(json.dumps(review).encode(), "conversion")
+    request = decode(json.dumps(review).encode(), "convert-pods")
     assert request.object == document
     assert request.old_object == {"metadata": {"name": "before"}}
     assert (request.operation, request.group, request.kind, request.subresource) == (
@@ -40,7 +40,7 @@ def test_everything_is_read(review_of, pod):
         "Deployment",
         "scale",
     )
-    assert (request.namespace, request.name, request.uid, request.entry) == ("n", "d", "u", "conversion")
+    assert (request.namespace, request.name, request.uid, request.entry) == ("n", "d", "u", "convert-pods")
     assert request.user == UserInfo("alice", ("system:authenticated",))
     assert request.dry_run is True
 
@@ -166,8 +166,8 @@ def test_a_name_that_is_not_made_yet_is_shown_as_it_begins(review_of):
 
 def test_unparsed_request_has_the_uid_only():
     body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":{"group":'
-    request = read_head(body, "quota")
-    assert (request.uid, request.entry, request.object, request.kind) == ("0a1b-2c3d", "quota", None, "")
+    request = read_head(body, "check-pods")
+    assert (request.uid, request.entry, request.object, request.kind) == ("0a1b-2c3d", "check-pods", None, "")
 
 
 POD = '"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"}'
@@ -185,8 +185,8 @@ POD = '"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","v
 )
 def test_namespace_is_known_before_a_review_is_parsed(fields, namespace):
     body = f'{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"0a1b",{fields}'
-    assert read_head(body.encode(), "quota").namespace == namespace
+    assert read_head(body.encode(), "check-pods").namespace == namespace
 
 
 def test_body_that_begins_in_another_way_cannot_be_answered_unparsed():
-    assert read_head(b'{"request":{"uid":"0a1b-2c3d"}}', "quota") is None
+    assert read_head(b'{"request":{"uid":"0a1b-2c3d"}}', "check-pods") is None

@@ -16,8 +16,8 @@ from policies.request import Request
 from policies.rules import get_rule
 from webhook.server.admission_response import encode, encode_failure
 
-MUTATING = ENTRIES["conversion"]
-VALIDATING = ENTRIES["conversion-check"]
+MUTATING = ENTRIES["convert-pods"]
+VALIDATING = ENTRIES["enforce-converted-pods"]
 REQUEST = Request({"metadata": {"name": "train"}}, kind="Pod", name="train", uid="u-1")
 POLICY = Request({}, group="nvidia.com", kind="ClusterPolicy", name="cluster-policy", uid="u-2")
 

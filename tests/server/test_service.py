@@ -60,7 +60,7 @@ def readiness(probes):
 async def test_self_signed_server_is_verified_by_its_ca(start, client_of, client_context, pod, review_of):
     _, ready = await start()
     client = await client_of(ready.port, client_context(ca=ready.ca_pem))
-    assert (await client.ask("conversion", review_of(pod())))["allowed"] is True
+    assert (await client.ask("convert-pods", review_of(pod())))["allowed"] is True
 
 
 async def test_self_signed_server_is_not_verified_without_it(start, wire):
@@ -92,17 +92,17 @@ async def test_certificate_from_files_is_served(start, put, files, client_of, po
     put()
     _, ready = await start(files)
     assert ready.ca_pem is None
-    assert (await (await client_of(ready.port)).ask("conversion", review_of(pod())))["allowed"] is True
+    assert (await (await client_of(ready.port)).ask("convert-pods", review_of(pod())))["allowed"] is True
 
 
 async def test_changed_files_are_served_and_connections_kept(start, put, files, client_of, until, pod, review_of):
     put()
     service, ready = await start(files, reload_seconds=0.01)
     client = await client_of(ready.port)
-    await client.ask("conversion", review_of(pod()))
+    await client.ask("convert-pods", review_of(pod()))
     changed = put()
     await until(lambda: service._certificate.reloading.pair == changed)
-    await client.ask("conversion", review_of(pod()))
+    await client.ask("convert-pods", review_of(pod()))
     assert len(service._listeners._webhook.server.connections) == 1
 
 
@@ -147,8 +147,8 @@ async def test_clients_are_verified_where_that_is_configured(
     known = await client_of(ready.port, client_context("kube-apiserver", ca=ready.ca_pem))
     unknown = await client_of(ready.port, client_context(ca=ready.ca_pem))
     body = json.dumps(review_of(pod())).encode()
-    assert (await known.post("/conversion", body)).status == 200
-    assert (await unknown.post("/conversion", body)).status == 403
+    assert (await known.post("/convert-pods", body)).status == 200
+    assert (await unknown.post("/convert-pods", body)).status == 403
     probes = await client_of(ready.probe_port, scheme="http")
     assert (await readiness(probes))[1]["notes"] == []
 
@@ -272,7 +272,7 @@ async def process():
 async def test_signal_ends_the_process_with_zero(process, client_of, client_context, pod, review_of, number):
     server, reported = await process(0)
     client = await client_of(reported["port"], client_context(ca=reported["ca"].encode()))
-    assert (await client.ask("placement", review_of(pod())))["allowed"] is True
+    assert (await client.ask("place-pods", review_of(pod())))["allowed"] is True
     server.send_signal(number)
     _, log = await server.communicate()
     assert server.returncode == 0
@@ -294,7 +294,7 @@ async def test_process_serves_on_after_the_first_signal_and_stops_after_the_seco
     server.send_signal(signal.SIGTERM)
     while (await readiness(probes))[0] != 503:
         pass
-    answer = await client.post("/placement", json.dumps(review_of(pod())).encode())
+    answer = await client.post("/place-pods", json.dumps(review_of(pod())).encode())
     assert answer.response["allowed"] is True
     assert answer.headers["Connection"] == "close"
     server.send_signal(signal.SIGTERM)

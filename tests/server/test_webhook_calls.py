@@ -25,7 +25,7 @@ async def test_uid_comes_back(ask, pod, review_of, entry, uid):
 
 async def test_gpu_pod_is_converted(ask, pod, review_of):
     document = pod()
-    response = await ask("conversion", review_of(document))
+    response = await ask("convert-pods", review_of(document))
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
     admitted = patched(document, response)
     assert admitted["spec"]["containers"][0]["resources"] == {
@@ -39,29 +39,32 @@ async def test_gpu_pod_is_converted(ask, pod, review_of):
 
 
 async def test_pod_without_gpu_passes_as_it_is(ask, pod, review_of):
-    assert await ask("conversion", review_of(pod(0), "uid-1")) == {"uid": "uid-1", "allowed": True}
+    assert await ask("convert-pods", review_of(pod(0), "uid-1")) == {"uid": "uid-1", "allowed": True}
 
 
 async def test_placement_tolerates(ask, pod, review_of):
     document = pod(namespace="team-legacy")
-    admitted = patched(document, await ask("placement", review_of(document)))
+    admitted = patched(document, await ask("place-pods", review_of(document)))
     assert admitted["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
 async def test_converted_pod_passes_the_check(ask, pod, review_of):
     document = pod()
-    admitted = patched(document, await ask("conversion", review_of(document)))
-    assert await ask("conversion-check", review_of(admitted, "uid-2")) == {"uid": "uid-2", "allowed": True}
+    admitted = patched(document, await ask("convert-pods", review_of(document)))
+    assert await ask("enforce-converted-pods", review_of(admitted, "uid-2")) == {"uid": "uid-2", "allowed": True}
 
 
-async def test_preview_only_warns(ask, pod, review_of):
-    response = await ask("preview", review_of(pod(namespace="team-preview")))
-    assert set(response) == {"uid", "allowed", "warnings"}
+async def test_preview_warns_and_converts_nothing(ask, pod, review_of):
+    document = pod(namespace="team-preview")
+    response = await ask("place-pods", review_of(document))
+    assert set(response) == {"uid", "allowed", "warnings", "patch", "patchType"}
+    tolerations = patched(document, response)["spec"].pop("tolerations")
+    assert patched(document, response) == {**document, "spec": {**document["spec"], "tolerations": tolerations}}
     assert response["warnings"][0].startswith("would be converted to ResourceClaimTemplate gpu-")
 
 
 async def test_refusal_is_forbidden_with_path_remedy_and_rule(ask, pod, review_of):
-    assert await ask("conversion", review_of(pod("0.5"), "uid-3")) == {
+    assert await ask("convert-pods", review_of(pod("0.5"), "uid-3")) == {
         "uid": "uid-3",
         "allowed": False,
         "status": {
@@ -76,53 +79,53 @@ async def test_refusal_is_forbidden_with_path_remedy_and_rule(ask, pod, review_o
 
 
 async def test_dry_run_is_answered_like_any_other(ask, pod, review_of):
-    wet = await ask("conversion", review_of(pod()))
-    assert await ask("conversion", review_of(pod(), dryRun=True)) == wet
+    wet = await ask("convert-pods", review_of(pod()))
+    assert await ask("convert-pods", review_of(pod(), dryRun=True)) == wet
 
 
 async def test_update_passes(ask, pod, review_of):
     review = review_of(pod(2), "uid-4", operation="UPDATE", oldObject=pod())
-    assert await ask("conversion", review) == {"uid": "uid-4", "allowed": True}
+    assert await ask("convert-pods", review) == {"uid": "uid-4", "allowed": True}
 
 
 async def test_delete_passes(ask, pod, review_of):
     review = review_of(pod(), "uid-5", operation="DELETE", object=None, oldObject=pod())
-    assert await ask("conversion-check", review) == {"uid": "uid-5", "allowed": True}
+    assert await ask("enforce-converted-pods", review) == {"uid": "uid-5", "allowed": True}
 
 
 async def test_settings_hold(start_webhook, pod, review_of):
     webhook = await start_webhook(settings=GPUAdmissionPolicy(rules=(RuleOverride("GA302", Severity.WARN),)))
-    response = await webhook.client.ask("conversion", review_of(pod("0.5")))
+    response = await webhook.client.ask("convert-pods", review_of(pod("0.5")))
     assert response["allowed"] is True
     assert response["warnings"][0].startswith("GA302 spec.containers[0]")
 
 
 async def test_warnings_fit_into_headers(start_webhook, pod, review_of):
     webhook = await start_webhook(settings=GPUAdmissionPolicy(conversion=Conversion(schedulers=("volcano\n",))))
-    response = await webhook.client.ask("conversion", review_of(pod()))
+    response = await webhook.client.ask("convert-pods", review_of(pod()))
     assert all(len(warning) <= 120 and warning.isprintable() for warning in response["warnings"])
 
 
 async def test_query_is_no_part_of_the_path(ask, pod, review_of):
-    response = await ask("conversion", review_of(pod()), query="?timeout=1m0s&other=1")
+    response = await ask("convert-pods", review_of(pod()), query="?timeout=1m0s&other=1")
     assert response["allowed"] is True
 
 
 async def test_content_type_may_have_parameters(webhook, pod, review_of):
     body = json.dumps(review_of(pod())).encode()
-    answer = await webhook.client.post("/conversion", body, content_type="application/json; charset=utf-8")
+    answer = await webhook.client.post("/convert-pods", body, content_type="application/json; charset=utf-8")
     assert answer.response["allowed"] is True
 
 
 async def test_large_review_is_answered(ask, pod, review_of):
     document = pod()
     document["metadata"]["annotations"] = {"large": "x" * 7_000_000}
-    assert (await ask("conversion", review_of(document)))["allowed"] is True
+    assert (await ask("convert-pods", review_of(document)))["allowed"] is True
 
 
 async def test_connection_is_used_again(webhook, pod, review_of):
     for _ in range(5):
-        await webhook.client.ask("conversion", review_of(pod()))
+        await webhook.client.ask("convert-pods", review_of(pod()))
     assert len(webhook.runner.server.connections) == 1
 
 

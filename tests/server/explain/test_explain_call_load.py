@@ -78,7 +78,7 @@ async def test_reviews_go_on_while_something_is_explained(slow, gated, until_rea
     webhook, client = slow
     explaining = asyncio.create_task(ask(client, NAMED))
     await until_reached()
-    assert (await webhook.client.ask("placement", review_of(pod())))["allowed"] is True
+    assert (await webhook.client.ask("place-pods", review_of(pod())))["allowed"] is True
     assert not explaining.done()
     gated.gate.set()
     assert plain(await explaining, 404) == "Pods are unknown; post the object itself."

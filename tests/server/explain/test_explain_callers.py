@@ -201,5 +201,5 @@ async def test_client_certificate_goes_before_a_token(live, client_of, context_o
 
 async def test_right_to_explain_does_not_allow_entries_with_effects(live, pod, review_of):
     body = json.dumps(review_of(pod())).encode()
-    answer = await live.client.post("/conversion", body, headers={"Authorization": f"Bearer {ACCOUNT}"})
+    answer = await live.client.post("/convert-pods", body, headers={"Authorization": f"Bearer {ACCOUNT}"})
     assert answer.status == 403
