@@ -56,7 +56,7 @@ async def test_pod_with_thousands_of_claims_costs_at_most_32_reads_and_few_warni
     assert len(reads(sandbox)[before:]) <= MOST_READS
     assert len(response.get("warnings", [])) < 10
     # By name means that somebody else was charged.
-    assert response["allowed"] is (entry == "quota" or "resourceClaimName" in crowd[0])
+    assert response["allowed"] is (entry == "check-pods" or "resourceClaimName" in crowd[0])
 
 
 async def test_claims_beyond_what_is_read_are_refused_with_429(serve, namespace, ask, train):
@@ -80,7 +80,7 @@ async def test_claims_beyond_what_can_be_charged_are_refused_for_good(serve, nam
         "quota gpu of namespace team-a cannot be charged: spec.resourceClaims has 1,001 claims from templates, and at most "
         "1,000 can be charged for one pod; request fewer claims [GA504]"
     )
-    assert webhook.counted == [("quota-enforced", "too_many_claims")]
+    assert webhook.counted == [("enforce-quota", "too_many_claims")]
     assert namespace.charged == []
 
 
@@ -89,7 +89,7 @@ async def test_claims_beyond_what_can_be_charged_are_a_warning_where_the_quota_i
 ):
     namespace.limit()
     shown.append(template(0))
-    response = await ask(await serve(), train(3, resourceClaims=claims(1001, template_name="gpus".format)), "quota")
+    response = await ask(await serve(), train(3, resourceClaims=claims(1001, template_name="gpus".format)), "check-pods")
     assert response["allowed"]
     assert " ".join(line.strip() for line in response["warnings"]) == (
         "GA505 spec.resourceClaims: has 1,001 claims from templates, and at most 1,000 can be charged for one pod; request "
@@ -100,7 +100,7 @@ async def test_claims_beyond_what_can_be_charged_are_a_warning_where_the_quota_i
 
 async def test_claims_beyond_what_is_read_are_a_warning_where_the_quota_is_not_enforced(serve, namespace, ask, train):
     namespace.limit()
-    response = await ask(await serve(), train(3, resourceClaims=claims(32)), "quota")
+    response = await ask(await serve(), train(3, resourceClaims=claims(32)), "check-pods")
     assert response["allowed"]
     assert " ".join(line.strip() for line in response["warnings"]) == (
         "GA505 spec.resourceClaims: names 32 ResourceClaimTemplates that are not known yet, and at most 31 are read for a "
@@ -127,7 +127,7 @@ async def test_templates_are_not_read_where_the_quota_cannot_be(serve, namespace
     sandbox.faults.add(failing(503), verb="GET", path="*/gpuquotas/gpu")
     before = len(reads(sandbox))
     later(await ask(webhook, train(1, resourceClaims=claims(31))), 5)
-    warned(await ask(webhook, train(1, resourceClaims=claims(31)), "quota"))
+    warned(await ask(webhook, train(1, resourceClaims=claims(31)), "check-pods"))
     # What fails at once is not among the requests.
     assert reads(sandbox)[before:] == []
 

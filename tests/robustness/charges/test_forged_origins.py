@@ -45,7 +45,7 @@ def used(namespace):
 
 
 @pytest.mark.parametrize("name", ["gpus", "another", "../gpus"])
-@pytest.mark.parametrize("entry", ["quota-enforced", "quota"])
+@pytest.mark.parametrize("entry", ["enforce-quota", "check-pods"])
 async def test_claim_that_was_counted_by_itself_is_not_counted_with_a_pod(
     serve, namespace, ask, stored, count, name, entry
 ):

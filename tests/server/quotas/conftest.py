@@ -167,7 +167,7 @@ def of_template(train):
 def ask(review_of):
     """Ask about the creation of an object."""
 
-    async def ask(webhook, document, entry="quota-enforced", *, user="alice", query="?timeout=10s", **request):
+    async def ask(webhook, document, entry="enforce-quota", *, user="alice", query="?timeout=10s", **request):
         group = "" if document["kind"] == "Pod" else "resource.k8s.io"
         kind = {"group": group, "version": "v1", "kind": document["kind"]}
         review = review_of(document, kind=kind, userInfo={"username": user}, **request)

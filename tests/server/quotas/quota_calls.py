@@ -7,12 +7,22 @@ import yaml
 
 EXAMPLE_CLUSTER = Path(__file__).parents[3] / "examples" / "cluster"
 QUOTA = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu"
-ENTRIES = pytest.mark.parametrize("entry", ["quota-enforced", "quota"])
+ENTRIES = pytest.mark.parametrize("entry", ["enforce-quota", "check-pods"])
 
 
 def example_cluster():
+    """The cluster of the examples without conversion in `team-a`: its check would refuse the pods before the quota does."""
     files = sorted(EXAMPLE_CLUSTER.glob("*.yaml"))
-    return [each for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader) if each]
+    return [
+        *(each for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader) if each),
+        team_a(),
+    ]
+
+
+def team_a(**labels):
+    """The namespace `team-a`."""
+    labels = {f"gpu-admission.io/{name}": value for name, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
 
 
 def template(count):

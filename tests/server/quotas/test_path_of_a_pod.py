@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonpatch
 import pytest
 
-from tests.server.quotas.quota_calls import example_cluster
+from tests.server.quotas.quota_calls import example_cluster, team_a
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.template_keeper import TemplateKeeper
 
@@ -47,7 +47,7 @@ def test_path_of_the_page_has_at_most_fifteen_functions():
 
 async def test_path_of_the_page_is_the_path_of_a_pod(serve, namespace, api, train, ask, called):
     namespace.limit()
-    view = ManifestsView([*example_cluster(), namespace.stored])
+    view = ManifestsView([*example_cluster(), team_a(dra="enabled"), namespace.stored])
     webhook = await serve(view, templates=TemplateKeeper(api, view))
     pod = train(volumes=[{"name": "data", "hostPath": {"path": "/data"}}])
     for entry in ENTRIES:

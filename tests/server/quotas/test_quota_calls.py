@@ -8,7 +8,7 @@ from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
 from policies.settings.choices import Exemption, GPUAdmissionPolicy, Quotas, RuleOverride
-from tests.server.quotas.quota_calls import ENTRIES, example_cluster
+from tests.server.quotas.quota_calls import ENTRIES, example_cluster, team_a
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -98,10 +98,9 @@ async def test_dry_run_of_a_converted_pod_is_judged_by_the_template_that_it_woul
     serve, namespace, shown, ask, train, gpus, allowed
 ):
     namespace.limit(used=7)
-    labels = {"gpu-admission.io/dra": "enabled"}
-    shown.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}})
+    shown.append(team_a(dra="enabled"))
     webhook = await serve()
-    request = Request(train(gpus), namespace="team-a", entry="conversion")
+    request = Request(train(gpus), namespace="team-a", entry="convert-pods")
     converted = review(request, ManifestsView([*example_cluster(), *shown]), DEFAULTS)
     assert len(converted.templates) == 1
     response = await ask(webhook, converted.object, dryRun=True)
@@ -136,7 +135,7 @@ async def test_unknown_product_is_refused_if_the_quota_says_so(serve, namespace,
     by_product = {"name": "h100", "selector": {"products": ["H100*"]}, "gpus": 8}
     namespace.limit(by_product, unknownProducts="Deny")
     webhook = await serve()
-    response = await ask(webhook, train(1), "quota")
+    response = await ask(webhook, train(1), "check-pods")
     assert (response["status"]["code"], response["status"]["message"].endswith("[GA503]")) == (403, True)
     named = train(1, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"})
     assert (await ask(webhook, named))["allowed"]

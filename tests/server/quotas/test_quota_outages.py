@@ -13,7 +13,7 @@ async def test_quota_that_was_not_counted_yet_holds_up_where_it_is_enforced(serv
     namespace.limit(primed=False)
     webhook = await serve()
     assert later(await ask(webhook, train()), 1).startswith("status unknown for quota: gpu, limits: h100; ")
-    assert "charged all the same" in warned(await ask(webhook, train(), "quota"))
+    assert "charged all the same" in warned(await ask(webhook, train(), "check-pods"))
     assert namespace.charged == ["1"]
 
 
@@ -28,8 +28,8 @@ async def test_quota_that_cannot_be_read_refuses_where_it_is_enforced_since_no_w
     assert status["message"].startswith(
         'GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is "x"; '
     )
-    assert "counted when that is put right" in warned(await ask(webhook, train(), "quota"))
-    assert webhook.counted == [("quota-enforced", "unreadable"), ("quota", "unreadable")]
+    assert "counted when that is put right" in warned(await ask(webhook, train(), "check-pods"))
+    assert webhook.counted == [("enforce-quota", "unreadable"), ("check-pods", "unreadable")]
 
 
 @pytest.mark.parametrize("verb", ["GET", "PUT"])
@@ -42,8 +42,8 @@ async def test_api_server_that_fails_holds_up_where_quotas_are_enforced(serve, n
         "nothing that gets GPUs is admitted until it can be charged; try again in 5 s, and if that does not help, show "
         "this to your administrator [GA504]"
     )
-    assert "counted when it is seen" in warned(await ask(webhook, train(), "quota"))
-    assert webhook.counted == [("quota-enforced", "unavailable"), ("quota", "unavailable")]
+    assert "counted when it is seen" in warned(await ask(webhook, train(), "check-pods"))
+    assert webhook.counted == [("enforce-quota", "unavailable"), ("check-pods", "unavailable")]
 
 
 async def test_right_that_we_lack_refuses_where_quotas_are_enforced_since_no_waiting_helps(
@@ -59,17 +59,17 @@ async def test_right_that_we_lack_refuses_where_quotas_are_enforced_since_no_wai
         f"quota gpu of namespace team-a cannot be charged: {said}; the namespace enforces its quota, so nothing that gets "
         "GPUs is admitted until it can be charged; show this to your administrator [GA504]"
     )
-    assert "counted when it is seen" in warned(await ask(webhook, train(), "quota"))
+    assert "counted when it is seen" in warned(await ask(webhook, train(), "check-pods"))
 
 
 async def test_reason_why_nothing_was_charged_is_logged(serve, namespace, sandbox, ask, train, caplog):
     namespace.limit()
     sandbox.faults.add(failing(), path=f"{QUOTA}*")
     with caplog.at_level(logging.WARNING, "gpu_admission.decisions"):
-        await ask(await serve(), train(), "quota")
+        await ask(await serve(), train(), "check-pods")
     (record,) = [record for record in caplog.records if record.message.startswith("not charged: ")]
     assert record.message == "not charged: etcdserver: leader changed"
-    assert (record.fields["webhook"], record.fields["namespace"], record.fields["name"]) == ("quota", "team-a", "train")
+    assert (record.fields["webhook"], record.fields["namespace"], record.fields["name"]) == ("check-pods", "team-a", "train")
 
 
 async def test_template_that_cannot_be_read_holds_up_where_quotas_are_enforced(
@@ -79,7 +79,7 @@ async def test_template_that_cannot_be_read_holds_up_where_quotas_are_enforced(
     sandbox.faults.add(failing(503, "no"), path="*/resourceclaimtemplates/gpus")
     webhook = await serve()
     assert "cannot be charged: no;" in later(await ask(webhook, of_template()), 5)
-    assert "cannot be charged: no;" in warned(await ask(webhook, of_template(), "quota"))
+    assert "cannot be charged: no;" in warned(await ask(webhook, of_template(), "check-pods"))
 
 
 async def test_template_that_was_read_is_not_called_missing_if_the_charge_cannot_be_written(
@@ -88,7 +88,7 @@ async def test_template_that_was_read_is_not_called_missing_if_the_charge_cannot
     namespace.limit()
     sandbox.create(template(2))
     sandbox.faults.add(failing(), verb="PUT", path=f"{QUOTA}*")
-    assert "GA505" not in warned(await ask(await serve(), of_template(), "quota"))
+    assert "GA505" not in warned(await ask(await serve(), of_template(), "check-pods"))
 
 
 @ENTRIES
@@ -96,7 +96,7 @@ async def test_storm_of_conflicts_holds_up_where_quotas_are_enforced(serve, name
     namespace.limit()
     sandbox.faults.add(conflict(), verb="PUT", path=f"{QUOTA}/status")
     response = await ask(await serve(), train(), entry)
-    said = later(response, 1) if entry == "quota-enforced" else warned(response)
+    said = later(response, 1) if entry == "enforce-quota" else warned(response)
     assert "too many requests at once" in said
 
 
@@ -114,7 +114,7 @@ async def test_answer_comes_before_the_api_server_gives_up_and_nothing_stays_cha
     assert namespace.charged == []
 
 
-@pytest.mark.parametrize(("entry", "allowed"), [("quota-enforced", False), ("quota", True)])
+@pytest.mark.parametrize(("entry", "allowed"), [("enforce-quota", False), ("check-pods", True)])
 async def test_mistake_of_ours_is_answered_by_the_failure_policy(serve, namespace, ask, train, entry, allowed):
     class Broken(ManifestsView):
         def derive(self, function):
@@ -129,5 +129,5 @@ async def test_mistake_of_ours_is_answered_by_the_failure_policy(serve, namespac
 async def test_who_holds_what_is_no_condition_of_a_refusal(serve, namespace, shown, ask, train, monkeypatch):
     namespace.limit(used=8)
     monkeypatch.setattr("webhook.server.holders.holders", lambda *_, **__: 1 / 0)
-    response = await ask(await serve(), train(), "quota")
+    response = await ask(await serve(), train(), "check-pods")
     assert (response["allowed"], response["status"]["code"]) == (False, 403)
