@@ -78,5 +78,7 @@ def test_amount_in_kube_system_is_not_judged():
 
 
 def test_entry_leaves_amounts_to_the_api_server():
-    decision = review(Request(pod({"nvidia.com/gpu": 0.5}), namespace="plain", entry="placement"), NAMESPACES, DEFAULTS)
+    decision = review(
+        Request(pod({"nvidia.com/gpu": 0.5}), namespace="plain", entry="place-pods"), NAMESPACES, DEFAULTS
+    )
     assert decision.allowed

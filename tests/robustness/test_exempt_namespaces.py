@@ -51,8 +51,8 @@ def quota(namespace, gpus=1):
     }
 
 
-def view(namespace):
-    labels = {"gpu-admission.io/dra": "enabled", "gpu-admission.io/quota": "enforced"}
+def view(namespace, dra="enabled"):
+    labels = {"gpu-admission.io/dra": dra, "gpu-admission.io/quota": "enforced"}
     metadata = {"name": namespace, "labels": labels}
     return ManifestsView([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, quota(namespace)])
 
@@ -92,9 +92,9 @@ def test_settings_free_no_namespace_that_the_installed_webhooks_leave_out(namesp
 @pytest.mark.parametrize(
     ("settings", "namespace"), [(OPERATOR, "nvidia"), (AGENTS, "agents-eu")], ids=["operator", "exempt from quotas"]
 )
-@pytest.mark.parametrize("entry", ["", "quota", "quota-enforced"])
+@pytest.mark.parametrize("entry", ["", "check-pods", "enforce-quota"])
 def test_namespaces_of_the_operator_and_those_exempt_from_quotas_are_never_charged(settings, namespace, entry):
-    decision = review(asked(pod(), namespace, entry), view(namespace), settings)
+    decision = review(asked(pod(), namespace, entry), view(namespace, dra="disabled"), settings)
     assert decision.allowed
     assert not {rule for rule in rules(decision) if rule.startswith("GA5")}
 
@@ -108,11 +108,12 @@ def test_workload_in_a_namespace_exempt_from_quotas_has_no_shortage():
     assert rules(review(request, view("agents-eu"), AGENTS)) == set()
 
 
-@pytest.mark.parametrize("entry", ["", "quota-enforced"])
+@pytest.mark.parametrize("entry", ["", "enforce-quota"])
 def test_exemption_from_access_rules_switches_no_quota_off(entry):
-    decision = review(asked(pod(), "agents-eu", entry), view("agents-eu"), TRUSTED)
+    unconverted = view("agents-eu", dra="disabled")
+    decision = review(asked(pod(), "agents-eu", entry), unconverted, TRUSTED)
     if entry:
-        decision = settle_by_view(decision, view("agents-eu"), TRUSTED)
+        decision = settle_by_view(decision, unconverted, TRUSTED)
     assert [finding.rule.id for finding in decision.denials] == ["GA502"]
 
 
@@ -130,16 +131,20 @@ def test_exemption_from_access_rules_switches_no_quota_off(entry):
 )
 def test_access_has_its_own_exemptions(settings, namespace, expected):
     taking = pod(0, NVIDIA_VISIBLE_DEVICES="all")
-    assert rules(review(asked(taking, namespace, "access"), ManifestsView(), settings)) == expected
+    assert rules(review(asked(taking, namespace, "guard-pods"), ManifestsView(), settings)) == expected
 
 
 @pytest.mark.parametrize(
-    ("settings", "namespace"),
-    [(OPERATOR, "nvidia"), (DEFAULTS, "nvidia-dra-driver-gpu"), (DEFAULTS, "kube-system")],
+    ("settings", "namespace", "placed"),
+    [
+        (OPERATOR, "nvidia", ["/spec/tolerations"]),
+        (DEFAULTS, "nvidia-dra-driver-gpu", ["/spec/tolerations"]),
+        (DEFAULTS, "kube-system", []),
+    ],
 )
-def test_pods_of_those_who_hand_out_gpus_are_not_converted(settings, namespace):
-    decision = review(asked(pod(), namespace, "conversion"), view(namespace), settings)
-    assert (decision.patch, decision.templates) == ((), ())
+def test_pods_of_those_who_hand_out_gpus_are_not_converted(settings, namespace, placed):
+    decision = review(asked(pod(), namespace, "convert-pods"), view(namespace), settings)
+    assert ([each["path"] for each in decision.patch], decision.templates) == (placed, ())
 
 
 def test_operator_namespaces_are_names_and_no_patterns():
@@ -198,7 +203,7 @@ class Charging:
         raise AssertionError(f"asked about namespace {request.namespace}")
 
 
-@pytest.mark.parametrize("entry", ["quota", "quota-enforced"])
+@pytest.mark.parametrize("entry", ["check-pods", "enforce-quota"])
 async def test_server_charges_nothing_for_an_exempt_namespace_that_it_is_called_for(entry):
     admission = Admission(ManifestsView(), lambda: AGENTS, Metrics(), quotas=Charging())
     question = {

@@ -92,7 +92,7 @@ def test_pod_left_for_shared_gpus_stays_so_if_no_shared_node_meets_its_wish():
     first = answered(training(min_memory="60Gi"), TIME_SLICED)
     assert [finding.rule.id for finding in first.findings] == ["GA306", "GA404"]
     assert first.object["spec"]["affinity"]
-    for entry in ("", "conversion", "conversion-check"):
+    for entry in ("", "convert-pods", "enforce-converted-pods"):
         assert "GA321" not in {finding.rule.id for finding in answered(first.object, TIME_SLICED, entry=entry).findings}
     second = answered(first.object, TIME_SLICED)
     assert (second.findings, second.patch) == (first.findings, ())

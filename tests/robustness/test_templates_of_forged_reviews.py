@@ -1,6 +1,7 @@
 """A forged review creates no template where no webhook is called, and invented contents are bounded."""
 
 import asyncio
+import base64
 import json
 from collections import Counter
 
@@ -61,7 +62,7 @@ def pod(name="main", gpus=1):
 
 
 async def converted(cluster, namespace, view, settings=DEFAULTS, document=None, metrics=None, rates=None):
-    """The answer of `conversion` to a review that says it comes from a namespace."""
+    """The answer of `convert-pods` to a review that says it comes from a namespace."""
     metrics = metrics or Metrics()
     keeper = TemplateKeeper(cluster, view, rates=rates, count=metrics.count_template)
     admission = Admission(view, lambda: settings, metrics, templates=keeper)
@@ -73,8 +74,12 @@ async def converted(cluster, namespace, view, settings=DEFAULTS, document=None, 
         "object": document or pod(),
     }
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": question})
-    answer = await admission.answer(ENTRIES["conversion"], body.encode(), admission.deadline("10s"))
+    answer = await admission.answer(ENTRIES["convert-pods"], body.encode(), admission.deadline("10s"))
     return json.loads(answer)["response"]
+
+
+def patched_paths(response):
+    return [each["path"] for each in json.loads(base64.b64decode(response.get("patch", "W10=")))]
 
 
 def shown(cluster):
@@ -82,20 +87,21 @@ def shown(cluster):
 
 
 @pytest.mark.parametrize(
-    ("namespace", "labels"),
+    ("namespace", "labels", "placed"),
     [
-        ("team-b", {}),
-        ("team-c", {"gpu-admission.io/dra": "preview"}),
-        ("kube-system", ENABLED),
-        ("gpu-admission", ENABLED),
-        ("gpu-operator", ENABLED),
-        ("nvidia-dra-driver-gpu", ENABLED),
+        ("team-b", {}, ["/spec/tolerations"]),
+        ("team-c", {"gpu-admission.io/dra": "preview"}, ["/spec/tolerations"]),
+        ("kube-system", ENABLED, []),
+        ("gpu-admission", ENABLED, []),
+        ("gpu-operator", ENABLED, ["/spec/tolerations"]),
+        ("nvidia-dra-driver-gpu", ENABLED, ["/spec/tolerations"]),
     ],
 )
-async def test_review_of_a_namespace_that_the_webhook_is_not_called_for_creates_nothing(namespace, labels):
+async def test_review_of_a_namespace_that_the_webhook_is_not_called_for_creates_nothing(namespace, labels, placed):
     cluster = Cluster(**{namespace: labels})
     response = await converted(cluster, namespace, shown(cluster))
-    assert response == {"uid": "1", "allowed": True}
+    assert patched_paths(response) == placed
+    assert {name: response[name] for name in response if not name.startswith("patch")} == {"uid": "1", "allowed": True}
     assert (cluster.templates, cluster.asked["POST"]) == ([], 0)
 
 
@@ -188,7 +194,7 @@ async def test_refusal_of_a_pod_that_has_to_wait_says_how_long(cluster):
     for _ in range(AT_ONCE):
         rates.take("team-a")
     response = await converted(cluster, "team-a", shown(cluster), metrics=metrics, rates=rates)
-    request = Request(pod(), namespace="team-a", entry="conversion")
+    request = Request(pod(), namespace="team-a", entry="convert-pods")
     (template,) = review(request, shown(cluster), DEFAULTS).templates
     assert response["status"] == {
         "status": "Failure",

@@ -97,7 +97,7 @@ def test_uses_are_in_the_audit_annotations():
     assert annotations == {"findings": "GA601=audit, GA307=audit, GA601=audit", "exempt": "GA307, GA601"}
 
 
-def test_pod_of_who_is_exempt_from_conversion_is_left_alone():
+def test_pod_of_who_is_exempt_from_conversion_is_placed_and_not_converted():
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -106,9 +106,10 @@ def test_pod_of_who_is_exempt_from_conversion_is_left_alone():
     gpu = {"nvidia.com/gpu": "1"}
     pod = {"spec": {"containers": [{"name": "a", "resources": {"limits": gpu, "requests": gpu}}]}}
     settings = policy(Exemption(("conversion",), users=("alice",)))
-    request = Request(pod, namespace="a", user=ALICE, entry="conversion")
+    request = Request(pod, namespace="a", user=ALICE, entry="convert-pods")
     decision = review(request, ManifestsView([namespace]), settings)
-    assert (decision.patch, decision.audit_annotations["exempt"]) == ((), "GA334")
+    assert [each["path"] for each in decision.patch] == ["/spec/tolerations"]
+    assert decision.audit_annotations["exempt"] == "GA334"
 
 
 def test_author_of_a_workload_is_not_who_creates_its_pods():

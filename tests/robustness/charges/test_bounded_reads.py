@@ -89,7 +89,9 @@ async def test_claims_beyond_what_can_be_charged_are_a_warning_where_the_quota_i
 ):
     namespace.limit()
     shown.append(template(0))
-    response = await ask(await serve(), train(3, resourceClaims=claims(1001, template_name="gpus".format)), "check-pods")
+    response = await ask(
+        await serve(), train(3, resourceClaims=claims(1001, template_name="gpus".format)), "check-pods"
+    )
     assert response["allowed"]
     assert " ".join(line.strip() for line in response["warnings"]) == (
         "GA505 spec.resourceClaims: has 1,001 claims from templates, and at most 1,000 can be charged for one pod; request "

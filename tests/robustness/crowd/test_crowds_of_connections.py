@@ -12,7 +12,7 @@ from webhook.server import guarded_connection
 from webhook.server.config import ClientCertificates
 from webhook.server.open_connections import ConnectionLimits
 
-HALF = b"POST /conversion HTTP/1.1\r\nHost: local"
+HALF = b"POST /convert-pods HTTP/1.1\r\nHost: local"
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_head_that_is_too_large_is_closed(serve, connect):
     served = await serve()
     greedy = await connect(served.port, served.context)
     await greedy.send(
-        b"POST /conversion HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"x" * 15000) for n in range(6))
+        b"POST /convert-pods HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"x" * 15000) for n in range(6))
     )
     assert await greedy.is_closed()
     assert await served.closed("head_size") == 1

@@ -88,9 +88,9 @@ async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, m
     for number in range(20):
         # Of another template each time, because pods of one are not reviewed again.
         pod = {**GPU_POD, "metadata": {**GPU_POD["metadata"], "labels": {"app": str(number)}}}
-        assert (await ask(served, "conversion", pod))["patch"]
+        assert (await ask(served, "convert-pods", pod))["patch"]
     await asyncio.gather(*hostile)
-    assert threads["team-a"] == [True] * 20
+    assert threads["team-a"] == [True] * 2 * 20
     assert threads["team-hostile"] == [True] * 2 + [False] * 30
     assert await served.metric("reviews_aside_total") == 30
 
@@ -119,9 +119,9 @@ async def test_static_validation_is_never_skipped(serve, ask):
 
 async def test_namespace_that_used_its_share_is_converted_as_ever(serve, ask):
     served = await serve()
-    before = await ask(served, "conversion", GPU_POD)
+    before = await ask(served, "convert-pods", GPU_POD)
     served.service._calls.admission._turns.charge(("team-a", "127.0.0.1"), 10)
-    assert await ask(served, "conversion", GPU_POD) == before
+    assert await ask(served, "convert-pods", GPU_POD) == before
 
 
 async def test_request_that_cannot_wait_is_refused_for_now_and_does_not_pass(serve, ask):

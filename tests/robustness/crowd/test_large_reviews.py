@@ -1,4 +1,4 @@
-"""Reviews of large objects get an answer that holds: `access` fails open, so a call without an answer passes."""
+"""Reviews of large objects get an answer that holds: `guard-pods` fails open, so a call without an answer passes."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ async def post():
     async with aiohttp.ClientSession() as session:
 
         async def post(served, body, query=""):
-            url = f"https://localhost:{served.port}/access{query}"
+            url = f"https://localhost:{served.port}/guard-pods{query}"
             headers = {"Content-Type": "application/json"}
             async with session.post(url, data=io.BytesIO(body), headers=headers, ssl=served.context) as answer:
                 return answer.status, await answer.text()
