@@ -159,7 +159,7 @@ def converted():
 
     def converted(document):
         view = view_of(namespace())
-        decision = review(Request(document, namespace="team-a", entry="conversion"), view, DEFAULTS)
+        decision = review(Request(document, namespace="team-a", entry="convert-pods"), view, DEFAULTS)
         return decision.object, decision.templates[0].manifest()
 
     return converted

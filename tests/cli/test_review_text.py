@@ -101,9 +101,9 @@ def test_several_denials_stand_on_a_line_each(invoke, cluster, write, pod):
 
 def test_refusal_is_the_message_that_the_webhook_answers(invoke, cluster, write):
     (document,) = ManifestReader().manifests([write("pod.yaml", REFUSED)])
-    request = Request(with_defaults(document.object), namespace="team-a", entry="conversion")
+    request = Request(with_defaults(document.object), namespace="team-a", entry="convert-pods")
     decision = review(request, ManifestsView(ManifestReader().cluster([cluster])), DEFAULTS)
-    answer = encode(decision, ENTRIES["conversion"], request)
+    answer = encode(decision, ENTRIES["convert-pods"], request)
     message = answer["response"]["status"]["message"]
     done = invoke("review", "--cluster", cluster, "pod.yaml")
     assert f'"convert-pods.gpu-admission.io" denied the request: {message}\n' in done.stdout

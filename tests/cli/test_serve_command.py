@@ -58,7 +58,7 @@ def test_server_answers_reviews_and_ends_at_sigterm(server, folder, pod):
         },
     }
     context = ssl.create_default_context(cafile=folder / "ca.pem")
-    answer = fetch(f"https://localhost:{port}/conversion", json.dumps(review).encode(), context=context)
+    answer = fetch(f"https://localhost:{port}/convert-pods", json.dumps(review).encode(), context=context)
     assert answer["response"]["allowed"] is False
     assert answer["response"]["status"]["message"].endswith("[GA307]")
     assert fetch(f"http://127.0.0.1:{probe_port}/readyz")["ready"] is True

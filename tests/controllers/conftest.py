@@ -305,7 +305,7 @@ def convert(view_of):
 
     def make(pod):
         namespace = pod["metadata"]["namespace"]
-        decision = review(Request(object=pod, namespace=namespace, entry="conversion"), view_of(), DEFAULTS)
+        decision = review(Request(object=pod, namespace=namespace, entry="convert-pods"), view_of(), DEFAULTS)
         return decision.object, decision.templates[0]
 
     return make

@@ -1,6 +1,7 @@
-"""Answers of the entry `conversion` while its template has to be created first."""
+"""Answers of the entry `convert-pods` while its template has to be created first."""
 
 import asyncio
+import base64
 import json
 
 import pytest
@@ -53,13 +54,13 @@ def metrics():
 
 @pytest.fixture
 def ask(api, view_of, review_body, metrics):
-    """Ask `conversion` about a pod."""
+    """Ask `convert-pods` about a pod."""
 
     async def ask(pod, seconds="10s", settings=DEFAULTS, **request):
         view = view_of(kinds=("Namespace",))
         keeper = TemplateKeeper(api.client, view, count=metrics.count_template)
         admission = Admission(view, lambda: settings, metrics, templates=keeper)
-        entry = ENTRIES["conversion"]
+        entry = ENTRIES["convert-pods"]
         answer = await admission.answer(entry, review_body(pod, **request), admission.deadline(seconds))
         return json.loads(answer)["response"]
 
@@ -119,7 +120,7 @@ async def test_template_with_other_content_leaves_the_pod_if_settings_only_warn(
     settings = parse_settings({**document, "spec": {"rules": [{"rule": "GA322", "severity": "warn"}]}})
     response = await ask(gpu_pod(), settings=settings)
     assert response["allowed"] is True
-    assert "patch" not in response
+    assert [each["path"] for each in json.loads(base64.b64decode(response["patch"]))] == ["/spec/tolerations"]
     assert any("so the pod is not converted" in warning for warning in response["warnings"])
 
 
@@ -141,7 +142,7 @@ async def test_refusal_of_the_api_server_is_reported_in_its_words(api, ask, gpu_
         f"webhook create it: {said}; try again when that is fixed, or ask your administrator to fix it",
     }
     assert sample(metrics, "conversions_total", outcome="refused") == 1
-    assert sample(metrics, "requests_total", webhook="conversion", verdict="denied") == 1
+    assert sample(metrics, "requests_total", webhook="convert-pods", verdict="denied") == 1
 
 
 async def test_api_server_that_wants_fewer_requests_has_the_caller_come_again(api, ask, gpu_pod):
@@ -176,5 +177,5 @@ async def test_api_server_that_takes_too_long_refuses_in_time(api, ask, gpu_pod)
 
 async def test_without_a_keeper_nothing_is_created(view_of, review_body, gpu_pod, metrics):
     admission = Admission(view_of(), lambda: DEFAULTS, metrics)
-    answer = await admission.answer(ENTRIES["conversion"], review_body(gpu_pod()), admission.deadline("10s"))
+    answer = await admission.answer(ENTRIES["convert-pods"], review_body(gpu_pod()), admission.deadline("10s"))
     assert "patch" in json.loads(answer)["response"]

@@ -235,14 +235,14 @@ def test_pod_left_for_its_shared_gpus_stays_so_when_placement_adds_conditions_th
 
 @given(converted_pods(), st.none() | annotations)
 def test_converted_pod_stays_as_it_is_whatever_it_wishes_later(pod, later):
-    decision = asked(pod, entry="conversion")
+    decision = asked(pod, entry="convert-pods")
     assume(decision.templates)
     metadata = decision.object["metadata"]
     text = metadata["annotations"][RECORD]
     edited = {**decision.object, "metadata": {**metadata, "annotations": {**(later or {}), RECORD: text}}}
-    again = asked(edited, entry="conversion")
+    again = asked(edited, entry="convert-pods")
     assert (again.findings, again.patch, again.templates) == ((), (), decision.templates)
-    assert asked(edited, entry="conversion-check").findings == ()
+    assert asked(edited, entry="enforce-converted-pods").findings == ()
     assert ConversionRecord.parse(text).annotation == text
 
 

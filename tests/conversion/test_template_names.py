@@ -88,7 +88,7 @@ def template_name(selector, terms):
         "nodeSelector": selector,
         "affinity": {"nodeAffinity": {REQUIRED[-1]: {"nodeSelectorTerms": terms}}},
     }
-    decision = review(Request(object={"spec": spec}, entry="conversion"), ManifestsView(), DEFAULTS)
+    decision = review(Request(object={"spec": spec}, entry="convert-pods"), ManifestsView(), DEFAULTS)
     return decision.templates[0].name
 
 

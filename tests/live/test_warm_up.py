@@ -33,7 +33,7 @@ CLAIM = {
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": EXACTLY}]}},
 }
 REQUESTS = (
-    Request(POD, namespace="team-a", entry="placement"),
+    Request(POD, namespace="team-a", entry="place-pods"),
     Request(CLAIM, group="resource.k8s.io", kind="ResourceClaim", namespace="team-a", entry="claims"),
 )
 

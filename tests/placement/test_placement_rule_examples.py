@@ -17,7 +17,7 @@ RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA409"]
 def found(text):
     """The rules that find something in an example: a pod, and behind it what the cluster has."""
     pod, *cluster = yaml.safe_load_all(text)
-    request = Request(pod, kind="Pod", namespace="team-a", name="train", entry="placement")
+    request = Request(pod, kind="Pod", namespace="team-a", name="train", entry="place-pods")
     return {finding.rule.id for finding in review(request, ManifestsView(cluster), DEFAULTS).findings}
 
 

@@ -151,5 +151,5 @@ def test_record_of_a_conversion_and_annotations_of_others_are_no_wishes(read):
 def test_record_that_conversion_did_not_write_leaves_the_wish_of_a_pod(pod, cluster):
     record = {RECORD: '{"containers":[{"name":"main","kind":"container","resources":{"nvidia.com/gpu":1}}]}'}
     forged = pod({"nvidia.com/gpu": 1}, annotations={**annotated(min_memory="lots"), **record})
-    decision = review(Request(forged.document, namespace="team-a", entry="placement"), cluster(), DEFAULTS)
+    decision = review(Request(forged.document, namespace="team-a", entry="place-pods"), cluster(), DEFAULTS)
     assert [finding.rule.id for finding in decision.denials] == ["GA401"]

@@ -254,7 +254,7 @@ def test_misspelt_vendor_is_reported_without_nodes(pod, resource, meant):
 
 
 def test_resource_without_a_vendor_is_reported_by_the_review(pod):
-    request = Request(pod({"gpu": 1}).document, namespace="team-a", entry="placement")
+    request = Request(pod({"gpu": 1}).document, namespace="team-a", entry="place-pods")
     (finding,) = review(request, ManifestsView(), DEFAULTS).findings
     assert finding.text.endswith('no resource of this name; write "nvidia.com/gpu"')
 

@@ -202,8 +202,8 @@ def test_uncountable_request_is_reported_with_the_mode_of_the_quota(pod, cluster
 @pytest.mark.parametrize(
     ("entry", "label", "enforced"),
     [
-        ("quota-enforced", None, True),
-        ("quota", "enforced", False),
+        ("enforce-quota", None, True),
+        ("check-pods", "enforced", False),
         ("", "enforced", True),
         ("", "Enforced", False),
         ("", None, False),
@@ -295,7 +295,7 @@ def test_pod_with_more_unknown_templates_than_are_read_may_come_again(pod, examp
 
 
 @pytest.mark.parametrize(
-    ("entry", "is_refused"), [("quota-enforced", True), ("quota", False)], ids=["enforced", "not-enforced"]
+    ("entry", "is_refused"), [("enforce-quota", True), ("check-pods", False)], ids=["enforced", "not-enforced"]
 )
 def test_too_many_claims_are_refused_where_the_quota_is_enforced_and_else_reported(
     pod, example, template, request_for, entry, is_refused

@@ -204,8 +204,10 @@ def test_room_is_imported_only_where_there_is_a_quota(kind):
 @pytest.mark.parametrize("dry_run", [True, False], ids=["dry-run", "stored"])
 def test_pod_that_is_converted_is_charged_by_its_own_template(pod, example, dry_run):
     view = example(namespace(dra="enabled"))
-    conversion = review(creating(pod({"nvidia.com/gpu": 2}).document, entry="conversion"), view, DEFAULTS)
-    (charge,) = review(creating(conversion.object, entry="quota", dry_run=dry_run), view, DEFAULTS).charges
+    conversion = review(creating(pod({"nvidia.com/gpu": 2}).document, entry="convert-pods"), view, DEFAULTS)
+    (charge,) = review(
+        creating(conversion.object, entry="enforce-converted-pods", dry_run=dry_run), view, DEFAULTS
+    ).charges
     assert (charge.unseen, len(charge.pieces)) == ((), 1)
 
 

@@ -46,9 +46,9 @@ PUBLISHED = base64.b64encode(BUNDLE).decode()
 
 
 async def test_service_gives_way_to_the_url_with_its_path(configured):
-    service = {"service": {"namespace": "a", "name": "b", "path": "/conversion"}}
+    service = {"service": {"namespace": "a", "name": "b", "path": "/convert-pods"}}
     (client,) = await configured(service, url="https://10.0.0.7:9443")
-    assert client == {"url": "https://10.0.0.7:9443/conversion", "caBundle": PUBLISHED}
+    assert client == {"url": "https://10.0.0.7:9443/convert-pods", "caBundle": PUBLISHED}
 
 
 async def test_service_without_a_path_is_called_at_the_root(configured):

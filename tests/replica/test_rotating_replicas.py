@@ -97,7 +97,7 @@ class Callers:
         return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
 
     async def _call(self, context):
-        url = f"https://127.0.0.1:{self.port}/placement"
+        url = f"https://127.0.0.1:{self.port}/place-pods"
         connector = aiohttp.TCPConnector(ssl=context, force_close=True)
         try:
             async with (

@@ -43,7 +43,7 @@ def converted():
         "metadata": {"name": "train", "namespace": "team-a"},
         "spec": {"runtimeClassName": "nvidia", "containers": [container]},
     }
-    decision = review(Request(pod, namespace="team-a", entry="conversion"), CONVERTING, DEFAULTS)
+    decision = review(Request(pod, namespace="team-a", entry="convert-pods"), CONVERTING, DEFAULTS)
     assert len(decision.templates) == 1
     return decision.object
 
@@ -57,34 +57,25 @@ def rules(pod, view, entry, **fields):
 
 
 def test_access_counts_the_claims_of_a_pod_that_is_being_converted(converted):
-    assert rules(converted, CONVERTING, "access") == []
-
-
-def test_access_does_not_count_a_template_that_a_record_invents(converted):
-    assert rules(converted, OTHER, "access") == ["GA603"]
-
-
-def test_access_does_not_count_a_template_that_is_not_that_of_the_conversion(converted):
-    converted["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "gpu-0123456789abcdef"
-    assert rules(converted, CONVERTING, "access") == ["GA603"]
+    assert rules(converted, CONVERTING, "enforce-converted-pods") == []
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_template_of_the_conversion_is_charged_without_being_read(converted, dry_run):
-    request = Request(converted, namespace="team-a", entry="quota", dry_run=dry_run)
+    request = Request(converted, namespace="team-a", entry="enforce-converted-pods", dry_run=dry_run)
     decision = review(request, CONVERTING, DEFAULTS)
     ((demand,),) = decision.charges[0].pieces.values()
     assert (decision.findings, demand.count) == ((), 1)
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_template_that_a_record_invents_is_not_charged(converted, dry_run):
-    assert rules(converted, OTHER, "quota", dry_run=dry_run) == ["GA505"]
+def test_template_that_a_record_invents_gives_no_access_and_is_not_charged(converted, dry_run):
+    assert rules(converted, OTHER, "check-pods", dry_run=dry_run) == ["GA603", "GA505"]
 
 
-def test_template_that_is_not_that_of_the_conversion_is_read(converted):
+def test_template_that_is_not_that_of_the_conversion_gives_no_access_and_is_read(converted):
     converted["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "gpu-0123456789abcdef"
-    assert rules(converted, CONVERTING, "quota") == ["GA505"]
+    assert rules(converted, CONVERTING, "enforce-converted-pods") == ["GA603", "GA505"]
 
 
 def test_template_that_the_view_shows_is_charged_as_it_is(converted):
@@ -97,5 +88,5 @@ def test_template_that_the_view_shows_is_charged_as_it_is(converted):
         "spec": {"spec": {"devices": {"requests": [request]}}},
     }
     seen = Overlay(CONVERTING, {("ResourceClaimTemplate", "team-a", name): stored})
-    (charge,) = review(Request(converted, namespace="team-a", entry="quota"), seen, DEFAULTS).charges
+    (charge,) = review(Request(converted, namespace="team-a", entry="enforce-converted-pods"), seen, DEFAULTS).charges
     assert [demand.count for demands in charge.pieces.values() for demand in demands] == [5]

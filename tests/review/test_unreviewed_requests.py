@@ -37,7 +37,7 @@ def test_quota_that_no_webhook_sees_is_only_reported_as_not_reviewed():
     assert [found.rule.id for found in review(request, ManifestsView(), DEFAULTS).findings] == ["GA705"]
 
 
-@pytest.mark.parametrize("entry", ["conversion", "preview", "placement", "conversion-check"])
+@pytest.mark.parametrize("entry", ["convert-pods", "place-pods", "place-unconverted-pods", "enforce-converted-pods"])
 def test_update_of_a_pod_passes_the_entries_for_new_pods(entry):
     request = Request(POD, POD, "UPDATE", namespace="team-a", entry=entry)
     assert review(request, ManifestsView(), DEFAULTS) == Decision(object=POD)

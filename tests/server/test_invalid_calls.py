@@ -20,7 +20,8 @@ def plain(answer, status):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/convert", "/convert-pods/", "/convert-pods/x", "/metrics", "/%0a", "//convert-pods", "/v1%2Fexplain"]
+    "path",
+    ["/", "/convert", "/convert-pods/", "/convert-pods/x", "/metrics", "/%0a", "//convert-pods", "/v1%2Fexplain"],
 )
 async def test_answer_to_an_unknown_path_lists_the_paths(webhook, path):
     assert plain(await webhook.client.post(path, b"{}"), 404) == NO_PATH

@@ -69,7 +69,11 @@ async def test_reason_why_nothing_was_charged_is_logged(serve, namespace, sandbo
         await ask(await serve(), train(), "check-pods")
     (record,) = [record for record in caplog.records if record.message.startswith("not charged: ")]
     assert record.message == "not charged: etcdserver: leader changed"
-    assert (record.fields["webhook"], record.fields["namespace"], record.fields["name"]) == ("check-pods", "team-a", "train")
+    assert (record.fields["webhook"], record.fields["namespace"], record.fields["name"]) == (
+        "check-pods",
+        "team-a",
+        "train",
+    )
 
 
 async def test_template_that_cannot_be_read_holds_up_where_quotas_are_enforced(
