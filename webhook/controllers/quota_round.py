@@ -147,24 +147,32 @@ class QuotaRound:
 
     async def _look(self, namespace: str, document: Object) -> None:
         kept = self._keep(namespace, document)
+        unseen = self._presences.why_unseen(kept.awaited) if kept.awaited else ""
+        is_new = bool(kept.awaited) and not unseen
+        enforced = self._enforced_condition(namespace, unseen)
         try:
             quota = kept.read(document)
         except QuotaError as error:
             self._metrics.forget(namespace)
-            await self._write_unreadable(namespace, document, error, self._enforced_condition(namespace, kept))
+            await self._write_unreadable(namespace, document, error, enforced)
             return
         if why := self._lists.unknown(namespace):
-            conditions = not_counted_condition(why), *self._enforced_condition(namespace, kept)
+            # What replicas missed must be counted before the quota is said to hold.
+            conditions = not_counted_condition(why), *(() if is_new else enforced)
             await self._write_not_counted(namespace, quota, document, conditions)
             return
         terms = Terms(quota, self._view, self._settings().quota)
-        both = await self._lists.by_quorum(namespace) if kept.known is None else self._lists.now(namespace)
+        # By quorum once all replicas have seen the quota: the caches may lack pods that a replica admitted before.
+        reads = kept.known is None or is_new
+        both = await self._lists.by_quorum(namespace) if reads else self._lists.now(namespace)
         gone = self._lists.gone(kept.ledger.reservations)
         groups = self._view.list(POD_GROUP, namespace)
         groups = () if groups is UNKNOWN else groups
-        basis = Basis(document, both, gone, groups, terms.facts, self._enforced_condition(namespace, kept))
+        basis = Basis(document, both, gone, groups, terms.facts, enforced)
         if not basis.is_like(kept.settled):
             await self._count(namespace, kept, terms, basis)
+        if is_new:
+            kept.awaited = ""
         await self._expire(namespace, kept)
 
     def _keep(self, namespace: str, document: Object) -> Kept:
@@ -267,13 +275,10 @@ class QuotaRound:
             if not (refusal.is_not_found or refusal.is_conflict):
                 raise
 
-    def _enforced_condition(self, namespace: str, kept: Kept) -> tuple[Object, ...]:
+    def _enforced_condition(self, namespace: str, unseen: str) -> tuple[Object, ...]:
         """The condition Enforced; empty if the namespace is unknown, which keeps the stored one."""
         if self._view.get("Namespace", namespace) is UNKNOWN:
             return ()
-        unseen = self._presences.why_unseen(kept.awaited) if kept.awaited else ""
-        if not unseen:
-            kept.awaited = ""
         is_closed = is_enforced(namespace, self._view)
         return (enforced_condition(namespace, self._exempt(namespace), is_enforced=is_closed, unseen=unseen),)
 

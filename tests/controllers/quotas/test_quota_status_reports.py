@@ -52,7 +52,9 @@ NOT_SEEN = (
 )
 
 
-async def test_new_quota_is_not_said_to_hold_before_all_replicas_have_seen_it(team, leader):
+@pytest.fixture
+async def other(team, leader):
+    """The presence of another replica, with the leader's cache of GPUQuotas."""
     team.sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-admission"}})
     other = Presence(
         leader.client,
@@ -62,6 +64,10 @@ async def test_new_quota_is_not_said_to_hold_before_all_replicas_have_seen_it(te
         clockwork=Clockwork(clock=lambda: team.seconds),
     )
     await other._turn(team.seconds)
+    return other
+
+
+async def test_new_quota_is_not_said_to_hold_before_all_replicas_have_seen_it(team, leader, other):
     team.quota()
     await leader.count()
     assert team.condition("Enforced") == NOT_SEEN
@@ -70,6 +76,25 @@ async def test_new_quota_is_not_said_to_hold_before_all_replicas_have_seen_it(te
     await other._turn(team.seconds)
     await leader.count()
     assert team.condition("Enforced") == FAILS_OPEN
+
+
+async def test_pods_that_replicas_missed_are_counted_before_a_new_quota_is_said_to_hold(team, leader, other):
+    team.quota()
+    await leader.count()
+    team.pod("missed", 2)
+    await other._turn(team.seconds)
+    await leader.round.round()  # its cache of pods is behind
+    assert team.condition("Enforced") == FAILS_OPEN
+    assert team.amounts == {"all": ("2", "0")}
+
+
+async def test_new_quota_is_not_said_to_hold_while_pods_cannot_be_counted(team, leader, other):
+    team.quota()
+    await leader.count()
+    await other._turn(team.seconds)
+    leader.stores["Pod"].mark("forbidden", "pods is forbidden")
+    await leader.round.round()
+    assert team.condition("Enforced") == NOT_SEEN
 
 
 async def test_quota_that_all_have_seen_stays_so_for_the_next_leader(team, leader, replica):
