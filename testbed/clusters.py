@@ -16,6 +16,7 @@ from webhook.controllers.lease import new_lease
 from webhook.replica.config import LEASE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from testbed.answers import Answer
@@ -60,6 +61,8 @@ class Cluster:
 
     def __init__(self, api: API, kubeconfig: Path, *, is_real: bool) -> None:
         self.api = api
+        self.apis: Sequence[API] = (api,)
+        """The connections to all API servers."""
         self.kubeconfig = kubeconfig
         """The administrator's kubeconfig, for commands."""
         self.is_real = is_real

@@ -1,8 +1,9 @@
-"""A control plane of our own: etcd, kube-apiserver and other programs in KUBEBUILDER_ASSETS."""
+"""A control plane of our own: etcd, API servers and other programs in KUBEBUILDER_ASSETS."""
 
 from __future__ import annotations
 
 import base64
+import json
 import signal
 import subprocess
 import tempfile
@@ -10,13 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from certs import issue_serving, make_authority
+from testbed import deploy
 from testbed.ports import free_ports
 
 if TYPE_CHECKING:
@@ -27,12 +30,23 @@ if TYPE_CHECKING:
 __all__ = ["ControlPlane", "kubeconfig"]
 
 _HOST = "127.0.0.1"
+_API_SERVER = "kube-apiserver"
 _TOKENS = {
     "admin": ("system:admin", "system:masters"),
     "kube-controller-manager": ("system:kube-controller-manager", ""),
     "kube-scheduler": ("system:kube-scheduler", ""),
 }
 """The user and the group of each token."""
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{deploy.NAMESPACE}"]},
+        {"level": "None"},
+    ],
+}
+"""Only the requests of gpu-admission."""
 
 
 def kubeconfig(url: str, authority: bytes | None, token: str) -> str:
@@ -69,6 +83,8 @@ class ControlPlane:
         feature_gates: Iterable[str] = (),
         apis: Iterable[str] = (),
         webhook_client: KeyPair | None = None,
+        api_servers: int = 1,
+        audits: bool = False,
     ) -> None:
         """Starts no program yet.
 
@@ -77,16 +93,21 @@ class ControlPlane:
             feature_gates: Gates to enable.
             apis: Versions of APIs to enable.
             webhook_client: The certificate that the API server presents to webhooks, if any.
+            api_servers: The number of API servers, which share etcd. The controllers talk to the first.
+            audits: True if API servers log the requests of gpu-admission.
         """
         self._assets = assets
         self._gates = _enabling_option("feature-gates", feature_gates)
         self._apis = _enabling_option("runtime-config", apis)
         self._webhook_client = webhook_client
+        self._audits = audits
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-admission-control-plane-")
         self._processes: list[_Process] = []
-        self._ports = dict(zip(("etcd", "peers", "api"), free_ports(3), strict=True))
+        etcd, peers, *ports = free_ports(2 + api_servers)
+        self._ports = {"etcd": etcd, "peers": peers}
         self._authority = make_authority("control plane of tests", now=datetime.now(UTC))
-        self.url = f"https://{_HOST}:{self._ports['api']}"
+        self.urls = tuple(f"https://{_HOST}:{port}" for port in ports)
+        """Those of the API servers."""
 
     def start(self) -> str:
         """Start everything; returns the administrator's kubeconfig.
@@ -96,15 +117,34 @@ class ControlPlane:
         """
         self._write_files()
         self._run("etcd", self._etcd())
-        self._run("kube-apiserver", self._api_server())
+        for number in range(len(self.urls)):
+            self.start_api_server(number)
         for name, options in self._controllers().items():
             if self.has(name):
                 self._run(name, options)
         return self.kubeconfig("admin")
 
-    def kubeconfig(self, token: str) -> str:
-        """The kubeconfig for a token, for example a ServiceAccount's."""
-        return kubeconfig(self.url, self._authority.certificate_pem, token)
+    def kubeconfig(self, token: str, api_server: int = 0) -> str:
+        """The kubeconfig for a token, for example a ServiceAccount's, and one of the API servers."""
+        return kubeconfig(self.urls[api_server], self._authority.certificate_pem, token)
+
+    def start_api_server(self, number: int) -> None:
+        """Start an API server, on the data of etcd."""
+        self._run(_API_SERVER, self._api_server(number), number)
+
+    def kill_api_server(self, number: int) -> None:
+        """Kill an API server, and wait for its end."""
+        found = self._process(_name(_API_SERVER, number))
+        self._processes.remove(found)
+        found.running.kill()
+        found.running.wait()
+
+    def audited(self) -> list[dict[str, Any]]:
+        """The requests of gpu-admission so far, as audit events of all API servers, if these are logged."""
+        logs = (self._file(f"{_name(_API_SERVER, number)}.audit") for number in range(len(self.urls)))
+        # The last line may be half written.
+        lines = (line for log in logs if log.exists() for line in log.read_text().splitlines(keepends=True))
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def has(self, name: str) -> bool:
         """True if a program of this name exists."""
@@ -113,7 +153,7 @@ class ControlPlane:
     @contextmanager
     def suspend(self, name: str) -> Iterator[None]:
         """Suspend a program meanwhile."""
-        (running,) = (process.running for process in self._processes if process.name == name)
+        running = self._process(name).running
         running.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -141,6 +181,10 @@ class ControlPlane:
                 process.running.wait()
         self._folder.cleanup()
 
+    def _process(self, name: str) -> _Process:
+        (found,) = (process for process in self._processes if process.name == name)
+        return found
+
     def _file(self, name: str) -> Path:
         return Path(self._folder.name) / name
 
@@ -154,6 +198,7 @@ class ControlPlane:
         self._file("accounts.key").write_bytes(pem)
         rows = [f'{token},{user},{user},"{group}"\n' for token, (user, group) in _TOKENS.items()]
         self._file("tokens.csv").write_text("".join(rows))
+        self._file("audit.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
         for token in _TOKENS:
             self._file(f"{token}.kubeconfig").write_text(self.kubeconfig(token))
         if self._webhook_client is not None:
@@ -179,11 +224,12 @@ class ControlPlane:
         document = {"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}
         self._file("admission.yaml").write_text(yaml.safe_dump(document))
 
-    def _run(self, name: str, options: Mapping[str, object]) -> None:
+    def _run(self, program: str, options: Mapping[str, object], number: int = 0) -> None:
+        name = _name(program, number)
         log = self._file(f"{name}.log")
         arguments = [f"--{option}={value}" for option, value in options.items()]
-        with log.open("wb") as output:
-            running = subprocess.Popen([self._assets / name, *arguments], stdout=output, stderr=output)
+        with log.open("ab") as output:
+            running = subprocess.Popen([self._assets / program, *arguments], stdout=output, stderr=output)
         self._processes.append(_Process(name, running, log))
 
     def _etcd(self) -> dict[str, object]:
@@ -199,18 +245,18 @@ class ControlPlane:
             "unsafe-no-fsync": "true",
         }
 
-    def _api_server(self) -> dict[str, object]:
+    def _api_server(self, number: int) -> dict[str, object]:
         return {
             "etcd-servers": f"http://{_HOST}:{self._ports['etcd']}",
             "bind-address": _HOST,
             "advertise-address": _HOST,
-            "secure-port": self._ports["api"],
-            "cert-dir": self._file("certificates"),
+            "secure-port": urlsplit(self.urls[number]).port,
+            "cert-dir": self._file(f"certificates-{number}"),
             "tls-cert-file": self._file("tls.crt"),
             "tls-private-key-file": self._file("tls.key"),
             "token-auth-file": self._file("tokens.csv"),
             "authorization-mode": "RBAC",
-            "service-account-issuer": self.url,
+            "service-account-issuer": self.urls[0],
             "service-account-key-file": self._file("accounts.key"),
             "service-account-signing-key-file": self._file("accounts.key"),
             "service-cluster-ip-range": "10.0.0.0/24",
@@ -218,7 +264,12 @@ class ControlPlane:
             **self._gates,
             **self._apis,
             **({"admission-control-config-file": self._file("admission.yaml")} if self._webhook_client else {}),
+            **(self._audit_options(number) if self._audits else {}),
         }
+
+    def _audit_options(self, number: int) -> dict[str, object]:
+        log = self._file(f"{_name(_API_SERVER, number)}.audit")
+        return {"audit-policy-file": self._file("audit.yaml"), "audit-log-path": log}
 
     def _controllers(self) -> dict[str, dict[str, object]]:
         return {
@@ -228,14 +279,23 @@ class ControlPlane:
                 "service-account-private-key-file": self._file("accounts.key"),
                 "root-ca-file": self._file("ca.crt"),
                 "secure-port": 0,
+                # It is alone, and a leader ends if the API server is away for 10 s.
+                "leader-elect": "false",
                 **self._gates,
             },
             "kube-scheduler": {
                 "kubeconfig": self._file("kube-scheduler.kubeconfig"),
                 "secure-port": 0,
+                # It is alone, and a leader ends if the API server is away for 10 s.
+                "leader-elect": "false",
                 **self._gates,
             },
         }
+
+
+def _name(program: str, number: int) -> str:
+    """The name of a process: the second one of a program is `program-2`."""
+    return f"{program}-{number + 1}" if number else program
 
 
 def _enabling_option(option: str, names: Iterable[str]) -> dict[str, object]:

@@ -19,9 +19,9 @@ from webhook.cluster.errors import Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from testbed.api import Headers
+    from testbed.api import API, Headers
     from testbed.background import Background
 
 __all__ = ["RealCluster"]
@@ -53,6 +53,14 @@ class RealCluster(Cluster):
         self._background = background
         self._folder = folder
         self._control_plane = control_plane
+        if control_plane is not None:
+            self.apis = (self.api, *(self._connect(number) for number in range(1, len(control_plane.urls))))
+
+    def _connect(self, api_server: int) -> API:
+        assert self._control_plane is not None
+        file = self._folder / f"admin-{api_server}"
+        file.write_text(self._control_plane.kubeconfig("admin", api_server))
+        return connect(self._background, file)
 
     @classmethod
     def of(
@@ -60,17 +68,12 @@ class RealCluster(Cluster):
         background: Background,
         environ: Mapping[str, str],
         folder: Path,
-        *,
-        feature_gates: Iterable[str] = (),
-        apis: Iterable[str] = (),
+        **options: Any,
     ) -> RealCluster:
-        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS.
-
-        Only our own can enable feature gates and API versions.
-        """
+        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS, with these options of `ControlPlane`."""
         if files := environ.get("KUBECONFIG"):
             return cls(background, Path(files.split(os.pathsep)[0]), folder, None)
-        control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]), feature_gates=feature_gates, apis=apis)
+        control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]), **options)
         return cls.of_control_plane(background, control_plane, folder)
 
     @classmethod
@@ -116,7 +119,8 @@ class RealCluster(Cluster):
             if self._control_plane is None:
                 self._clear()
         finally:
-            self.api.close()
+            for api in self.apis:
+                api.close()
             if self._control_plane is not None:
                 self._control_plane.stop()
 
@@ -129,7 +133,7 @@ class RealCluster(Cluster):
         if self._control_plane is not None:
             self._control_plane.check()
         try:
-            return self.api.request("GET", "/readyz").code == 200
+            return all(api.request("GET", "/readyz").code == 200 for api in self.apis)
         except Unreachable:
             return False
 

@@ -21,10 +21,11 @@ _CHUNK = 65536
 class _Link:
     """One connection, and the one behind it."""
 
-    def __init__(self, here: StreamWriter, there: StreamWriter) -> None:
+    def __init__(self, here: StreamWriter, there: StreamWriter, *, is_silent: bool) -> None:
         self._ends = (here, there)
         self.flows = asyncio.Event()
-        self.flows.set()
+        if not is_silent:
+            self.flows.set()
 
     def cut(self) -> None:
         """Abort it; bytes in transit are lost."""
@@ -58,6 +59,7 @@ class Relay:
         """Its host and port, as in a URL."""
         self.refuses = False
         """True while every connection is refused, as if the server were down."""
+        self._is_silent = False
         self._random = random
         self._servers = servers
         self._next = itertools.cycle(servers)
@@ -91,7 +93,19 @@ class Relay:
         try:
             await asyncio.sleep(seconds)
         finally:
-            for link in chosen:
+            for link in () if self._is_silent else chosen:
+                link.flows.set()
+
+    async def silence(self, seconds: float) -> None:
+        """Stop all traffic for a while, also that of new connections, as if every packet was lost."""
+        self._is_silent = True
+        for link in self._links:
+            link.flows.clear()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._is_silent = False
+            for link in self._links:
                 link.flows.set()
 
     async def refuse(self, seconds: float) -> None:
@@ -128,7 +142,7 @@ class Relay:
                     end.transport.abort()
                 return
             there_reader, there = found
-            link = _Link(writer, there)
+            link = _Link(writer, there, is_silent=self._is_silent)
             self._links.add(link)
             try:
                 await asyncio.gather(link.carry(reader, there), link.carry(there_reader, writer))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from testbed.relay import Address
 
-__all__ = ["Replica", "Replicas"]
+__all__ = ["COUNT", "Replica", "Replicas"]
 
-_COUNT = 3
+COUNT = 3
 _FORESEEN = "webhook.cluster.errors."
 
 
@@ -71,15 +71,18 @@ class Replica(Service):
 class Replicas:
     """All replicas, with the interface of one."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path, *, count: int = _COUNT, **options: object) -> None:
-        """Each replica has its own log."""
-        self._kubeconfig, self._host, self._log, self._options = kubeconfig, host, log, options
+    def __init__(
+        self, kubeconfigs: Sequence[Path], host: str, log: Path, *, count: int = COUNT, **options: object
+    ) -> None:
+        """Each replica has its own log; they take turns for the kubeconfigs."""
+        self._kubeconfigs, self._host, self._log, self._options = kubeconfigs, host, log, options
         self._former: list[Replica] = []
         self._all = [self._replica(number) for number in range(count)]
 
     def _replica(self, number: int, program: str = "webhook") -> Replica:
         log = self._log.with_name(f"{self._log.name}-{number}")
-        return Replica(self._kubeconfig, self._host, log, program=program, **self._options)
+        kubeconfig = self._kubeconfigs[number % len(self._kubeconfigs)]
+        return Replica(kubeconfig, self._host, log, program=program, **self._options)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(self._all)

@@ -1,4 +1,4 @@
-"""Clusters with three replicas: a sandbox in a separate process, or a real control plane."""
+"""Clusters with three replicas: a sandbox in a separate process, or a real control plane with any API servers."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ import os
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from testbed import manifests
 from testbed.clusters import Cluster
 from testbed.connection import connect
 from testbed.control_plane import kubeconfig as kubeconfig_of
 from testbed.deploy import USER
 from testbed.real_cluster import RealCluster
 from testbed.relay import Relay
-from testbed.replicas import Replicas
+from testbed.replicas import COUNT, Replicas
 from testbed.waiting import until, until_right
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import ClusterError
 from webhook.sandbox.users import token_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from testbed.api import Headers
+    from testbed.api import API, Headers
     from testbed.background import Background
     from testbed.control_plane import ControlPlane
     from testbed.service import Service
@@ -52,14 +54,14 @@ class ReplicatedCluster(Cluster):
 
     async def open(self, random: Random) -> None:
         """Start the relays."""
-        parts = urlsplit(self.api.access.url)
-        server = (parts.hostname or "", parts.port or 443)
+        servers = [(parts.hostname or "", parts.port or 443) for parts in self._urls()]
         self._stack = AsyncExitStack()
-        self.to_replicas = Relay(random, server)
-        """Between the replicas and the API server."""
-        self.to_clients = Relay(random, server)
-        """Between the clients and the API server."""
-        for relay in (self.to_replicas, self.to_clients):
+        self.to_replicas = [Relay(random, servers[number % len(servers)]) for number in range(COUNT)]
+        """Between each replica and its API server, for which replicas take turns."""
+        self.to_clients = Relay(random, *servers)
+        """Between the clients and the API servers."""
+        self._undisturbed = Relay(random, *servers)
+        for relay in (*self.to_replicas, self.to_clients, self._undisturbed):
             await relay.listen(_HOST)
             self._stack.push_async_callback(relay.close)
 
@@ -67,11 +69,18 @@ class ReplicatedCluster(Cluster):
         """Start replicas behind one address."""
         random = Random(0)
         self._background.run(self.open(random))
-        behind = self._behind(kubeconfig, self.to_replicas, "replicas")
+        behind = [self._behind(kubeconfig, relay, f"replica-{n}") for n, relay in enumerate(self.to_replicas)]
         self.replicas = Replicas(behind, host, log, **{**options, **self.replica_options})
         self._background.run(self._balance(host, random))
         self._service = cast("Service", self.replicas)
         self.replicas.start()
+        pod = manifests.pod(self.namespace(dra="enabled"))
+        for api in self.apis:
+            what = f"{api.access.url} calls webhooks"
+            until(partial(_is_converted, api, pod), what)
+
+    def _urls(self) -> Iterator[SplitResult]:
+        return (urlsplit(api.access.url) for api in self.apis)
 
     async def _balance(self, host: str, random: Random) -> None:
         self.balancer = Relay(random, *(replica.address for replica in self.replicas))
@@ -81,15 +90,23 @@ class ReplicatedCluster(Cluster):
         self.replicas.share(f"https://{host}:{port}")
 
     async def client(self, *, relayed: bool = True) -> APIClient:
-        """The administrator's client, closed with the cluster."""
-        file = self._behind(self.kubeconfig, self.to_clients, "clients") if relayed else self.kubeconfig
+        """The administrator's client, closed with the cluster; without `relayed`, nothing disturbs its connections."""
+        file = self.kubeconfig
+        if relayed:
+            file = self._behind(file, self.to_clients, "clients")
+        elif len(self.apis) > 1:
+            file = self._behind(file, self._undisturbed, "observers")
         client = await APIClient.connect(str(file), environ={})
         self._stack.push_async_callback(client.close)
         return client
 
-    async def restart_api_server(self, seconds: float) -> None:
-        """Take the API server down for a while; here, only the relays refuse."""
-        await asyncio.gather(self.to_replicas.refuse(seconds), self.to_clients.refuse(seconds))
+    async def restart_api_server(self, number: int, seconds: float) -> None:
+        """Take an API server down for a while; here, only the relays refuse."""
+        await asyncio.gather(*(relay.refuse(seconds) for relay in (*self.to_replicas, self.to_clients)))
+
+    def audited(self) -> list[dict[str, Any]] | None:
+        """The requests of the replicas so far, as audit events; None where API servers log none."""
+        return None
 
     def close(self) -> None:
         """Close everything."""
@@ -159,40 +176,50 @@ class SandboxProcess(ReplicatedCluster):
 
 
 class RealReplicatedCluster(ReplicatedCluster, RealCluster):
-    """A real control plane; our own is actually restarted."""
+    """A real control plane; API servers of our own are actually restarted."""
 
     _control_plane: ControlPlane | None
 
-    async def restart_api_server(self, seconds: float) -> None:
-        """Kill kube-apiserver, and start it again on what etcd holds."""
-        if self._control_plane is None:
-            await super().restart_api_server(seconds)
-            return
-        await asyncio.to_thread(_kill, self._control_plane, "kube-apiserver")
-        await asyncio.sleep(seconds)
-        self._control_plane._run("kube-apiserver", self._control_plane._api_server())
-        await until_right(self._wrong, _START_SECONDS)
+    def audited(self) -> list[dict[str, Any]] | None:
+        """The requests of the replicas so far, as audit events; None where API servers log none."""
+        return None if self._control_plane is None else self._control_plane.audited()
 
-    async def _wrong(self) -> str:
-        """Why the API server is not ready; empty if it is."""
-        try:
-            answer = await self.api.send("GET", "/readyz", {}, None, "application/json")
-        except ClusterError as error:
-            return str(error)
-        return "" if answer.code == 200 else str(answer.body)
+    async def restart_api_server(self, number: int, seconds: float) -> None:
+        """Kill an API server, and start it again on what etcd holds."""
+        if self._control_plane is None:
+            await super().restart_api_server(number, seconds)
+            return
+        await asyncio.to_thread(self._control_plane.kill_api_server, number)
+        await asyncio.sleep(seconds)
+        self._control_plane.start_api_server(number)
+        await until_right(partial(_why_unready, self.apis[number]), _START_SECONDS)
+        self._control_plane.check()
 
 
 def replicated_cluster(
-    background: Background, folder: Path, *, is_real: bool
+    background: Background, folder: Path, *, is_real: bool, **options: object
 ) -> SandboxProcess | RealReplicatedCluster:
-    """The sandbox, or the real control plane of the environment, without any installation."""
+    """The sandbox, or the real control plane of the environment, without any installation.
+
+    Args:
+        background: Runs relays and connections.
+        folder: For files.
+        is_real: True for the real control plane.
+        options: Options of `ControlPlane`.
+    """
     if not is_real:
         return SandboxProcess(background, folder)
-    return cast("RealReplicatedCluster", RealReplicatedCluster.of(background, os.environ, folder))
+    return cast("RealReplicatedCluster", RealReplicatedCluster.of(background, os.environ, folder, **options))
 
 
-def _kill(control_plane: Any, name: str) -> None:
-    (found,) = [process for process in control_plane._processes if process.name == name]
-    control_plane._processes.remove(found)
-    found.running.kill()
-    found.running.wait()
+def _is_converted(api: API, pod: dict[str, Any]) -> bool:
+    return "resourceClaims" in api.create(pod, dry_run=True).object["spec"]
+
+
+async def _why_unready(api: API) -> str:
+    """Why an API server is not ready; empty if it is."""
+    try:
+        answer = await api.send("GET", "/readyz", {}, None, "application/json")
+    except ClusterError as error:
+        return str(error)
+    return "" if answer.code == 200 else str(answer.body)

@@ -56,7 +56,7 @@ def cluster(request, background, tmp_path, replica_options):
     is_real = request.param == "real"
     if is_real and (why := _why_not()):
         pytest.skip(why)
-    cluster = replicated_cluster(background, tmp_path, is_real=is_real)
+    cluster = replicated_cluster(background, tmp_path, is_real=is_real, api_servers=2, audits=True)
     cluster.replica_options = replica_options
     refuser = Refuser()
     try:

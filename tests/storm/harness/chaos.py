@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
+    from testbed.relay import Relay
     from testbed.replicas import Replica
     from testbed.replicated_clusters import ReplicatedCluster
     from webhook.cluster.client import APIClient
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["Chaos"]
 
 _KILLED = "replicas killed"
+_SILENCED = "replicas that heard nothing"
 
 _Work: TypeAlias = "Callable[[], Awaitable[float]]"
 
 _FIRST_SECONDS = 1.0
 """Before the first of each."""
 _OUTAGE_SECONDS = 1.5
+_SILENCE_SECONDS = 40.0
+"""Longer than the leader waits for a replica (`webhook.controllers.presence`)."""
 _WRITE_SECONDS = 0.02
 _WRITERS = 3
 _FORGED_SECONDS = 0.1
@@ -49,6 +53,7 @@ class Chaos:
         *,
         pace: float,
         kills: int,
+        silences: int,
         spares_leader: bool,
     ) -> None:
         """Prepare.
@@ -60,6 +65,7 @@ class Chaos:
             random: Chooses.
             pace: Seconds between two kills, on average; the others follow it.
             kills: How many replicas are killed before `kill_the_leader`.
+            silences: How often a replica hears nothing from its API server for a long time.
             spares_leader: Whether it is killed by that only.
         """
         self.done: Counter[str] = Counter()
@@ -69,18 +75,21 @@ class Chaos:
         self._random = random
         self._pace = pace
         self._kills = kills
+        self._silences = silences
+        self._silent: Replica | None = None
+        """The replica that hears nothing."""
         self._spares_leader = spares_leader
         self._forger = Forger(client, cluster.replicas, namespaces, random)
 
     @property
     def is_done(self) -> bool:
-        """Whether all were killed that shall be."""
-        return self.done[_KILLED] >= self._kills
+        """Whether all were killed and silenced that shall be."""
+        return self.done[_KILLED] >= self._kills and self.done[_SILENCED] >= self._silences
 
     async def rage(self, until: asyncio.Event) -> None:
         """Go on until an event; when this returns, everything is whole again."""
         writers, forgers = [self._write] * _WRITERS, [self._forge] * _FORGERS
-        works = (self._kill, self._cut, self._hold, self._restart, *writers, *forgers, self._swap)
+        works = (self._kill, self._cut, self._hold, self._silence, self._restart, *writers, *forgers, self._swap)
         await asyncio.gather(*(self._repeat(work, until) for work in works))
         await asyncio.to_thread(self._cluster.replicas.start)
 
@@ -94,15 +103,18 @@ class Chaos:
 
     async def _kill(self) -> float:
         """`kill -9` of one replica, or of several, and their start."""
-        if self.is_done:
+        if self.done[_KILLED] >= self._kills:
             return self._pace
         try:
             leader = await self._leader()
         except ClusterError:
             # The API server is away, by chance or by us; the kill comes a little later.
             return _FIRST_SECONDS
-        replicas = [each for each in self._cluster.replicas if not (self._spares_leader and each is leader)]
-        for replica in self._random.sample(replicas, self._random.choice([1, 1, 1, 2])):
+        # A replica that hears nothing could not start again.
+        spared = [self._silent, leader if self._spares_leader else None]
+        replicas = [each for each in self._cluster.replicas if each not in spared]
+        count = min(self._random.choice([1, 1, 1, 2]), len(replicas))
+        for replica in self._random.sample(replicas, count):
             await asyncio.to_thread(replica.kill)
             self.done[_KILLED] += 1
         await asyncio.to_thread(self._cluster.replicas.start)
@@ -122,18 +134,36 @@ class Chaos:
         return next((each for each in self._cluster.replicas if holder and each.led_as(holder)), None)
 
     async def _cut(self) -> float:
-        self.done["connections of replicas cut"] += self._cluster.to_replicas.cut(0.5)
+        self.done["connections of replicas cut"] += sum(relay.cut(0.5) for relay in self._relays())
         self.done["connections of clients cut"] += self._cluster.to_clients.cut(0.1)
         return self._pace
 
     async def _hold(self) -> float:
         """Caches that lag, and writes that arrive late."""
         self.done["connections held"] += 1
-        await self._cluster.to_replicas.hold(0.5, self._random.random() * 2)
+        seconds = self._random.random() * 2
+        await asyncio.gather(*(relay.hold(0.5, seconds) for relay in self._relays()))
         return self._pace / 2
 
+    async def _silence(self) -> float:
+        """One replica hears nothing from its API server, and API servers call it all the same."""
+        if self.done[_SILENCED] < self._silences:
+            replicas = [*self._cluster.replicas]
+            number = self._random.randrange(len(replicas))
+            self._silent = replicas[number]
+            await self._cluster.to_replicas[number].silence(_SILENCE_SECONDS)
+            self._silent = None
+            self.done[_SILENCED] += 1
+        return self._pace
+
+    def _relays(self) -> list[Relay]:
+        """Those between replicas and API servers, without that of a replica that hears nothing."""
+        both = zip(self._cluster.to_replicas, self._cluster.replicas, strict=True)
+        return [relay for relay, replica in both if replica is not self._silent]
+
     async def _restart(self) -> float:
-        await self._cluster.restart_api_server(_OUTAGE_SECONDS * self._random.random())
+        number = self._random.randrange(len(self._cluster.apis))
+        await self._cluster.restart_api_server(number, _OUTAGE_SECONDS * self._random.random())
         self.done["API servers restarted"] += 1
         return self._pace * 3
 

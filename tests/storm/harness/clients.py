@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
-from tests.storm.harness.orders import LABEL, TAKEN
+from tests.storm.harness.orders import BEGUN, LABEL, TAKEN
 from webhook.cluster.errors import APIError, ClusterError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
@@ -117,6 +117,7 @@ class Client:
 
     async def _post(self, order: Order, document: Document) -> Any:
         path = RESOURCES[document["kind"]].path(order.namespace)
+        document["metadata"].setdefault("annotations", {})[BEGUN] = str(time.monotonic_ns())
         return await self._client.post(path, document, {"dryRun": "All"} if order.dry_run else None, timeout=_SECONDS)
 
     async def _was_stored(self, order: Order, document: Document) -> bool:

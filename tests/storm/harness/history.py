@@ -1,8 +1,9 @@
-"""The history of the API server: every change of pods, claims and quotas, from watches."""
+"""The history of the API server: every change of pods, claims, quotas and Leases, from watches."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Event", "History"]
 
-KINDS = ("Pod", "ResourceClaim", "GPUQuota")
+_COMPARED = ("Pod", "ResourceClaim", "GPUQuota")
+KINDS = (*_COMPARED, "Lease")
 _SILENCE = 120.0
 _PAUSE = 0.05
 _CATCH_UP_SECONDS = 60
@@ -32,6 +34,8 @@ class Event:
     kind: str
     is_gone: bool
     object: Document
+    known: int = 0
+    """When it was known here, as nanoseconds of the monotonic clock."""
 
     @property
     def uid(self) -> str:
@@ -84,7 +88,7 @@ class History:
 
     async def _missing(self) -> str:
         """Of which kind the watch does not show what a list shows."""
-        for kind in KINDS:
+        for kind in _COMPARED:
             items = (await self._client.get(RESOURCES[kind].path()))["items"]
             listed = {
                 item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"])
@@ -147,7 +151,7 @@ class History:
         metadata = document["metadata"]
         if metadata["namespace"] not in self._namespaces:
             return
-        event = Event(int(metadata["resourceVersion"]), kind, is_gone, document)
+        event = Event(int(metadata["resourceVersion"]), kind, is_gone, document, time.monotonic_ns())
         self._events.append(event)
         if is_gone:
             self._shown[kind].pop(event.uid, None)

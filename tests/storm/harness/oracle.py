@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.storm.harness.history import Event
     from tests.storm.harness.orders import Document
 
-__all__ = ["EXACT", "LIMITS", "Broken", "Truth", "quota", "replay"]
+__all__ = ["EXACT", "LIMITS", "Broken", "Truth", "compared", "condition", "of_pod", "quota", "replay"]
 
 LIMITS = ("gpus", "devices", "slices")
 EXACT = ("devices", "slices")
@@ -42,6 +42,12 @@ def quota(namespace: str, gpus: int, devices: int, slices: int) -> Document:
         "metadata": {"name": "gpu", "namespace": namespace},
         "spec": {"limits": limits},
     }
+
+
+def condition(document: Document, kind: str) -> dict[str, str]:
+    """A condition of a GPUQuota; empty if it has none of this type."""
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == kind), {})
 
 
 class Truth:
@@ -74,7 +80,7 @@ class Truth:
         """By limit."""
         held: Held = Counter()
         for pod in self._pods[namespace].values():
-            held += _of_pod(pod)
+            held += of_pod(pod)
         for claim in self._claims[namespace].values():
             held += self._of_claim(claim)
         whole, slices = held["whole"], held["slices"]
@@ -102,7 +108,7 @@ class Truth:
         named = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
         if named.get("resourceClaimName") != claim["metadata"]["name"]:
             return held
-        return held - _of_pod(pod)
+        return held - of_pod(pod)
 
 
 def _owner(claim: Document) -> str:
@@ -118,7 +124,8 @@ def _count(claim: Document) -> int:
     return sum(request["exactly"].get("count", 1) for request in claim["spec"]["devices"]["requests"])
 
 
-def _of_pod(pod: Document) -> Held:
+def of_pod(pod: Document) -> Held:
+    """What the containers of a pod hold, besides its claims."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return Counter()
     return Counter(whole=sum(_most(pod, name) for name in _GPUS), slices=_most(pod, SLICES))
@@ -178,7 +185,7 @@ def replay(events: Iterable[Event], gaps: Sequence[tuple[int, int]] = ()) -> tup
         truth.change(event)
         if namespace in quotas and not any(since < event.version < until for since, until in gaps):
             held = truth.amounts(namespace)
-            for found in _compared(event.version, quotas[namespace], held):
+            for found in compared(event.version, quotas[namespace], held):
                 if found.truth > found.hard:
                     over.append(found)
                 if found.ledger is not None and found.truth > found.ledger:
@@ -186,7 +193,8 @@ def replay(events: Iterable[Event], gaps: Sequence[tuple[int, int]] = ()) -> tup
     return over, under
 
 
-def _compared(version: int, document: Document, held: dict[str, Fraction]) -> Iterator[Broken]:
+def compared(version: int, document: Document, held: dict[str, Fraction]) -> Iterator[Broken]:
+    """What is held, allowed and known to the ledger of a GPUQuota, for each limit."""
     written = {limit["name"]: limit for limit in (document.get("status") or {}).get("limits") or ()}
     for limit in document["spec"]["limits"]:
         name = limit["name"]

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-__all__ = ["LABEL", "REFUSED", "SLICES", "TAKEN", "TEMPLATES", "Order", "Orders", "template"]
+__all__ = ["BEGUN", "LABEL", "REFUSED", "SLICES", "TAKEN", "TEMPLATES", "Order", "Orders", "template"]
 
 LABEL = "storm/order"
 """On everything: which order it is of."""
+BEGUN = "storm/begun"
+"""An annotation of everything: when its request began, as nanoseconds of the monotonic clock."""
 REFUSED = "storm/refused"
 """A label that another webhook refuses."""
 TAKEN = "taken"

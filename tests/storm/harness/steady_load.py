@@ -52,7 +52,7 @@ class SteadyLoad:
 
     async def run(self) -> None:
         """Create and delete pods until `stop`."""
-        await asyncio.gather(*map(self._create_pods, self._namespaces))
+        await asyncio.gather(*map(self._run_client, self._namespaces))
 
     def stop(self) -> None:
         """Let each client end after its request."""
@@ -70,6 +70,14 @@ class SteadyLoad:
             f"only so many: {few}; refused by a full quota: {self.over_quota}; otherwise: {self.refusals[:3]}"
         )
         return True
+
+    async def _run_client(self, namespace: str) -> None:
+        try:
+            await self._create_pods(namespace)
+        except Exception as error:
+            # `goes_on` would wait for the client without a reason.
+            self.refusals.append(f"{namespace}: its client ended: {error!r}")
+            raise
 
     async def _create_pods(self, namespace: str) -> None:
         held: deque[str] = deque()

@@ -14,22 +14,30 @@ from testbed.waiting import until_right
 from tests.storm.harness import oracle
 from tests.storm.harness.chaos import Chaos
 from tests.storm.harness.clients import Client, Tally
+from tests.storm.harness.founder import Founder
 from tests.storm.harness.history import History
+from tests.storm.harness.new_quotas import judge
 from tests.storm.harness.oracle import EXACT, Broken, Truth, replay
 from tests.storm.harness.orders import TAKEN, TEMPLATES, Orders, template
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
+from webhook.replica.config import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from testbed.replicated_clusters import ReplicatedCluster
+    from tests.storm.harness.new_quotas import Report
     from tests.storm.harness.orders import Document
     from webhook.cluster.client import APIClient
 
 __all__ = ["FULL", "SMALL", "Outcome", "Size", "Storm"]
 
 _CLIENTS_PER_CONNECTION = 16
+_FOUNDED_CLIENTS = 4
+"""Clients of each namespace whose quota comes and goes."""
+_QUIET_PODS = 5
+"""Pods in each namespace without a quota, through each API server, before the storm begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,12 @@ class Size:
     """Of each namespace: GPUs, devices, slices."""
     kills: int
     """How many replicas are killed, besides the leader at the end."""
+    founded: int
+    """Namespaces whose quota comes and goes."""
+    enforced: int
+    """How often new quotas are enforced, at least."""
+    silences: int
+    """How often a replica hears nothing from its API server for longer than it trusts its cache."""
     spares_leader: bool
     """Whether the leader is not killed before that. While there is none, for 15 seconds and more, nothing is counted, so
     quotas stay as full as they are; a small storm has no time for it twice."""
@@ -67,6 +81,9 @@ SMALL = Size(
     converting=1,
     hard=(60, 72, 24),
     kills=1,
+    founded=1,
+    enforced=1,
+    silences=0,
     spares_leader=True,
     pace=4,
     seconds=240,
@@ -80,6 +97,9 @@ FULL = Size(
     converting=2,
     hard=(90, 108, 36),
     kills=12,
+    founded=3,
+    enforced=6,
+    silences=2,
     spares_leader=False,
     pace=15,
     seconds=1500,
@@ -98,14 +118,24 @@ class Outcome:
     """Moments at which more was held than allowed."""
     under: Sequence[Broken]
     """Moments at which more was held than the ledger knew of."""
+    new_quotas: Report
+    quiet_calls: Sequence[str]
+    """Calls for pods of namespaces without a quota, while no cache was behind."""
     changes: int
     gaps: int
     tracebacks: Sequence[str]
 
     def __str__(self) -> str:
         lines = [f"{self.tally.stored} pods with GPUs stored, {self.changes} changes looked at, {self.gaps} gaps"]
-        for name, counts in (("answers", self.tally.outcomes), ("kinds", self.tally.by_tag), ("chaos", self.done)):
+        shown = {
+            "answers": self.tally.outcomes,
+            "kinds": self.tally.by_tag,
+            "chaos": self.done,
+            "new quotas": self.new_quotas.counts,
+        }
+        for name, counts in shown.items():
             lines.append(f"{name}: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
+        lines += map(str, (*self.over, *self.under, *self.new_quotas.broken))
         lines += [f"  {outcome}: {message[:300]}" for outcome, message in self.tally.examples.items() if message]
         return "\n".join(lines)
 
@@ -120,11 +150,16 @@ class Storm:
         self._seed = seed
         self._plain: list[str] = []
         self._converting: list[str] = []
+        self._founded: list[str] = []
 
     @property
     def namespaces(self) -> list[str]:
-        """Those that the storm made."""
+        """Those that have a quota from the beginning."""
         return [*self._plain, *self._converting]
+
+    @property
+    def _all(self) -> list[str]:
+        return [*self.namespaces, *self._founded]
 
     def prepare(self) -> None:
         """Make namespaces with quotas and templates, and wait until the quotas are counted."""
@@ -132,8 +167,10 @@ class Storm:
         self._converting = [
             self._cluster.namespace(quota="enforced", dra="enabled") for _ in range(self._size.converting)
         ]
+        self._founded = [self._cluster.namespace(quota="enforced") for _ in range(self._size.founded)]
         for namespace in self.namespaces:
             self._put(oracle.quota(namespace, *self._size.hard))
+        for namespace in self._all:
             for name in TEMPLATES:
                 self._put(template(namespace, name, 1 + (name == "two")))
             taken = manifests.pod(namespace, TAKEN)
@@ -147,7 +184,8 @@ class Storm:
         """Rage until enough pods were stored, and come back when everything is whole again."""
         quiet = await self._cluster.client(relayed=False)
         await self._counted(quiet)
-        history = History(quiet, self.namespaces)
+        quiet_calls = await self._quiet_calls()
+        history = History(quiet, [*self._all, NAMESPACE])
         await history.begin()
         chaos = Chaos(
             self._cluster,
@@ -156,51 +194,82 @@ class Storm:
             self._random("chaos"),
             pace=self._size.pace,
             kills=self._size.kills,
+            silences=self._size.silences,
             spares_leader=self._size.spares_leader,
         )
-        tally = Tally(self._size.pods, lambda: chaos.is_done)
-        clients = await self._clients(quiet, tally)
+        founder = Founder(quiet, self._cluster.to_replicas, self._founded, self._random("founder"))
+        tally = Tally(self._size.pods, lambda: chaos.is_done and founder.enforced >= self._size.enforced)
+        beside = Tally(0, lambda: tally.enough)
+        clients = await self._clients(quiet, tally, beside)
         over = asyncio.Event()
         raging = asyncio.create_task(chaos.rage(over))
+        founding = asyncio.create_task(founder.run(over))
         crowd = asyncio.gather(*(client.run() for client in clients))
         try:
             async with asyncio.timeout(self._size.seconds):
                 # Before it is told to end, the chaos ends by failing only; clients would then wait for kills that never come.
-                await asyncio.wait({crowd, raging}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({crowd, raging, founding}, return_when=asyncio.FIRST_COMPLETED)
             if crowd.done():
                 crowd.result()
         except TimeoutError:
-            so_far = Outcome(tally, chaos.done, [], [], len(history.events), len(history.gaps), [])
+            report = judge(history.events, self._founded, history.gaps)
+            so_far = Outcome(tally, chaos.done, [], [], report, [], len(history.events), len(history.gaps), [])
             raise AssertionError(f"only {so_far}\n{await self._ledgers(quiet, history)}") from None
         finally:
             crowd.cancel()
             over.set()
             await raging
+            await founding
         await chaos.kill_the_leader()
         await self._settled(quiet, history)
         await self._emptied(quiet)
         await history.wait_for_answers()
         await history.end()
-        events = history.events
+        events, gaps = history.events, history.gaps
+        of_old_quotas = [event for event in events if event.object["metadata"]["namespace"] in self.namespaces]
         # In a thread: the replicas reach the API server through this loop.
-        too_much, unknown = await asyncio.to_thread(replay, events, history.gaps)
+        too_much, unknown = await asyncio.to_thread(replay, of_old_quotas, gaps)
+        report = await asyncio.to_thread(judge, events, self._founded, gaps)
+        report.counts.update({f"requests {outcome}": count for outcome, count in beside.outcomes.items()})
         tracebacks = self._cluster.replicas.tracebacks()
-        return Outcome(tally, chaos.done, too_much, unknown, len(events), len(history.gaps), tracebacks)
+        return Outcome(tally, chaos.done, too_much, unknown, report, quiet_calls, len(events), len(gaps), tracebacks)
 
     def _random(self, name: str) -> Random:
         return Random(f"{self._seed} {name}")
 
-    async def _clients(self, quiet: APIClient, tally: Tally) -> list[Client]:
+    async def _quiet_calls(self) -> list[str]:
+        """Calls that pods cost in namespaces without a quota, through each API server; empty where nothing counts them."""
+        before = self._cluster.audited()
+        if before is None:
+            return []
+        assert before, "the API servers log no requests of replicas"
+        for number, namespace in enumerate(self._founded * _QUIET_PODS):
+            pod = manifests.pod(namespace, f"quiet-{number}")
+            for api in self._cluster.apis:
+                path = RESOURCES["Pod"].path(namespace)
+                answer = await api.send("POST", path, {}, pod, "application/json")
+                assert answer.code == 201, answer.message
+                await api.send("DELETE", f"{path}/quiet-{number}", {}, {"gracePeriodSeconds": 0}, "application/json")
+        known = {call["auditID"] for call in before}
+        calls = [call for call in self._cluster.audited() or () if call["auditID"] not in known]
+        return [f"{call['verb']} {call['requestURI']}" for call in calls if _namespace_of(call) in self._founded]
+
+    async def _clients(self, quiet: APIClient, tally: Tally, beside: Tally) -> list[Client]:
+        """The clients of all namespaces, and those of each whose quota comes and goes, with a tally of their own."""
         orders = Orders(self._random("orders"), self._plain, self._converting)
         owners = {
             namespace: (await quiet.get(RESOURCES["Pod"].path(namespace, TAKEN)))["metadata"]["uid"]
-            for namespace in self.namespaces
+            for namespace in self._all
         }
         clients = []
         for number in range(self._size.clients):
             if number % _CLIENTS_PER_CONNECTION == 0:
                 connection = await self._cluster.client()
             clients.append(Client(connection, orders, tally, self._random(f"client {number}"), owners))
+        for namespace in self._founded:
+            random = self._random(f"client of {namespace}")
+            connection, orders = await self._cluster.client(), Orders(random, [namespace], [])
+            clients += [Client(connection, orders, beside, random, owners) for _ in range(_FOUNDED_CLIENTS)]
         return clients
 
     async def _counted(self, client: APIClient) -> None:
@@ -225,7 +294,7 @@ class Storm:
         async def look() -> str:
             await history.wait_for_answers()
             truth = Truth.of(history.latest)
-            for namespace in self.namespaces:
+            for namespace in self._all:
                 if said := await self._wrong(client, namespace, truth):
                     return said
             return ""
@@ -265,7 +334,7 @@ class Storm:
         """Delete everything, and wait until the ledgers are empty."""
 
         async def look() -> str:
-            for namespace in self.namespaces:
+            for namespace in self._all:
                 if await self._deleted(client, namespace):
                     return f"{namespace} still had something"
                 status = await self._status(client, namespace)
@@ -291,3 +360,8 @@ class Storm:
         found = await client.get(RESOURCES["GPUQuota"].path(namespace, "gpu"))
         status: dict[str, Any] = found.get("status") or {}
         return status
+
+
+def _namespace_of(call: Mapping[str, Any]) -> object:
+    """The namespace of an audit event; None without one."""
+    return call.get("objectRef", {}).get("namespace")
