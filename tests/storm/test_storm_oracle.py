@@ -77,6 +77,8 @@ def test_oracle_counts_devices_of_the_scheduler_for_a_pod_once():
     named = {**pod(gpus=2), "status": {"extendedResourceClaimStatus": {"resourceClaimName": "claim"}}}
     assert held(event(named), event(claim(gpus=2, **metadata))) == 2
     assert held(event(pod(gpus=2)), event(claim(gpus=2, **metadata))) == 4
+    made = {**metadata, "managedFields": [{"manager": "kube-scheduler"}]}
+    assert held(event(pod(gpus=2)), event(claim(gpus=2, **made))) == 2
 
 
 def test_replay_tells_when_more_is_held_than_allowed():

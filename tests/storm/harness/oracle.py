@@ -106,9 +106,9 @@ class Truth:
         if pod is None or _EXTENDED not in (claim["metadata"].get("annotations") or {}):
             return held
         named = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
-        if named.get("resourceClaimName") != claim["metadata"]["name"]:
-            return held
-        return held - of_pod(pod)
+        if named.get("resourceClaimName") == claim["metadata"]["name"] or _is_by_scheduler(claim):
+            return held - of_pod(pod)
+        return held
 
 
 def _owner(claim: Document) -> str:
@@ -118,6 +118,12 @@ def _owner(claim: Document) -> str:
 
 def _is_generated(claim: Document) -> bool:
     return "resource.kubernetes.io/pod-claim-name" in (claim["metadata"].get("annotations") or {})
+
+
+def _is_by_scheduler(claim: Document) -> bool:
+    """Whether the scheduler made it, which tells the pod a moment later; anybody can write the annotation."""
+    writes = claim["metadata"].get("managedFields") or ()
+    return any(write["manager"] == "kube-scheduler" for write in writes)
 
 
 def _count(claim: Document) -> int:
