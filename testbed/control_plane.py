@@ -139,7 +139,7 @@ class ControlPlane:
         found.running.kill()
         found.running.wait()
 
-    def audited(self) -> list[dict[str, Any]]:
+    def audit_events(self) -> list[dict[str, Any]]:
         """The requests of gpu-admission so far, as audit events of all API servers, if these are logged."""
         logs = (self._file(f"{_name(_API_SERVER, number)}.audit") for number in range(len(self.urls)))
         # The last line may be half written.

@@ -70,7 +70,7 @@ class RealCluster(Cluster):
         folder: Path,
         **options: Any,
     ) -> RealCluster:
-        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS, with these options of `ControlPlane`."""
+        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS with options of `ControlPlane`."""
         if files := environ.get("KUBECONFIG"):
             return cls(background, Path(files.split(os.pathsep)[0]), folder, None)
         control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]), **options)

@@ -1,4 +1,4 @@
-"""Clusters with three replicas: a sandbox in a separate process, or a real control plane with any API servers."""
+"""Clusters with three replicas: a sandbox in a separate process, or a real control plane."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ReplicatedCluster(Cluster):
         self.replicas.share(f"https://{host}:{port}")
 
     async def client(self, *, relayed: bool = True) -> APIClient:
-        """The administrator's client, closed with the cluster; without `relayed`, nothing disturbs its connections."""
+        """The administrator's client, closed with the cluster; undisturbed without `relayed`."""
         file = self.kubeconfig
         if relayed:
             file = self._behind(file, self.to_clients, "clients")
@@ -104,7 +104,7 @@ class ReplicatedCluster(Cluster):
         """Take an API server down for a while; here, only the relays refuse."""
         await asyncio.gather(*(relay.refuse(seconds) for relay in (*self.to_replicas, self.to_clients)))
 
-    def audited(self) -> list[dict[str, Any]] | None:
+    def audit_events(self) -> list[dict[str, Any]] | None:
         """The requests of the replicas so far, as audit events; None where API servers log none."""
         return None
 
@@ -180,9 +180,9 @@ class RealReplicatedCluster(ReplicatedCluster, RealCluster):
 
     _control_plane: ControlPlane | None
 
-    def audited(self) -> list[dict[str, Any]] | None:
+    def audit_events(self) -> list[dict[str, Any]] | None:
         """The requests of the replicas so far, as audit events; None where API servers log none."""
-        return None if self._control_plane is None else self._control_plane.audited()
+        return None if self._control_plane is None else self._control_plane.audit_events()
 
     async def restart_api_server(self, number: int, seconds: float) -> None:
         """Kill an API server, and start it again on what etcd holds."""

@@ -239,7 +239,7 @@ class Storm:
 
     async def _quiet_calls(self) -> list[str]:
         """Calls that pods cost in namespaces without a quota, through each API server; empty where nothing counts them."""
-        before = self._cluster.audited()
+        before = self._cluster.audit_events()
         if before is None:
             return []
         assert before, "the API servers log no requests of replicas"
@@ -251,7 +251,7 @@ class Storm:
                 assert answer.code == 201, answer.message
                 await api.send("DELETE", f"{path}/quiet-{number}", {}, {"gracePeriodSeconds": 0}, "application/json")
         known = {call["auditID"] for call in before}
-        calls = [call for call in self._cluster.audited() or () if call["auditID"] not in known]
+        calls = [call for call in self._cluster.audit_events() or () if call["auditID"] not in known]
         return [f"{call['verb']} {call['requestURI']}" for call in calls if _namespace_of(call) in self._founded]
 
     async def _clients(self, quiet: APIClient, tally: Tally, beside: Tally) -> list[Client]:
