@@ -39,7 +39,7 @@ CLUSTER = ManifestsView(OBJECTS)
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
-ENTRIES = ["convert-pods", "place-pods", "enforce-converted-pods"]
+ENTRIES = ["conversion", "preview", "placement", "conversion-check"]
 
 
 def wants(**amounts):
@@ -97,7 +97,7 @@ def recorded_wish(count):
 
 def converted(count):
     """A converted pod with many claims that refer to its template, and a container that uses them."""
-    document = asked(pod(), "convert-pods").object
+    document = asked(pod(), "conversion").object
     (claim,) = document["spec"]["resourceClaims"]
     claims = [{**claim, "name": f"claim-{number}"} for number in range(count)]
     uses = [{"name": f"claim-{number}"} for number in range(count)]
@@ -140,7 +140,7 @@ LARGE = {
 
 
 def asked(document, entry, view=CLUSTER):
-    namespace = "team-preview" if entry == "place-pods" else "team-a"
+    namespace = "team-preview" if entry == "preview" else "team-a"
     return review(Request(object=document, namespace=namespace, entry=entry), view, DEFAULTS)
 
 
@@ -248,8 +248,8 @@ def test_steps_of_selecting_nodes_do_not_grow_with_the_nodes():
     def work(nodes):
         view = ManifestsView([*(each for each in OBJECTS if each.get("kind") != "Node"), *many_nodes(nodes)])
         document = pod(affinity=affinity(*(term(expression(zone, key="host")) for zone in zones(50))))
-        asked(document, "convert-pods", view)
-        return steps(lambda: asked(document, "convert-pods", view))
+        asked(document, "conversion", view)
+        return steps(lambda: asked(document, "conversion", view))
 
     assert work(200) == work(100)
 
@@ -319,7 +319,7 @@ REQUIRED_PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDurin
     ids=["containers", "init containers", "resources", "labels", "expressions", "fields", "values"],
 )
 def test_pod_that_is_too_large_is_refused(document, expected):
-    decision = asked(document, "convert-pods")
+    decision = asked(document, "conversion")
     assert [str(finding) for finding in decision.denials] == [expected]
     assert decision.object is document
 
@@ -344,12 +344,12 @@ def test_everything_that_is_too_much_is_reported_at_once():
     ids=["containers", "resources", "labels", "expressions and values"],
 )
 def test_pod_of_the_greatest_size_is_converted(document):
-    decision = asked(document, "convert-pods")
+    decision = asked(document, "conversion")
     assert decision.allowed
     assert decision.templates
 
 
-@pytest.mark.parametrize("entry", ["place-unconverted-pods", "enforce-converted-pods"])
+@pytest.mark.parametrize("entry", ["placement", "conversion-check"])
 def test_size_of_a_pod_is_judged_once(entry):
     assert asked(pod(*many(1000)), entry).findings == ()
 
@@ -357,16 +357,16 @@ def test_size_of_a_pod_is_judged_once(entry):
 def test_pod_without_a_gpu_may_have_any_size():
     document = pod(*many(1000))
     document["spec"]["containers"] = many(1001)
-    assert asked(document, "convert-pods").findings == ()
+    assert asked(document, "conversion").findings == ()
 
 
 def test_pod_that_is_left_alone_may_have_any_size():
     document = pod(*many(1000), schedulerName="volcano")
-    assert [finding.rule.id for finding in asked(document, "convert-pods").findings] == ["GA315"]
+    assert [finding.rule.id for finding in asked(document, "conversion").findings] == ["GA315"]
 
 
 def test_record_that_is_too_long_to_be_stored_is_not_read():
     document = recorded(10_000)
     assert len(document["metadata"]["annotations"][RECORD]) > 256 * 1024
-    asked(document, "convert-pods")  # the first review imports what it needs
-    assert steps(lambda: asked(document, "convert-pods")) == steps(lambda: asked(recorded(20_000), "convert-pods"))
+    asked(document, "conversion")  # the first review imports what it needs
+    assert steps(lambda: asked(document, "conversion")) == steps(lambda: asked(recorded(20_000), "conversion"))

@@ -55,7 +55,7 @@ class Founder:
 
     async def run(self, until: asyncio.Event) -> None:
         """Go on until an event, and until every namespace has a quota that is enforced."""
-        await asyncio.gather(*(self._found(namespace, until) for namespace in self._namespaces))
+        await asyncio.gather(until.wait(), *(self._found(namespace, until) for namespace in self._namespaces))
 
     async def _found(self, namespace: str, until: asyncio.Event) -> None:
         while True:
