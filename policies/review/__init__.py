@@ -14,7 +14,7 @@ from policies.entries import ENTRIES
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError
 from policies.pod_conditions import PodCondition
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.opt_in import quota_shown
 from policies.review.coverage import OFFLINE_KINDS, find_gap
 from policies.review.on_demand import Review, load_function, load_rooms
 from policies.review.pods import is_of_mode, reapplies_pod, refused_amounts, unknown_namespace
@@ -121,7 +121,7 @@ def _settled_concern(concern: Concern, request: Request, view: ClusterView, sett
         return Decision(object=request.object)
     if concern != "quota":
         return review_concern(concern, request, view, settings)
-    if not isinstance(view.get("GPUQuota", QUOTA_NAME, request.namespace), dict):
+    if quota_shown(request.namespace, view) is None:
         return Decision(object=request.object)
     charged = review_concern(concern, request, view, settings)
     settled: Decision = load_function("charges by view")(charged, view, settings)

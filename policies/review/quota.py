@@ -11,7 +11,7 @@ from policies.quota.charging.outcomes import settle
 from policies.quota.counting.counting import counted_ledger
 from policies.quota.ledger.admit import NoQuota, admit
 from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.opt_in import quota_shown
 from policies.review.own_templates import with_own_templates
 from policies.review.pods import is_being_converted
 from policies.view import UNKNOWN, PassingView
@@ -44,8 +44,8 @@ def settle_by_view(decision: Decision, view: ClusterView, settings: GPUAdmission
     if not decision.charges:
         return decision
     (charge,) = decision.charges
-    document = view.get("GPUQuota", QUOTA_NAME, charge.namespace)
-    if not isinstance(document, dict):
+    document = quota_shown(charge.namespace, view)
+    if document is None:
         return settle(decision, NoQuota())
     return settle(decision, _outcome(charge, document, _Others(charge, view), settings.quota))
 

@@ -18,7 +18,7 @@ from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.opt_in import quota_shown
 from policies.request import Request
 from policies.review.on_demand import load_function
 from policies.settings.exempt_namespaces import exemption_in_cluster
@@ -156,8 +156,8 @@ def shortage(pods: WorkloadPods) -> Iterable[Finding]:
     request, view, settings = pods.request, pods.view, pods.settings
     if request.object is None or not _is_by_its_author(request, request.object):
         return ()
-    document = view.get("GPUQuota", QUOTA_NAME, request.namespace)
-    if not isinstance(document, dict) or exemption_in_cluster("quota", request.namespace, settings):
+    document = quota_shown(request.namespace, view)
+    if document is None or exemption_in_cluster("quota", request.namespace, settings):
         return ()
     counted = _with_counts(pods.now)
     before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from policies.quota.counting.counter import Counter
 from policies.quota.counting.counting import holders
 from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.opt_in import quota_shown
 from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class HoldersSeen:
             return ()
 
     def _holders(self, namespace: str, settings: Quotas, counter: Counter) -> _Found:
-        document = self.view.get("GPUQuota", QUOTA_NAME, namespace)
-        if not isinstance(document, dict):
+        document = quota_shown(namespace, self.view)
+        if document is None:
             return ()
         now = datetime.now(UTC)
         return holders(namespace, parse_quota(document), self.view, settings, now, counter=counter)
