@@ -12,8 +12,9 @@ import orjson
 
 from policies.decision import Decision
 from policies.quota.ledger.admit import NoQuota
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.opt_in import quota_shown
 from policies.review import review_concern, with_new_templates
+from policies.review.common_part import REPEATABLE
 from policies.review.quota import settle_by_view
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import Overlay
@@ -35,7 +36,7 @@ from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import LARGE_BODIES, Busy, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container
 
     from policies.decision import Template
     from policies.entries import Concern, Entry
@@ -196,7 +197,7 @@ class Admission:
         """
         found = None if run.is_long else self._memo.find(entry, request, settings)
         if isinstance(found, Recording):
-            first = await self._review(entry, found.concerns, found.request, found, found.settings, run)
+            first = await self._review(entry, REPEATABLE, found.request, found, found.settings, run)
             if not first.failures:
                 found.keep(first.said, first.decision)
         elif found is not None and await self._has_templates(found, request, settings, run):
@@ -204,7 +205,7 @@ class Admission:
         else:
             first = await self._review(entry, entry.concerns, request, self._view, settings, run)
             return first.decision, first.failures
-        rest = [concern for concern in entry.concerns if concern not in found.concerns]
+        rest = entry.concerns.keys() - REPEATABLE
         if not rest or not first.decision.allowed:
             return first.decision, first.failures
         later = await self._review(entry, rest, request, self._view, settings, run)
@@ -212,30 +213,30 @@ class Admission:
 
     async def _has_templates(self, known: Known, request: Request, settings: GPUAdmissionPolicy, run: Run) -> bool:
         """True if the templates of a known answer exist; then counts its conversion, too."""
-        conversion = known.said.get("conversion")
-        if conversion is not None:
-            if await self._ensure_templates(request, conversion, settings, run) is not conversion:
+        if known.conversion is not None:
+            if await self._ensure_templates(request, known.conversion, settings, run) is not known.conversion:
                 return False
-            self._count_conversion(request, conversion)
+            self._count_conversion(request, known.conversion)
         return True
 
     async def _review(
         self,
         entry: Entry,
-        concerns: Iterable[Concern],
+        concerns: Container[Concern],
         request: Request,
         view: ClusterView,
         settings: GPUAdmissionPolicy,
         run: Run,
     ) -> _Course:
-        """Review a request for some concerns of an entry.
+        """Review a request for those concerns of an entry that are among `concerns`.
 
         A concern that fails open may take an equal part of the time that is left, so that those after it can still answer.
         """
-        course, order = _Course(Decision(object=request.object)), [*entry.concerns]
-        for concern in concerns:
-            policy = entry.concerns[concern]
-            own = run if policy == "Fail" else run.part(len(order) - order.index(concern))
+        course = _Course(Decision(object=request.object))
+        for number, (concern, policy) in enumerate(entry.concerns.items()):
+            if concern not in concerns:
+                continue
+            own = run if policy == "Fail" else run.part(len(entry.concerns) - number)
             subject = request.of(course.decision.object)
             try:
                 seen = with_new_templates(course.decision, view)
@@ -256,8 +257,11 @@ class Admission:
         self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
     ) -> tuple[Decision, Decision]:
         """What the rules of one concern say, and its answer, with its charge and its templates written."""
-        if concern == "quota" and self._is_unlimited(request):
-            return (Decision(object=request.object),) * 2
+        if concern == "quota" and self._is_unlimited(request.namespace):
+            if self._quotas is not None:
+                self._quotas.count_outcome(request, NoQuota())
+            nothing = Decision(object=request.object)
+            return nothing, nothing
         said = decision = await run(partial(review_concern, concern, request, view, settings))
         if decision.charges and self._quotas is not None:
             decision = await self._quotas.charge(decision, request, settings, run)
@@ -268,14 +272,11 @@ class Admission:
             self._count_conversion(request, decision)
         return said, decision
 
-    def _is_unlimited(self, request: Request) -> bool:
-        """True if the namespace has no GPUQuota, so that nothing is charged; also counts this outcome."""
+    def _is_unlimited(self, namespace: str) -> bool:
+        """True if a namespace has no GPUQuota, so that nothing is charged."""
         if self._quotas is None:
-            return not isinstance(self._view.get("GPUQuota", QUOTA_NAME, request.namespace), dict)
-        if not self._quotas.is_unlimited(request.namespace):
-            return False
-        self._quotas.count_outcome(request, NoQuota())
-        return True
+            return quota_shown(namespace, self._view) is None
+        return self._quotas.is_unlimited(namespace)
 
     def _count_conversion(self, request: Request, decision: Decision) -> None:
         if not request.dry_run:

@@ -123,12 +123,10 @@ class Memo:
 class Known:
     """What was answered for a pod."""
 
-    concerns: tuple[Concern, ...]
-    """The concerns of the entry that are answered."""
-    said: Mapping[Concern, Decision]
-    """What the rules of each said, up to one that refuses."""
+    conversion: Decision | None
+    """What the rules of conversion said, without its object; None if the entry does not convert."""
     decision: Decision
-    """The decision after these, without its object."""
+    """The decision after the concerns that are `REPEATABLE`, without its object."""
     settings: GPUAdmissionPolicy
     """The settings of the server."""
     facts: tuple[_Fact, ...]
@@ -232,8 +230,6 @@ class Recording:
         request: Request,
         settings: GPUAdmissionPolicy,
     ) -> None:
-        self.concerns = tuple(concern for concern in entry.concerns if concern in REPEATABLE)
-        """The concerns of the entry that are to be reviewed."""
         self.request = request
         """The request as rules see it."""
         self.settings = settings
@@ -256,8 +252,10 @@ class Recording:
         facts = tuple(fact for _, fact in self._read.values())
         if whole != decision or any(fact.size > _LARGEST_FACT for fact in facts):
             return
-        without_objects = {concern: replace(answer, object=None) for concern, answer in said.items()}
-        known = Known(self.concerns, without_objects, replace(decision, object=None), self._given, facts)
+        conversion = said.get("conversion")
+        if conversion is not None:
+            conversion = replace(conversion, object=None)
+        known = Known(conversion, replace(decision, object=None), self._given, facts)
         # A copy, because orjson leaves up to 30 KiB of room behind what it writes.
         key = bytes(memoryview(self._key))
         self._memo.answers.put(key, known, len(key) + known.size)
