@@ -55,8 +55,7 @@ def uncovered_settings(
 
 def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
     """A sentence if webhooks of the version before are installed, because an upgrade is not complete."""
-    entries = [entry.name for webhook in _webhooks_of(configurations) if (entry := entry_of(webhook)) is not None]
-    if retired := [name for name in entries if name in RETIRED]:
+    if retired := [entry.name for entry, _ in _with_entries(configurations) if entry.name in RETIRED]:
         yield (
             f"webhooks of the version before are installed ({', '.join(retired)}), which this version answers and the next "
             "one does not; apply the webhook configurations of this version, as in docs/upgrade.md"
@@ -67,10 +66,8 @@ def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
     """A sentence on webhooks that fail open although they must fail closed, as after docs/break-glass.md."""
     opened = [
         entry.webhook
-        for webhook in _webhooks_of(configurations)
-        if (entry := entry_of(webhook)) is not None
-        and entry.failure_policy == "Fail"
-        and lookup(webhook, ("failurePolicy",)) == "Ignore"
+        for entry, webhook in _with_entries(configurations)
+        if entry.failure_policy == "Fail" and lookup(webhook, ("failurePolicy",)) == "Ignore"
     ]
     if opened:
         yield (
@@ -81,6 +78,12 @@ def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
 
 def _webhooks_of(configurations: Iterable[Object]) -> list[Any]:
     return [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
+
+
+def _with_entries(configurations: Iterable[Object]) -> list[tuple[Entry, Any]]:
+    """Our webhooks, each with its entry."""
+    webhooks = _webhooks_of(configurations)
+    return [(entry, webhook) for webhook in webhooks if (entry := entry_of(webhook)) is not None]
 
 
 def entry_of(webhook: Any) -> Entry | None:
