@@ -131,7 +131,7 @@ def measure(concern: Concern, name: str, document: dict[str, Any], view: Manifes
     asked = deployment(document) if concern == "workloads" else document
     group = "apps" if concern == "workloads" else ""
     request = Request(asked, group=group, kind=asked["kind"], namespace="team-a")
-    # A request reads its pod once, so each review has a request of its own.
+    # A request reads its pod once, so each review has its own request.
     cost = microseconds(lambda: review_concern(concern, replace(request), view, DEFAULTS))
     print(f"  {concern:12}{name:28}{cost:10.1f} µs{cost / reading:9.1f} x")
 

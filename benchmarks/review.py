@@ -78,7 +78,7 @@ def microseconds(function: Any) -> float:
 
 
 def review_pod(concern: Concern, document: dict[str, Any], view: ManifestsView) -> None:
-    """Review a pod by one concern, in a request of its own: a request reads its pod once."""
+    """Review a pod by one concern, in a new request: a request reads its pod once."""
     review_concern(concern, Request(document, namespace="team-a"), view, DEFAULTS)
 
 

@@ -19,7 +19,7 @@ def stream():
 
 @pytest.fixture
 def log(stream):
-    """A logger with a handler of its own; `log(text, may_wait)`."""
+    """A logger with its own handler; `log(text, may_wait)`."""
     handler = LineHandler(stream)
     handler.setFormatter(JSONFormatter())
     logger = logging.getLogger("lines that wait")

@@ -140,6 +140,7 @@ class Form:
         Raises:
             web.HTTPException: The text is one sentence.
         """
+        # aiohttp parses the header, and API servers send it as it is here.
         if request.headers.get(hdrs.CONTENT_TYPE) != JSON and request.content_type != JSON:
             shown = json.dumps(request.content_type[:100])
             raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send {self.holds} as {JSON}.")
@@ -170,6 +171,7 @@ class Form:
         if self.is_too_large(request):
             raise self.too_large
         content = request.content
+        # A body that has arrived with its head needs no timer.
         if content.is_eof() and content.exception() is None:
             body = content.read_nowait()
             if len(body) > self.largest:

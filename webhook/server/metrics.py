@@ -46,7 +46,7 @@ _MOST_UNCOUNTED = 256
 
 @dataclass(frozen=True)
 class _Before(Collector):
-    """Does something before the metrics registered after it are read; has none of its own."""
+    """Calls a function before the metrics that were registered after it are read."""
 
     act: Callable[[], None]
 

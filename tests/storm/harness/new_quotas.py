@@ -1,7 +1,7 @@
 """The oracle of new quotas: what must be true of those that are created while pods stream in.
 
-Whoever sees that a quota is enforced and asks for a pod then, gets one within the quota only: the request is charged before
-the pod is stored, and everything that replicas missed was counted before.
+A pod that is requested after its quota says that it is enforced is charged before it is stored, and fits into the quota;
+everything that replicas missed was counted before.
 """
 
 from __future__ import annotations
