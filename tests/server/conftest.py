@@ -16,6 +16,7 @@ from aiohttp import web
 
 from certs import issue_serving, make_authority
 from policies.settings import DEFAULTS
+from policies.view import Overlay
 from testbed.client_certificates import issue_client
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
@@ -39,6 +40,17 @@ def cluster():
     return ManifestsView(
         document for file in files for document in yaml.load_all(file.read_text(), yaml.CSafeLoader) if document
     )
+
+
+@pytest.fixture
+def limited_cluster(cluster):
+    """The cluster of the examples, where `team-a` and `team-legacy` have a GPUQuota."""
+    limits = [{"name": "all", "devices": 8}]
+    quotas = [
+        {"metadata": {"name": "gpu", "namespace": name}, "spec": {"limits": limits}}
+        for name in ("team-a", "team-legacy")
+    ]
+    return Overlay(cluster, {("GPUQuota", each["metadata"]["namespace"], "gpu"): each for each in quotas})
 
 
 @pytest.fixture

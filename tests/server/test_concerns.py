@@ -118,7 +118,7 @@ async def test_refusal_by_one_concern_ends_the_call(webhook, monkeypatch, pod, r
     ],
 )
 async def test_concern_that_fails_open_takes_an_equal_part_of_the_time(
-    start_webhook, monkeypatch, pod, review_of, entry, seconds
+    start_webhook, limited_cluster, monkeypatch, pod, review_of, entry, seconds
 ):
     given = {}
 
@@ -127,6 +127,6 @@ async def test_concern_that_fails_open_takes_an_equal_part_of_the_time(
         return (Decision(object=request.object),) * 2
 
     monkeypatch.setattr(admission.Admission, "_answer_concern", answer)
-    webhook = await start_webhook(clock=lambda: 1000.0)
+    webhook = await start_webhook(limited_cluster, clock=lambda: 1000.0)
     await webhook.client.ask(entry, review_of(pod()), "?timeout=10s")
     assert given == seconds

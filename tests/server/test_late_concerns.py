@@ -33,9 +33,9 @@ def delay(monkeypatch):
     ],
 )
 async def test_late_concern_that_fails_open_leaves_the_answer(
-    start_webhook, delay, pod, review_of, entry, concern, namespace, query
+    start_webhook, limited_cluster, delay, pod, review_of, entry, concern, namespace, query
 ):
-    webhook = await start_webhook(clock=delay(concern))
+    webhook = await start_webhook(limited_cluster, clock=delay(concern))
     response = await webhook.client.ask(entry, review_of(pod(namespace=namespace)), query)
     assert response["allowed"] is True
     assert (
@@ -44,14 +44,16 @@ async def test_late_concern_that_fails_open_leaves_the_answer(
     assert ("patch" in response) is (entry == "convert-pods")
 
 
-async def test_late_quota_that_fails_open_does_not_refuse_a_converted_pod(start_webhook, delay, pod, review_of):
-    webhook = await start_webhook(clock=delay("quota"))
+async def test_late_quota_that_fails_open_does_not_refuse_a_converted_pod(
+    start_webhook, limited_cluster, delay, pod, review_of
+):
+    webhook = await start_webhook(limited_cluster, clock=delay("quota"))
     response = await webhook.client.ask("enforce-converted-pods", review_of(pod(0)))
     assert response["allowed"] is True
     assert "for quota: it ran out of time" in response["warnings"][0]
 
 
-async def test_late_quota_that_fails_closed_refuses(start_webhook, delay, pod, review_of):
-    webhook = await start_webhook(clock=delay("quota"))
+async def test_late_quota_that_fails_closed_refuses(start_webhook, limited_cluster, delay, pod, review_of):
+    webhook = await start_webhook(limited_cluster, clock=delay("quota"))
     response = await webhook.client.ask("enforce-quota", review_of(pod(namespace="team-legacy")))
     assert (response["allowed"], response["status"]["code"]) == (False, 500)

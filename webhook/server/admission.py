@@ -59,8 +59,10 @@ _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
 
 @dataclass(slots=True)
 class _Course:
-    """What came of the review of some concerns."""
+    """The review of a request for one concern after the other, as far as it has come."""
 
+    request: Request
+    """The request, with the object as the concerns so far have left it."""
     decision: Decision
     failures: list[str] = field(default_factory=list)
     """The ids of failures of concerns that fail open."""
@@ -146,8 +148,8 @@ class Admission:
             request = replace(request, compares=False)
         run = self._runner.for_call(body, deadline, payer)
         try:
-            decision, failures = await self._decide(entry, request, self._settings(), run)
-            return self._encode_answer(entry, request, decision, failures, deadline)
+            course = await self._decide(entry, request, self._settings(), run)
+            return self._encode_answer(entry, request, course.decision, course.failures, deadline)
         except Busy:
             return self._deny_busy(entry, request, deadline)
         except RefusedTemplate as refused:
@@ -188,28 +190,27 @@ class Admission:
             lambda: decode(body, entry.name, caller_is_known=caller_is_known), deadline, payer, is_long=True
         )
 
-    async def _decide(
-        self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run
-    ) -> tuple[Decision, list[str]]:
-        """The decision after the concerns of an entry, and the ids of failures.
+    async def _decide(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run) -> _Course:
+        """Review a request for all concerns of an entry.
 
         What was answered for another pod of the same template is not reviewed again.
         """
         found = None if run.is_long else self._memo.find(entry, request, settings)
         if isinstance(found, Recording):
-            first = await self._review(entry, REPEATABLE, found.request, found, found.settings, run)
-            if not first.failures:
-                found.keep(first.said, first.decision)
+            course = _Course(found.request, Decision(object=found.request.object))
+            await self._review(course, entry, REPEATABLE, found, found.settings, run)
+            if not course.failures:
+                found.keep(course.said, course.decision)
+            course.request = request
         elif found is not None and await self._has_templates(found, request, settings, run):
-            first = _Course(found.decision)
+            course = _Course(request, found.decision)
         else:
-            first = await self._review(entry, entry.concerns, request, self._view, settings, run)
-            return first.decision, first.failures
-        rest = entry.concerns.keys() - REPEATABLE
-        if not rest or not first.decision.allowed:
-            return first.decision, first.failures
-        later = await self._review(entry, rest, request, self._view, settings, run)
-        return first.decision.then(later.decision), [*first.failures, *later.failures]
+            course = _Course(request, Decision(object=request.object))
+            await self._review(course, entry, entry.concerns, self._view, settings, run)
+            return course
+        if course.decision.allowed:
+            await self._review(course, entry, entry.concerns.keys() - REPEATABLE, self._view, settings, run)
+        return course
 
     async def _has_templates(self, known: Known, request: Request, settings: GPUAdmissionPolicy, run: Run) -> bool:
         """True if the templates of a known answer exist; then counts its conversion, too."""
@@ -221,47 +222,43 @@ class Admission:
 
     async def _review(
         self,
+        course: _Course,
         entry: Entry,
         concerns: Container[Concern],
-        request: Request,
         view: ClusterView,
         settings: GPUAdmissionPolicy,
         run: Run,
-    ) -> _Course:
-        """Review a request for those concerns of an entry that are among `concerns`.
+    ) -> None:
+        """Continue a course with those concerns of an entry that are among `concerns`.
 
         A concern that fails open may take an equal part of the time that is left, so that those after it can still answer.
         """
-        course = _Course(Decision(object=request.object))
         for number, (concern, policy) in enumerate(entry.concerns.items()):
             if concern not in concerns:
                 continue
-            own = run if policy == "Fail" else run.part(len(entry.concerns) - number)
-            subject = request.of(course.decision.object)
+            request = course.request
             try:
+                if concern == "quota" and self._skips_quota(request):
+                    continue
+                own = run if policy == "Fail" else run.part(len(entry.concerns) - number)
                 seen = with_new_templates(course.decision, view)
-                course.said[concern], answer = await self._answer_concern(concern, subject, seen, settings, own)
+                course.said[concern], answer = await self._answer_concern(concern, request, seen, settings, own)
             except (Busy, RefusedTemplate, TooManyTemplates):
                 raise
             except Exception as error:
                 if policy == "Fail":
                     raise
                 course.failures.append(secrets.token_hex(4))
-                answer = self._skip(entry, concern, subject, error, course.failures[-1])
+                answer = self._skip(entry, concern, request, error, course.failures[-1])
+            course.request = request.of(answer.object)
             course.decision = course.decision.then(answer.found_by(entry.name))
             if not course.decision.allowed:
                 break
-        return course
 
     async def _answer_concern(
         self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
     ) -> tuple[Decision, Decision]:
         """What the rules of one concern say, and its answer, with its charge and its templates written."""
-        if concern == "quota" and self._is_unlimited(request.namespace):
-            if self._quotas is not None:
-                self._quotas.count_outcome(request, NoQuota())
-            nothing = Decision(object=request.object)
-            return nothing, nothing
         said = decision = await run(partial(review_concern, concern, request, view, settings))
         if decision.charges and self._quotas is not None:
             decision = await self._quotas.charge(decision, request, settings, run)
@@ -272,11 +269,14 @@ class Admission:
             self._count_conversion(request, decision)
         return said, decision
 
-    def _is_unlimited(self, namespace: str) -> bool:
-        """True if a namespace has no GPUQuota, so that nothing is charged."""
+    def _skips_quota(self, request: Request) -> bool:
+        """Skip the quota of a namespace without a GPUQuota, and count that; False if it may have one."""
         if self._quotas is None:
-            return quota_shown(namespace, self._view) is None
-        return self._quotas.is_unlimited(namespace)
+            return quota_shown(request.namespace, self._view) is None
+        if not self._quotas.is_unlimited(request.namespace):
+            return False
+        self._quotas.count_outcome(request, NoQuota())
+        return True
 
     def _count_conversion(self, request: Request, decision: Decision) -> None:
         if not request.dry_run:

@@ -10,6 +10,7 @@ import jsonpatch
 import orjson
 
 from policies.entries import ENTRIES
+from policies.review import load_rooms
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
@@ -28,6 +29,8 @@ class ChangingCluster:
     """Stores of everything that is watched, a view of them, and a server whose memo lives as long."""
 
     def __init__(self, objects, settings):
+        # Imports would use up the time of the first pod's namespace.
+        load_rooms()
         self.now = 1000.0
         self.stores = {each: store_of(each, lambda: self.now) for each in watched_kinds(())}
         self.view = LiveView(self.stores.items(), clock=lambda: self.now)
