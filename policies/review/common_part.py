@@ -64,6 +64,6 @@ def common_request(request: Request, common: Object) -> Request:
 def _remove_texts(metadata: dict[str, Any], field: str, keys: tuple[str, ...]) -> None:
     """Remove members of a mapping that are texts; a member of another type makes a pod malformed."""
     members = metadata.get(field)
-    if isinstance(members, dict) and any(isinstance(members.get(key), str) for key in keys):
+    if isinstance(members, dict) and not members.keys().isdisjoint(keys):
         kept = {key: value for key, value in members.items() if key not in keys or not isinstance(value, str)}
         metadata[field] = kept

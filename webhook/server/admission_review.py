@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from policies.entries import ENTRIES
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.objects import generate_name_of, name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath
 from policies.request import Request, UserInfo
 from webhook.server.strict_json import BadJSON, TooManyValues, read_json
 
@@ -178,7 +178,7 @@ def _check_version(document: Any) -> None:
             f'The AdmissionReview has another version: apiVersion {_describe(version)}, not "{API_VERSION}"; '
             "set admissionReviewVersions to [v1]."
         )
-    if lookup(document, ("request",)) is None:
+    if document.get("request") is None:
         raise BadReview("The AdmissionReview has no request.")
 
 

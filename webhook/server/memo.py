@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from operator import is_
+from operator import is_, methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -153,10 +153,11 @@ class _Fact:
     It is forgotten when another answer is seen, so that old digests of a cluster do not stay in memory.
     """
 
-    __slots__ = ("__weakref__", "answer", "question", "size")
+    __slots__ = ("__weakref__", "answer", "ask", "question", "size")
 
     def __init__(self, question: _Question, answer: Any) -> None:
         self.question = question
+        self.ask = methodcaller(*question)
         self.answer = answer
         self.size = _size(question, answer)
 
@@ -164,15 +165,11 @@ class _Fact:
         """True if the view still gives this answer."""
         if self.answer is _CHANGED:
             return False
-        answer = _ask(view, self.question)
+        answer = self.ask(view)
         if _is_same(self.question, self.answer, answer):
             return True
         self.answer = _CHANGED
         return False
-
-
-def _ask(view: ClusterView, question: _Question) -> Any:
-    return getattr(view, question[0])(*question[1:])
 
 
 _LISTS = frozenset({"list", "derive_each", "objects_under_review"})
@@ -297,6 +294,6 @@ class Recording:
     def _ask(self, *question: Any) -> Any:
         read = self._read.get(question)
         if read is None:
-            answer = _ask(self._view, question)
+            answer = methodcaller(*question)(self._view)
             read = self._read[question] = answer, self._memo.fact(question, answer)
         return read[0]
