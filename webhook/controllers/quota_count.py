@@ -58,7 +58,7 @@ class Count:
     began_anew: bool = field(default=False, init=False)
     """True if such versions were found, now or before."""
     is_behind: bool = field(default=False, init=False)
-    """True if the stored spec has other limits than those of this count."""
+    """True if the stored object is another one than that of this count, or has other limits."""
     outdated: bool = field(default=False, init=False)
     """True if the stored ledger has newer lists, or their versions cannot be compared."""
     ledger: Ledger = field(init=False)
@@ -77,7 +77,7 @@ class Count:
             document: The GPUQuota.
         """
         self.ledger, self.uncharged, self.outdated = ledger, (), False
-        self.is_behind = quota.limits != self.terms.quota.limits
+        self.is_behind = not self.kept.is_of(document) or quota.limits != self.terms.quota.limits
         if self.is_behind:
             return ledger
         snapshot = self._snapshot(ledger)
@@ -165,6 +165,10 @@ class Kept:
     """The input of the last count that had nothing to write."""
     ledger: Ledger = field(default_factory=Ledger)
     """The last counted ledger."""
+
+    def is_of(self, document: Object) -> bool:
+        """True if this is the state of a GPUQuota, and not of an earlier one of its name."""
+        return bool(lookup(document, ("metadata", "uid")) == self.uid)
 
     def read(self, document: Object) -> Quota:
         """The quota in the object's spec, parsed once.

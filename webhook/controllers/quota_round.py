@@ -159,7 +159,7 @@ class QuotaRound:
         if why := self._lists.unknown(namespace):
             # What replicas missed must be counted before the quota is said to hold.
             conditions = not_counted_condition(why), *(() if is_new else enforced)
-            await self._write_not_counted(namespace, quota, document, conditions)
+            await self._write_not_counted(kept, namespace, quota, document, conditions)
             return
         terms = Terms(quota, self._view, self._settings().quota)
         # By quorum once all replicas have seen the quota: the caches may lack pods that a replica admitted before.
@@ -177,13 +177,12 @@ class QuotaRound:
 
     def _keep(self, namespace: str, document: Object) -> Kept:
         """The state between rounds; empty for a new object with the name of an old one."""
-        uid = lookup(document, ("metadata", "uid"))
-        if namespace in self._kept and self._kept[namespace].uid != uid:
+        if namespace in self._kept and not self._kept[namespace].is_of(document):
             self._forget(namespace)
         if namespace not in self._kept:
             was_seen = says_that_all_have_seen(Ledger.read(document).conditions)
             version = "" if was_seen else str(lookup(document, ("metadata", "resourceVersion")))
-            self._kept[namespace] = Kept(uid, awaited=version)
+            self._kept[namespace] = Kept(str(lookup(document, ("metadata", "uid"))), awaited=version)
         return self._kept[namespace]
 
     def _forget(self, namespace: str) -> None:
@@ -247,12 +246,12 @@ class QuotaRound:
         )
 
     async def _write_not_counted(
-        self, namespace: str, quota: Quota, document: Object, conditions: Sequence[Object]
+        self, kept: Kept, namespace: str, quota: Quota, document: Object, conditions: Sequence[Object]
     ) -> None:
         """Write that nothing is counted now; the last count and every charge since stay valid."""
         ledger = Ledger.read(document)
         self._metrics.show(namespace, quota, ledger)
-        make = partial(_with_conditions, conditions, self._time())
+        make = partial(_with_conditions, kept, conditions, self._time())
         if make(ledger, quota, document) is not ledger:
             await self._writer.change(namespace, make)
 
@@ -299,7 +298,9 @@ def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _documen
 
 
 def _with_conditions(
-    conditions: Sequence[Object], time: str, ledger: Ledger, _quota: Quota, document: Object
+    kept: Kept, conditions: Sequence[Object], time: str, ledger: Ledger, _quota: Quota, document: Object
 ) -> Ledger:
+    if not kept.is_of(document):
+        return ledger
     after = tuple(with_conditions(ledger.conditions, conditions, generation_of(document), time))
     return ledger if after == ledger.conditions else replace(ledger, conditions=after)

@@ -97,6 +97,22 @@ async def test_new_quota_is_not_said_to_hold_while_pods_cannot_be_counted(team, 
     assert team.condition("Enforced") == NOT_SEEN
 
 
+async def test_leader_whose_cache_shows_an_earlier_quota_says_nothing_of_the_new_one(team, leader, other):
+    team.quota()
+    await leader.count()
+    await other._turn(team.seconds)
+    await leader.count()
+    team.sandbox.remove("GPUQuota", "gpu", "team-a")
+    team.quota()
+    team.pod("missed", 2)
+    await leader.see("Pod")
+    await leader.round.round()
+    assert "status" not in team.stored
+    leader.stores["Pod"].mark("forbidden", "pods is forbidden")
+    await leader.round.round()
+    assert "status" not in team.stored
+
+
 async def test_quota_that_all_have_seen_stays_so_for_the_next_leader(team, leader, replica):
     team.quota()
     await leader.count()
