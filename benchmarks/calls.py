@@ -68,8 +68,8 @@ async def serve_bare() -> None:
 
 async def measure(kinds: list[str]) -> None:
     """Send each kind of review to both servers in turns, and print a table."""
-    ours = await _start(str(Path(__file__).with_name("webhook_latency.py")), "serve")
-    bare = await _start(__file__, "bare")
+    ours = await start_server(str(Path(__file__).with_name("webhook_latency.py")), "serve")
+    bare = await start_server(__file__, "bare")
     try:
         print(f"{'review':<34} {'bare':>8} {'ours':>8} {'ratio':>6}")
         for kind in kinds:
@@ -84,8 +84,7 @@ async def measure(kinds: list[str]) -> None:
             print(f"{kind:<34} {of_bare:>5.0f} us {of_ours:>5.0f} us {ratio:>6.2f}", flush=True)
     finally:
         for server in (ours, bare):
-            server.process.terminate()
-            await server.process.wait()
+            await stop_server(server)
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,8 @@ class Server:
         return sum(int(thread.read_text().split()[0]) for thread in threads)
 
 
-async def _start(*command: str) -> Server:
+async def start_server(*command: str) -> Server:
+    """Run a script that serves and tells where, and connect to it."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
@@ -111,17 +111,24 @@ async def _start(*command: str) -> Server:
     return Server(process, await asyncio.open_connection("localhost", told["port"], ssl=context))
 
 
+async def stop_server(server: Server) -> None:
+    """End a server."""
+    server.process.terminate()
+    await server.process.wait()
+
+
 async def cost(server: Server, entry: str, document: dict[str, Any]) -> float:
     """Microseconds of CPU for one request."""
-    calls = list(_calls(entry, document))
+    calls = list(calls_of(entry, document, REQUESTS))
     begin = server.nanoseconds
     for call in calls:
         await ask(*server.streams, call)
     return (server.nanoseconds - begin) / len(calls) / 1e3
 
 
-def _calls(entry: str, document: dict[str, Any]) -> Iterator[bytes]:
-    for _ in range(REQUESTS):
+def calls_of(entry: str, document: dict[str, Any], number: int) -> Iterator[bytes]:
+    """Calls of an entry for an object whose name and uid differ from call to call."""
+    for _ in range(number):
         name = os.urandom(5).hex()
         metadata = {**document["metadata"], "name": f"train-{name}", "uid": name}
         review = review_of({**document, "metadata": metadata})

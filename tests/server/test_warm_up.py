@@ -55,7 +55,7 @@ def test_each_sample_is_reviewed(monkeypatch):
 
     monkeypatch.setattr(warming, "review", review)
     warm_up(ManifestsView(), DEFAULTS)
-    assert len(reviewed) == 3 * len([*warming._samples()])
+    assert len(reviewed) == warming._ROUNDS * len([*warming._samples(0)])
     assert {("convert-pods", "Pod"), ("claims", "ResourceClaim"), ("enforce-quota", "Pod")} <= {*reviewed}
 
 
@@ -67,3 +67,18 @@ def test_sample_that_cannot_be_reviewed_does_not_stop_the_start(monkeypatch, cap
     warm_up(ManifestsView(), DEFAULTS)
     (record,) = caplog.records
     assert record.getMessage() == "the first call of convert-pods may be slow: its warm-up failed"
+
+
+def test_warm_up_ends_after_ten_seconds(monkeypatch, caplog):
+    seconds, reviewed, real = [0.0], [], warming.review
+
+    def review(request, view, settings):
+        seconds[0] += 4.0
+        reviewed.append(request.entry)
+        return real(request, view, settings)
+
+    monkeypatch.setattr(warming, "review", review)
+    warm_up(ManifestsView(), DEFAULTS, clock=lambda: seconds[0])
+    assert len(reviewed) == 3
+    (record,) = caplog.records
+    assert record.getMessage() == "the first calls may be slow: the warm-up took more than 10 seconds"
