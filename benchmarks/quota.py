@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from policies.entries import ENTRIES
+from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.background import Background
 from testbed.replicated_clusters import replicated_cluster
@@ -252,7 +253,7 @@ async def remaining_charges(client: APIClient, case: Case) -> str:
 def is_empty(document: Document) -> bool:
     """Whether nothing is used or reserved."""
     status = document["status"]
-    return not status["charges"] and all(limit["used"] == "0" for limit in status["limits"])
+    return not charge_items(status) and all(limit["used"] == "0" for limit in status["limits"])
 
 
 def print_table(cluster: ReplicatedCluster, cases: Sequence[Case], rounds: dict[str, list[Round]]) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "NAME_LABEL",
     "entry_of",
     "excluded_namespaces",
+    "is_upgraded",
     "opened_webhooks",
     "outdated_webhooks",
     "uncovered_settings",
@@ -60,6 +61,16 @@ def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
             f"webhooks of the version before are installed ({', '.join(retired)}), which this version answers and the next "
             "one does not; apply the webhook configurations of this version, as in docs/upgrade.md"
         )
+
+
+def is_upgraded(configurations: Iterable[Object]) -> bool:
+    """True if the webhooks of this version are installed, and none of the version before.
+
+    They are installed after the last replica of the version before has ended, and removed before the first one starts
+    again; see docs/upgrade.md.
+    """
+    entries = [entry for entry, _ in _with_entries(configurations)]
+    return bool(entries) and not any(entry.name in RETIRED for entry in entries)
 
 
 def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from policies.quota.charging.outcomes import FITS
 from policies.quota.counting.counting import holders
 from policies.quota.ledger.admit import admit
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
@@ -49,7 +50,7 @@ def documents():
     for each in (item for document in found for item in document.get("items", [])):
         if each["metadata"]["name"] in AGES:
             each["metadata"]["creationTimestamp"] = before(each["metadata"]["name"])
-        for charge in each.get("status", {}).get("charges", []):
+        for charge in charge_items(each.get("status")):
             charge["time"] = before(charge["name"])
     return found
 

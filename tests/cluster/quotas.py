@@ -1,5 +1,6 @@
 """GPUQuotas in a cluster: creating and reading them."""
 
+from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until
 
@@ -38,7 +39,7 @@ def counted(cluster, team, used):
     def look():
         now = status(cluster, team)
         (limit,) = now["limits"]
-        assert (limit.get("used"), limit["reserved"], now["charges"]) == (used, "0", []), now
+        assert (limit.get("used"), limit["reserved"], charge_items(now)) == (used, "0", []), now
         return True
 
     until(look, f"{used} is counted")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until
 from tests.cluster.quotas import counted, limited, status, summary
@@ -133,7 +134,7 @@ def test_cluster_without_groups_is_no_trouble(cluster):
     assert cluster.create(member(team, "first")).accepted
     assert "schedulingGroup" not in cluster.get("Pod", "first", team).object["spec"]
     assert cluster.create(member(team, "second")).code == 403
-    assert status(cluster, team)["charges"] == [] or summary(cluster, team) == "gpus 1/1"
+    assert charge_items(status(cluster, team)) == [] or summary(cluster, team) == "gpus 1/1"
     assert not [note for note in cluster.service.probe()["notes"] if "podgroups" in note]
     loud = [line for line in cluster.service.log().splitlines() if "podgroups" in line and '"info"' not in line.lower()]
     assert loud == []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until
 from tests.cluster.quotas import ANY_GPU, amounts, counted, limited, status, summary
@@ -74,4 +75,4 @@ def test_dry_run_is_judged_and_charges_nothing(cluster):
     for _ in range(3):
         assert cluster.create(manifests.pod(team), dry_run=True).accepted
     assert cluster.create(manifests.pod(team, gpus=2), dry_run=True).code == 403
-    assert (amounts(cluster, team), status(cluster, team)["charges"]) == (("0", "0"), [])
+    assert (amounts(cluster, team), charge_items(status(cluster, team))) == (("0", "0"), [])

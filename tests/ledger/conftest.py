@@ -11,6 +11,7 @@ import yaml
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
@@ -73,7 +74,7 @@ class Namespace:
 
     @property
     def uids(self):
-        return [charge["uid"] for charge in self.stored["status"]["charges"]]
+        return [charge["uid"] for charge in charge_items(self.stored["status"])]
 
     def writes(self):
         return self.requests().count("update")

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from policies.quota.ledger.ledger import ChargedOtherwise, Unstorable
+from policies.quota.ledger.status import charge_items
 from tests.sandbox.faults import dropped
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
@@ -16,7 +17,7 @@ async def stop(waiting):
 
 
 def call_of(namespace):
-    (charge,) = namespace.stored["status"]["charges"]
+    (charge,) = charge_items(namespace.stored["status"])
     return charge.get("call", "")
 
 
@@ -146,8 +147,10 @@ async def test_charge_without_a_call_is_never_taken_back(namespace, sandbox, wri
     waiting = asyncio.create_task(ledger.charge("team-a", pod("a", 5), enforced=True))
     await interrupted.is_written.wait()
     stored = namespace.stored
-    charges = [{name: value for name, value in each.items() if name != "call"} for each in stored["status"]["charges"]]
-    sandbox.replace({**stored, "status": {**stored["status"], "charges": charges}})
+    charges = [
+        {name: value for name, value in each.items() if name != "call"} for each in charge_items(stored["status"])
+    ]
+    sandbox.replace({**stored, "status": {**stored["status"], "charges": charges, "openCharges": ""}})
     await stop(waiting)
     interrupted.go_on.set()
     await ledger.close()

@@ -16,6 +16,7 @@ from policies.quota.ledger.ledger import (
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
 
@@ -59,7 +60,7 @@ def test_status_is_read_as_it_was_written():
     assert status["observedGeneration"] == 3
     assert status["limits"] == [{"name": "h100", "hard": "8", "reserved": "4", "key": QUOTA.limits[0].key, "used": "0"}]
     assert status["counted"] == {"pods": "5", "claims": "6"}
-    assert status["charges"][1] == {
+    assert charge_items(status)[1] == {
         "uid": "c",
         "kind": "ResourceClaim",
         "name": "name-c",

@@ -23,6 +23,7 @@ from policies.quota.counting.conditions import (
 )
 from policies.quota.counting.counter import Terms
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.status import has_compact_charges
 from policies.quota.limits.quota import QuotaError
 from policies.quota.opt_in import QUOTA_NAME, is_enforced
 from policies.review.warm import warm
@@ -173,6 +174,8 @@ class QuotaRound:
             await self._count(namespace, kept, terms, basis)
         if is_new:
             kept.awaited = ""
+        if has_compact_charges(document.get("status")) and not self._writer.is_compact():
+            await self._writer.change(namespace, _rewritten)
         await self._expire(namespace, kept)
 
     def _keep(self, namespace: str, document: Object) -> Kept:
@@ -286,6 +289,11 @@ class QuotaRound:
 
     def _time(self) -> str:
         return rfc3339(self._clockwork.now())
+
+
+def _rewritten(ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    """The same ledger, to be written again in another form."""
+    return replace(ledger)
 
 
 def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:

@@ -14,6 +14,8 @@ from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policies.kubernetes.objects import Object
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
@@ -59,8 +61,9 @@ class Documents:
     latest. An answer without a write, and every refusal, needs a document that was read for it.
     """
 
-    def __init__(self, client: APIClient) -> None:
+    def __init__(self, client: APIClient, is_compact: Callable[[], bool]) -> None:
         self._client = client
+        self._is_compact = is_compact
         self._cache: OrderedDict[str, _CachedQuota] = OrderedDict()
 
     def cached_document(self, namespace: str) -> Object | None:
@@ -102,7 +105,8 @@ class Documents:
             APIError: the API server refused the write for another reason than a conflict.
         """
         document = reading.document
-        body = {**document, "status": ledger.status(reading.quota, document["metadata"].get("generation", 0))}
+        generation = document["metadata"].get("generation", 0)
+        body = {**document, "status": ledger.status(reading.quota, generation, is_compact=self._is_compact())}
         is_trusted = self.cached_document(namespace) is not None
         self._remember(namespace, document, is_trusted=False)
         try:

@@ -76,6 +76,7 @@ class LedgerWriter:
         client: APIClient,
         *,
         run: Runner | None = None,
+        is_compact: Callable[[], bool] = lambda: True,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
         """Create a writer without pending writes.
@@ -83,9 +84,11 @@ class LedgerWriter:
         Args:
             client: Reads and writes GPUQuotas.
             run: Runs the computation for a namespace; by default in the event loop.
+            is_compact: False while replicas of the version before may read and write the ledgers.
             clockwork: Provides time and random numbers.
         """
-        self._documents = Documents(client)
+        self.is_compact = is_compact
+        self._documents = Documents(client, is_compact)
         self._run = run or _run_at_once
         self._clockwork = clockwork
         self._waiting: dict[str, list[PendingCharge | PendingChange]] = {}

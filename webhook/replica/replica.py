@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
-from policies.settings.installed import opened_webhooks, outdated_webhooks, uncovered_settings
+from policies.settings.installed import is_upgraded, opened_webhooks, outdated_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
@@ -82,7 +82,7 @@ class Replica:
         self._sync = sync = Sync(client)
         self._settings = LiveSettings(sync.view)
         keeper = TemplateKeeper(client, sync.view, rates=TemplateRates(), count=metrics.count_template)
-        self._writer = LedgerWriter(client, run=LedgerRunner())
+        self._writer = LedgerWriter(client, run=LedgerRunner(), is_compact=lambda: is_upgraded(bundles.stored))
         identity = new_identity(config.host_name)
         self._presence = presence = Presence(client, config.namespace, identity, lambda: sync.store("GPUQuota"))
         quotas = QuotaKeeper(

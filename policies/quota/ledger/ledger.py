@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
+from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.open_charges import OpenCharge, open_charge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import (
@@ -242,15 +243,22 @@ class Ledger:
         """
         return self.limits == other.limits and self.reservations == other.reservations
 
-    def status(self, quota: Quota, generation: int) -> Object:
-        """The status to write."""
+    def status(self, quota: Quota, generation: int, *, is_compact: bool = True) -> Object:
+        """The status to write.
+
+        Args:
+            quota: The spec.
+            generation: Of the spec.
+            is_compact: False to write the charges as the version before does, which does not read `openCharges`.
+        """
         ledger = self.under(quota)
         limits = [(limit, ledger.reservations.total.get(limit.name, ZERO)) for limit in quota.limits]
         status: Object = {
             "observedGeneration": generation,
             "summary": ", ".join(summary(limit, ledger.used_amount(limit), reserved) for limit, reserved in limits),
             "limits": [limit_status(limit, ledger.limits[limit.name], reserved) for limit, reserved in limits],
-            "charges": [charge.document for charge in ledger.reservations],
+            "openCharges": compact_text(ledger.reservations) if is_compact else "",
+            "charges": [] if is_compact else [charge.document for charge in ledger.reservations],
         }
         if ledger.counted is not None:
             status["counted"] = {"pods": ledger.counted.pods, "claims": ledger.counted.claims}

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
     from policies.quota.limits.quota import Limit
 
-__all__ = ["OpenCharge", "open_charge"]
+__all__ = ["HEAD_FIELDS", "OpenCharge", "open_charge"]
+
+HEAD_FIELDS = ("uid", "kind", "name", "time", "call", "of", "counted")
+"""The fields of a charge besides its pieces, in the order of `OpenCharge.compact_texts`."""
 
 _NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
 _TEXT = re.compile(r"[!-~]*", re.ASCII)
@@ -127,6 +130,13 @@ class OpenCharge:
         return document
 
     @cached_property
+    def compact_texts(self) -> tuple[str, str]:
+        """The charge as two JSON texts: the values of its fields except `pieces`, and its pieces."""
+        document = self.document
+        head = [document.get(field) for field in HEAD_FIELDS]
+        return _json_text(head)[1:-1], _json_text(document["pieces"])
+
+    @cached_property
     def size(self) -> int:
         """Bytes of the item as JSON."""
         return len(json.dumps(self.document)) + 1
@@ -152,6 +162,10 @@ def open_charge(
             charge.uid, charge.kind, charge.name, time, pieces, charge.of, select_amounts(counted, names), call
         )
     return known.with_pieces(pieces)
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _larger(first: Bill, second: Bill) -> Bill:

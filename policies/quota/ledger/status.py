@@ -6,12 +6,13 @@ import json
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.quota.charges import Bill
+from policies.quota.ledger.compact_charges import expand_text
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.amounts import bare_amount
@@ -26,6 +27,8 @@ __all__ = [
     "Count",
     "GarbageError",
     "Versions",
+    "charge_items",
+    "has_compact_charges",
     "limit_status",
     "read_charges",
     "read_conditions",
@@ -93,8 +96,13 @@ def read_limits(status: Any) -> dict[str, Count]:
     return dict(_each(status, "limits", _limit))
 
 
+def has_compact_charges(status: Any) -> bool:
+    """True if charges are in `status.openCharges`, which replicas of the version before do not read."""
+    return bool(lookup(status, ("openCharges",)))
+
+
 def read_charges(status: Any, known: Reservations | None = None) -> Reservations:
-    """`status.charges`.
+    """The open charges, which are in `status.openCharges` or in `status.charges`.
 
     Args:
         status: Of a GPUQuota.
@@ -104,10 +112,25 @@ def read_charges(status: Any, known: Reservations | None = None) -> Reservations
         GarbageError: it cannot be read.
     """
     known = known or Reservations()
-    charges = _each(status, "charges", partial(_charge_as_known, known))
+    charges = [_charge_as_known(known, item) for item in charge_items(status)]
     if len({charge.uid for charge in charges}) < len(charges):
         raise GarbageError("two charges have the same uid")
     return known if len(charges) == len(known) and all(map(is_, charges, known)) else Reservations(charges)
+
+
+def charge_items(status: Any) -> list[Any]:
+    """The open charges as items of `status.charges`, wherever they are.
+
+    Raises:
+        GarbageError: They cannot be read.
+    """
+    text = lookup(status, ("openCharges",))
+    if not isinstance(text, str | None):
+        raise GarbageError("openCharges must be a text")
+    try:
+        return [*_list(status, "charges"), *expand_text(text or "")]
+    except ValueError as error:
+        raise GarbageError(str(error)) from error
 
 
 def read_counted(status: Any) -> Versions | None:
@@ -144,12 +167,16 @@ def summary(limit: Limit, used: Fraction | None, reserved: Fraction) -> str:
 
 
 def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:
+    return [read(each) for each in _list(status, field)]
+
+
+def _list(status: Any, field: str) -> list[Any]:
     found = lookup(status, (field,))
     if found is None:
         return []
     if not isinstance(found, list):
         raise GarbageError(f"{field} must be a list")
-    return [read(each) for each in found]
+    return found
 
 
 def _limit(item: Any) -> tuple[str, Count]:

@@ -9,6 +9,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from policies.quota.charges import Bill, Charge
+from policies.quota.ledger.status import charge_items
 from policies.settings import DEFAULTS
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
@@ -186,7 +187,7 @@ class Team:
 
     @property
     def charged(self):
-        return {each["uid"]: [piece["name"] for piece in each["pieces"]] for each in self.status["charges"]}
+        return {each["uid"]: [piece["name"] for piece in each["pieces"]] for each in charge_items(self.status)}
 
     def condition(self, kind):
         (found,) = (each for each in self.status["conditions"] if each["type"] == kind)

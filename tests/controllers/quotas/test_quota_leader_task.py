@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from policies.quota.charges import OWN
+from policies.quota.ledger.status import charge_items
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
 from webhook.controllers.presence import Presences
@@ -43,7 +44,7 @@ async def test_leader_counts_what_comes(team, leading, leader):
     await leader.charge("late", {OWN: 1})
     assert team.amounts == {"all": ("2", "1")}
     team.pod("late", 1)
-    await until(team, lambda status: not status["charges"])
+    await until(team, lambda status: not charge_items(status))
     assert team.amounts == {"all": ("3", "0")}
     team.sandbox.remove("Pod", "train", "team-a")
     await until(team, lambda status: status["summary"] == "all 1/8")

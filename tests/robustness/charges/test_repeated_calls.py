@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from policies.kubernetes.paths import lookup
+from policies.quota.ledger.status import charge_items
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 GIVES_UP_DURING_THE_WRITE = "?timeout=400ms"
@@ -59,7 +59,7 @@ async def test_cancelled_call_with_the_uid_of_an_admitted_pod_leaves_its_charge(
     is_over.set()
     assert not (await ask(webhook, train(8, "b", name="second")))["allowed"]
     assert (namespace.charged, namespace.taken) == (["a"], 8)
-    assert lookup(namespace.stored, ("status", "charges", 0, "name")) == "train"
+    assert charge_items(namespace.stored["status"])[0]["name"] == "train"
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
@@ -69,7 +69,7 @@ async def test_answered_call_with_the_uid_of_an_admitted_pod_leaves_its_charge(s
     assert (await ask(webhook, train(8, "a")))["allowed"]
     await ask(webhook, forgeries(train)[forgery])
     assert (namespace.charged, namespace.taken) == (["a"], 8)
-    assert lookup(namespace.stored, ("status", "charges", 0, "name")) == "train"
+    assert charge_items(namespace.stored["status"])[0]["name"] == "train"
 
 
 @pytest.mark.parametrize("first_gives_up", [True, False])

@@ -9,6 +9,7 @@ import yaml
 
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
 from tests.sandbox.faults import FaultySandbox
 from tests.server.quotas.quota_calls import example_cluster
@@ -76,7 +77,7 @@ class Namespace:
 
     @property
     def charged(self):
-        return [charge["uid"] for charge in self.stored["status"].get("charges", [])]
+        return [charge["uid"] for charge in charge_items(self.stored.get("status"))]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from policies.quota.ledger.status import charge_items
 from tests.storm.harness.oracle import Truth, compared, condition, of_pod
 from tests.storm.harness.orders import BEGUN
 
@@ -101,7 +102,7 @@ class _Judge:
             found = self._quotas[namespace] = _NewQuota(event)
             self.report.counts["created"] += 1
         found.document = event.object
-        found.charged |= {charge["uid"] for charge in (event.object.get("status") or {}).get("charges") or ()}
+        found.charged |= {charge["uid"] for charge in charge_items(event.object.get("status"))}
         said = condition(event.object, "Enforced")
         if said.get("status") == "Unknown" and said.get("reason") == "NotSeen" and not found.says_not_seen:
             found.says_not_seen = True

@@ -9,6 +9,7 @@ from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until_right
 from tests.storm.harness import oracle
@@ -307,7 +308,7 @@ class Storm:
         lines = []
         for namespace in self.namespaces:
             status = await self._status(client, namespace)
-            charges = status.get("charges", [])
+            charges = charge_items(status)
             nobody = [f"{charge['kind']} {charge['name']}" for charge in charges if charge["uid"] not in stored]
             lines.append(
                 f"{namespace}: {status.get('summary')}; {len(charges)} charges, "
@@ -323,7 +324,7 @@ class Storm:
             used = Fraction(limit["used"])
             if used < held[limit["name"]] or (limit["name"] in EXACT and used != held[limit["name"]]):
                 return f"{limit['name']} of {namespace}: {used} used, {held[limit['name']]} held"
-        for charge in status["charges"]:
+        for charge in charge_items(status):
             if self._size.expires and not truth.is_awaited(namespace, charge["uid"]):
                 return f"{namespace} still has the charge {charge}"
             if truth.is_there(namespace, charge["uid"]) and not truth.is_awaited(namespace, charge["uid"]):
@@ -339,7 +340,7 @@ class Storm:
                     return f"{namespace} still had something"
                 status = await self._status(client, namespace)
                 left = {limit["name"]: limit["used"] for limit in status["limits"] if limit["used"] != "0"}
-                if left or (self._size.expires and status["charges"]):
+                if left or (self._size.expires and charge_items(status)):
                     return f"{namespace} is empty, and its ledger says {left} used, {status['charges']} charged"
             return ""
 

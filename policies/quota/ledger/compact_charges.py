@@ -1,0 +1,51 @@
+"""Open charges as one text, `status.openCharges`.
+
+An API server pays for every structured entry of a status at every write, and for a text only by its length. Each charge is a
+list of the values of its fields. The last one, its pieces, is left out if it is the same as that of the charge before, which
+is often a pod of the same template.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from policies.quota.ledger.open_charges import HEAD_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.ledger.open_charges import OpenCharge
+
+__all__ = ["compact_text", "expand_text"]
+
+
+def compact_text(charges: Iterable[OpenCharge]) -> str:
+    """The charges as `status.openCharges`; empty if there are none."""
+    texts, before = [], ""
+    for charge in charges:
+        head, pieces = charge.compact_texts
+        texts.append(f"[{head}]" if pieces == before else f"[{head},{pieces}]")
+        before = pieces
+    return f"[{','.join(texts)}]" if texts else ""
+
+
+def expand_text(text: str) -> list[Object]:
+    """The items that `status.charges` would have.
+
+    Raises:
+        ValueError: `compact_text` does not write this.
+    """
+    try:
+        lists = json.loads(text) if text else []
+    except RecursionError as error:
+        raise ValueError("openCharges is nested too deeply") from error
+    items: list[Object] = []
+    for values in lists if isinstance(lists, list) else [None]:
+        if not isinstance(values, list) or len(values) - len(HEAD_FIELDS) not in ((0, 1) if items else (1,)):
+            raise ValueError("openCharges must be a list of lists of the values of charges")
+        pieces = values[-1] if len(values) > len(HEAD_FIELDS) else items[-1]["pieces"]
+        head = zip(HEAD_FIELDS, values, strict=False)
+        items.append({field: value for field, value in head if value is not None} | {"pieces": pieces})
+    return items
