@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from policies.quota.ledger.status import has_compact_charges
 from testbed.version_before import webhook_configurations
 from testbed.waiting import until
 from testbed.webhook_configurations import current_configurations, replace_webhooks
@@ -13,6 +14,7 @@ from tests.storm.harness import oracle
 from tests.storm.harness.history import History
 from tests.storm.harness.oracle import replay
 from tests.storm.harness.steady_load import SteadyLoad, unreviewed
+from webhook.cluster.resources import RESOURCES
 
 pytestmark = [
     pytest.mark.skipif(
@@ -55,6 +57,12 @@ def is_counted(cluster, namespace):
     return all("used" in limit for limit in limits)
 
 
+def compact_ledgers(cluster):
+    """The namespaces whose charges are one text."""
+    quotas = cluster.api.request("GET", RESOURCES["GPUQuota"].path()).object["items"]
+    return [quota["metadata"]["namespace"] for quota in quotas if has_compact_charges(quota.get("status"))]
+
+
 @pytest.fixture
 def history(cluster, background, namespaces):
     history = History(background.run(cluster.client(relayed=False)), namespaces.values())
@@ -89,6 +97,7 @@ def test_no_pod_is_missed_by_a_rollback_and_an_upgrade(cluster, background, name
     with steady_load(cluster, background, namespaces) as load:
         replace_webhooks(cluster.api, webhook_configurations())
         load.goes_on()
+        until(lambda: not compact_ledgers(cluster), "no ledger has charges that the version before does not know")
         replace_service(cluster, BEFORE)
         load.goes_on()
         replace_service(cluster, NOW)

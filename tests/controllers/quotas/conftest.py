@@ -41,7 +41,8 @@ class Caches:
         self.view = LiveView(((each, self.stores[kind]) for kind, each in self.watched.items()), clock=clockwork.clock)
         self.view.set_server_version((1, 36))
         self.registry = CollectorRegistry()
-        self.writer = LedgerWriter(client)
+        self.is_compact = True
+        self.writer = LedgerWriter(client, is_compact=lambda: self.is_compact)
         self.settings = DEFAULTS
         self.round = QuotaRound(
             client,
