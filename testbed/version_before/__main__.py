@@ -1,4 +1,4 @@
-"""The command `gpu-admission` of the version before: this version without its new entries, and with its ledgers."""
+"""The command `gpu-admission` of the version before: with its entries, and its ledgers."""
 
 from policies.entries import ENTRIES
 from policies.webhooks import WEBHOOKS

@@ -1,4 +1,7 @@
-"""Ledgers as the version before reads and writes them: it does not know `status.openCharges`, and drops it."""
+"""Ledgers as the version before reads and writes them.
+
+It does not know `status.openCharges`, and drops it.
+"""
 
 from __future__ import annotations
 
