@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CLIENTS = 32
 PODS = 320
-ROUNDS = 5
+ROUNDS = 3
 SPREAD = 100
 HARD = 100_000
 CHARGING = {entry.webhook for entry in ENTRIES.values() if "quota" in entry.concerns}

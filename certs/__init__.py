@@ -4,7 +4,8 @@ This package imports neither `webhook` nor `policies`. The current time is alway
 tested.
 """
 
-from certs.authority import issue_serving, make_authority
+from certs.authority import issue_serving, make_authority, make_self_signed
+from certs.contexts import load_key_pair
 from certs.keypair import BadKeyPair, KeyPair, KeyPairFiles, parse_certificates
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "KeyPair",
     "KeyPairFiles",
     "issue_serving",
+    "load_key_pair",
     "make_authority",
+    "make_self_signed",
     "parse_certificates",
 ]

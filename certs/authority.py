@@ -58,6 +58,33 @@ def make_authority(common_name: str, *, now: datetime, lifetime: timedelta = AUT
     return _pair(certificate, key)
 
 
+def make_self_signed(common_name: str, *, now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> KeyPair:
+    """A new self-signed certificate for both ends of a connection; it can issue no others.
+
+    A peer trusts it by having this very certificate.
+
+    Args:
+        common_name: The subject, 1 to 64 characters.
+        now: The present moment, with a time zone.
+        lifetime: How long it is valid from now.
+
+    Raises:
+        ValueError: The common name is too long or empty.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(common_name)
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    certificate = (
+        _builder(subject, key, now, now + lifetime)
+        .issuer_name(subject)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .sign(key, SHA256())
+    )
+    return _pair(certificate, key)
+
+
 def issue_serving(
     authority: KeyPair, names: Sequence[str], *, now: datetime, lifetime: timedelta = ISSUED_LIFETIME
 ) -> KeyPair:

@@ -63,6 +63,7 @@ class Service:
             "host": self._host,
             "port": self._port,
             "probe-port": self._probe_port,
+            "peer-port": 0,
             "drain-delay": 0,
             **self._options,
         }

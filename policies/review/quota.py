@@ -58,7 +58,8 @@ def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, setting
         amounts = charge_under(charge, limits)
     except (QuotaError, Uncountable) as error:
         return error
-    return admit(counted_ledger(document, view, settings), limits, amounts, enforced=charge.enforced)
+    verdict, _ = admit(counted_ledger(document, view, settings), limits, amounts, enforced=charge.enforced)
+    return verdict
 
 
 class _Others(PassingView):

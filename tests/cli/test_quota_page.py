@@ -75,7 +75,7 @@ def test_page_shows_the_refusal(quota, view):
     limits = parse_quota(quota)
     bill = Bill({"h100": 4}, {"gpus": 4, "devices": 4})
     charge = Charge("uid", "Pod", "team-vision", "pretrain-1", {OWN: bill})
-    admission = admit(Ledger.read(quota), limits, charge, enforced=True)
+    admission, _ = admit(Ledger.read(quota), limits, charge, enforced=True)
     held = holders("team-vision", limits, view, DEFAULTS.quota, NOW)
     verdict = exceeded_message(admission.reason, held, admitted=admission.allowed)
     finding = FITS.finding(FieldPath(), verdict.message, verdict.remedy)

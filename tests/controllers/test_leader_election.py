@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.leases import held_lease, micro_time
 from webhook.controllers.elector import Elector, Timing, new_identity
-from webhook.controllers.lease import held_lease, micro_time
 
 PLACE = ("gpu-admission", "leader")
 

@@ -49,7 +49,8 @@ def test_every_variable_is_read(container):
 
 def test_ports_meet(one, container, flags):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"webhook": int(flags["port"]), "probes": int(flags["probe-port"])}
+    (peers,) = (option.default for option in command.params if option.name == "peer_port")
+    assert ports == {"webhook": int(flags["port"]), "probes": int(flags["probe-port"]), "peers": peers}
     service = one("Service")["spec"]
     assert {port["name"]: (port["port"], port["targetPort"]) for port in service["ports"]} == {
         "webhook": (443, "webhook"),

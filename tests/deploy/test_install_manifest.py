@@ -146,6 +146,7 @@ def test_port_can_be_another_one(with_component):
     assert {port["name"]: port["containerPort"] for port in container(objects)["ports"]} == {
         "webhook": 10250,
         "probes": 8080,
+        "peers": 8444,
     }
     assert {"name": "PORT", "value": "10250"} in container(objects)["env"]
 

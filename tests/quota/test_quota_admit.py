@@ -57,15 +57,15 @@ def pod_with_gpus(gpus):
     ],
 )
 def test_admission_by_mode_and_label(ledger, quota, enforced, gpus, allowed, verdict, is_charged):
-    admission = admit(ledger, quota, pod_with_gpus(gpus), enforced=enforced)
+    admission, charged = admit(ledger, quota, pod_with_gpus(gpus), enforced=enforced)
     assert (admission.allowed, type(admission.reason)) == (allowed, verdict)
-    assert (admission.ledger is not ledger) == is_charged
+    assert (charged is not ledger) == is_charged
 
 
 def test_admission_covers_a_claim_by_what_is_counted():
     claim = Charge("c", "ResourceClaim", "team-a", "c", {OWN: Bill({"all": Fraction(9)}, {})}, ("p", OWN))
-    admission = admit(PRIMED, QUOTA, claim, enforced=True, counted={"all": Fraction(2)})
-    assert admission.ledger.reservations.total == {"all": Fraction(7)}
+    _, charged = admit(PRIMED, QUOTA, claim, enforced=True, counted={"all": Fraction(2)})
+    assert charged.reservations.total == {"all": Fraction(7)}
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_admission_covers_a_claim_by_what_is_counted():
     ids=["enforced", "not-enforced", "warning", "touches-nothing", "touches-a-limit-that-is-gone"],
 )
 def test_charge_that_could_not_be_written_is_allowed_where_nothing_depends_on_it(quota, enforced, charge, allowed):
-    assert admit_unwritten(PRIMED, quota, charge, enforced=enforced) == ChargeVerdict(allowed, Contended(), PRIMED)
+    assert admit_unwritten(quota, charge, enforced=enforced) == ChargeVerdict(allowed, Contended())

@@ -52,11 +52,11 @@ def said(outcome, holders=(), **fields):
 
 
 def refused(verdict):
-    return ChargeVerdict(False, verdict, Ledger())
+    return ChargeVerdict(False, verdict)
 
 
 def let_in(verdict):
-    return ChargeVerdict(True, verdict, Ledger())
+    return ChargeVerdict(True, verdict)
 
 
 def test_what_fits_is_answered_silently():

@@ -259,7 +259,7 @@ async def used_authorizer(authorizer, sandbox, make, client_of, gpu_pod, until, 
     needed = await story.convert(gpu_pod())
     await first.drain(asyncio.Event())
     leftovers = story.hand_over(needed)
-    second = await make(rotation=QUICK)
+    second = await make(rotation=QUICK, peer_host="127.0.0.1", peer_port=0)
     ready = await second.start()
     await story.upkeep(needed, *leftovers)
     await story.find_and_unmark(await client_of(), needed["metadata"]["name"], leftovers[0])

@@ -90,6 +90,7 @@ async def test_labels_take_only_our_own_values(webhook, pod, review_of):
     for _, *labels in samples(webhook):
         for label, reported in labels:
             assert label in {
+                "answer",
                 "webhook",
                 "concern",
                 "verdict",

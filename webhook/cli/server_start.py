@@ -54,6 +54,7 @@ def replica_config(options: ServeOptions) -> ReplicaConfig:
         namespace=options.namespace or NAMESPACE,
         url=(options.url or "").rstrip("/"),
         certificate=_key_pair(options),
+        peer_host=options.peer_host or options.host,
         **_common_config(options),
     )
 
@@ -89,6 +90,7 @@ def _common_config(options: ServeOptions) -> dict[str, Any]:
         "host": options.host,
         "port": _port(options),
         "probe_port": options.probe_port,
+        "peer_port": options.peer_port,
         "connections": ConnectionLimits(options.max_connections, options.max_connections_per_address),
         "drain_delay": options.drain_delay,
     }

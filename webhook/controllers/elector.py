@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.controllers.lease import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
+from webhook.cluster.leases import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -21,6 +21,7 @@ import math
 import secrets
 import time
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import name_of
@@ -28,13 +29,13 @@ from policies.kubernetes.paths import lookup
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
+from webhook.cluster.leases import LEASE, REPLICA_LABELS, REPLICA_QUERY, holder_of, micro_time, version_of
 from webhook.cluster.lists import list_all
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older
-from webhook.controllers.lease import LEASE, holder_of, micro_time, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import NoReturn
 
     from policies.kubernetes.objects import Object
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["Presence", "PresenceTiming", "Presences"]
 
 _QUOTA = RESOURCES["GPUQuota"]
-_LABEL = "gpu-admission.io/lease"
-_REPLICA = "replica"
 _SEEN = "gpu-admission.io/quotas-seen"
 _CALL_SECONDS = 5.0
 
@@ -84,6 +83,7 @@ class Presence:
         identity: str,
         store: Callable[[], Store | None],
         *,
+        annotations: Mapping[str, str] = MappingProxyType({}),
         timing: PresenceTiming = PresenceTiming(),
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
@@ -94,6 +94,7 @@ class Presence:
             namespace: The namespace of the Lease.
             identity: Names this replica in the Lease.
             store: Returns the cache of GPUQuotas; None while there is none.
+            annotations: More annotations of the Lease.
             timing: Durations.
             clockwork: Time.
         """
@@ -101,6 +102,7 @@ class Presence:
         self._namespace = namespace
         self._identity = identity
         self._store = store
+        self._annotations = annotations
         self._timing = timing
         self._clockwork = clockwork
         self._name = ""
@@ -155,7 +157,7 @@ class Presence:
         if not self._name:
             name = f"gpu-admission-{secrets.token_hex(5)}"
             lease = self._state()
-            lease["metadata"] |= {"name": name, "namespace": self._namespace, "labels": {_LABEL: _REPLICA}}
+            lease["metadata"] |= {"name": name, "namespace": self._namespace, "labels": REPLICA_LABELS}
             await self._client.post(LEASE.path(self._namespace), lease, timeout=_CALL_SECONDS)
             self._name = name
         else:
@@ -179,7 +181,7 @@ class Presence:
             "renewTime": micro_time(self._clockwork.now()),
         }
         seen = "" if store is None else store.resource_version
-        metadata = {"annotations": {_SEEN: seen}}
+        metadata = {"annotations": {**self._annotations, _SEEN: seen}}
         return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
 
     def _cache_version(self) -> int:
@@ -228,10 +230,9 @@ class Presences:
 
     async def look(self) -> None:
         """Read the Leases of all replicas, and delete those that were released, or not renewed for long."""
-        chosen = {"labelSelector": f"{_LABEL}={_REPLICA}"}
         self._looked = self._clock()
         try:
-            leases = await list_all(self._client, LEASE, self._namespace, chosen)
+            leases = await list_all(self._client, LEASE, self._namespace, REPLICA_QUERY)
             now = self._clock()
             self._present |= {name_of(each): self._lease_state(each, now) for each in leases if holder_of(each)}
             for lease in leases:

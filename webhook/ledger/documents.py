@@ -12,6 +12,7 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.opt_in import QUOTA_NAME
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,8 @@ class _CachedQuota:
 
     document: Object
     is_trusted: bool
-    """False if a read showed a newer version than the cached one, because another replica writes it too."""
+    """False if a read showed a newer version than the cached one, because another replica writes it too and the watch is
+    behind."""
     ledger: Ledger
     """The last parsed ledger, of this document or of an earlier one."""
 
@@ -59,16 +61,27 @@ class Documents:
 
     A cached document may be outdated. A write based on it is safe, because it succeeds only if the document is the
     latest. An answer without a write, and every refusal, needs a document that was read for it.
+
+    Args:
+        client: Reads and writes GPUQuotas.
+        is_compact: False while replicas of the version before may read and write the ledgers.
+        shown: Returns the GPUQuota of a namespace that a watch shows, if any. It need not have all metadata.
     """
 
-    def __init__(self, client: APIClient, is_compact: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: APIClient, is_compact: Callable[[], bool], shown: Callable[[str], Object | None]
+    ) -> None:
         self._client = client
         self._is_compact = is_compact
+        self._shown = shown
         self._cache: OrderedDict[str, _CachedQuota] = OrderedDict()
 
     def cached_document(self, namespace: str) -> Object | None:
-        """The document of the last read or write; None if it is not cached or probably outdated."""
-        cached = self._cache.get(namespace)
+        """The latest document that was read, written or watched; None if it is probably outdated."""
+        cached, shown = self._cache.get(namespace), self._shown(namespace)
+        if shown is not None and (cached is None or is_older(_version(cached.document), _version(shown))):
+            self._remember(namespace, shown, is_trusted=True)
+            return shown
         return cached.document if cached is not None and cached.is_trusted else None
 
     def ledger(self, namespace: str, document: Object) -> Ledger:
@@ -133,5 +146,5 @@ class Documents:
             self._cache.popitem(last=False)
 
 
-def _version(document: Object) -> object:
-    return lookup(document, ("metadata", "resourceVersion"))
+def _version(document: Object) -> str:
+    return str(lookup(document, ("metadata", "resourceVersion")))

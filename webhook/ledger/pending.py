@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 
 from policies.kubernetes.objects import Object
+from policies.kubernetes.paths import lookup
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import Quota
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
     from webhook.ledger.documents import Reading, Swap
 
-__all__ = ["Coverage", "CoverageRequired", "Make", "PendingChange", "PendingCharge", "PendingWrite"]
+__all__ = [
+    "Coverage",
+    "CoverageRequired",
+    "ForwardedCharge",
+    "Make",
+    "PendingChange",
+    "PendingCharge",
+    "PendingWrite",
+    "Spec",
+    "new_call",
+]
 
 Make = Callable[[Ledger, Quota, Object], Ledger]
 """Returns a new ledger for the stored one, the spec of its GPUQuota, and the GPUQuota itself. Returns the same ledger if
@@ -32,6 +43,18 @@ _Answer = TypeVar("_Answer")
 
 _CHARGE_UNITS = 300
 """Units of work for a charge on a ledger with 1,000 open charges. All pending charges are evaluated together."""
+
+
+class Spec(NamedTuple):
+    """Identifies the spec of a GPUQuota."""
+
+    uid: str
+    generation: int
+
+    @classmethod
+    def of(cls, document: Object) -> Spec:
+        """The spec of a stored GPUQuota."""
+        return cls(lookup(document, ("metadata", "uid")), lookup(document, ("metadata", "generation")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +128,11 @@ class PendingWrite(ABC, Generic[_Answer]):
             self.is_judged = False
         return judgement.ledger
 
+    @property
+    def needs_latest(self) -> bool:
+        """True if an answer without a write must rest on the latest GPUQuota."""
+        return True
+
     def finish_attempt(self, swap: Swap, now: float) -> None:
         """Answer if the write succeeded or `most_seconds` passed; otherwise wait for the next attempt."""
         if self.answered.done():
@@ -132,6 +160,11 @@ class PendingWrite(ABC, Generic[_Answer]):
         """The new ledger and the answers; an exception becomes the answer."""
 
 
+def new_call() -> str:
+    """A random name for one call, which no caller can guess."""
+    return secrets.token_hex(8)
+
+
 @dataclass(eq=False)
 class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
     """A charge for an object that is being created."""
@@ -145,7 +178,7 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
     needs_coverage: bool = False
     """True if `used` may already contain amounts for the object."""
     coverage: Coverage | None = None
-    call: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
+    call: str = field(default_factory=new_call)
     """Marks the charge on the ledger as written by this call. Random, so that no caller can guess another's value."""
     written_uid: str = field(default="", init=False)
     """The uid of the charge that this call wrote or may have written. A conflict does not prove that the write failed:
@@ -159,15 +192,15 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
         count_work(_CHARGE_UNITS)
         quota, charge = reading.quota, self.charge(reading.quota)
         counted = self._counted_amounts(charge, ledger, quota)
-        admission = admit(
+        verdict, charged = admit(
             ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
         )
         if self.dry_run:
-            return Judgement(ledger, admission, admission)
-        opened = admission.ledger.reservations.get(charge.uid)
+            return Judgement(ledger, verdict, verdict)
+        opened = charged.reservations.get(charge.uid)
         if opened is not None and opened.call == self.call:
             self.written_uid = charge.uid
-        return Judgement(admission.ledger, admission, admit_unwritten(ledger, quota, charge, enforced=self.enforced))
+        return Judgement(charged, verdict, admit_unwritten(quota, charge, enforced=self.enforced))
 
     def _counted_amounts(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
         """The amounts that `used` already contains for the object; empty while its pod's charge is open."""
@@ -176,6 +209,45 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
         if self.coverage is None or self.coverage.since.counted != ledger.counted:
             raise CoverageRequired(ledger)
         return self.coverage.amounts(quota)
+
+
+@dataclass(eq=False)
+class ForwardedCharge(PendingWrite[bool]):
+    """A charge for a call that another replica answers; the answer is True if it is on the ledger.
+
+    It is written only if it fits. The other replica decides everything else itself.
+    """
+
+    most_seconds = 0.3
+
+    charge: Charge
+    spec: Spec
+    """The spec under which the charge was computed."""
+    call: str
+    """As `PendingCharge` has it; of the other replica."""
+    needs_coverage: bool = False
+    """As `PendingCharge` has it."""
+
+    @property
+    def needs_latest(self) -> bool:
+        """False if it was not charged: the other replica reads the latest GPUQuota then."""
+        if self.answered.done():
+            return False
+        return not isinstance(self._judgement, Judgement) or self._judgement.written
+
+    def answer_without_quota(self) -> None:
+        """Answer that nothing was charged."""
+        self.answer(False)
+
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[bool]:
+        count_work(_CHARGE_UNITS)
+        charge = self.charge
+        is_covered = not self.needs_coverage or (charge.of is not None and ledger.reservations.is_open(*charge.of))
+        if is_covered and Spec.of(reading.document) == self.spec:
+            charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call)
+            if isinstance(charged, Ledger):
+                return Judgement(charged, True, False)
+        return Judgement(ledger, False, False)
 
 
 @dataclass(eq=False)

@@ -17,13 +17,13 @@ import asyncio
 import logging
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from policies.quota.ledger.admit import NoQuota
 from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.documents import Documents, Reading
-from webhook.ledger.pending import Coverage, CoverageRequired, PendingChange, PendingCharge
+from webhook.ledger.pending import Coverage, CoverageRequired, ForwardedCharge, PendingChange, PendingCharge, new_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.ledger.documents import Swap
-    from webhook.ledger.pending import Make
+    from webhook.ledger.pending import Make, Spec
 
 __all__ = ["LedgerWriter", "Runner"]
+
+_Pending: TypeAlias = "PendingCharge | ForwardedCharge | PendingChange"
 
 T = TypeVar("T")
 
@@ -77,6 +79,7 @@ class LedgerWriter:
         *,
         run: Runner | None = None,
         is_compact: Callable[[], bool] = lambda: True,
+        shown: Callable[[str], Object | None] = lambda _namespace: None,
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
         """Create a writer without pending writes.
@@ -85,13 +88,14 @@ class LedgerWriter:
             client: Reads and writes GPUQuotas.
             run: Runs the computation for a namespace; by default in the event loop.
             is_compact: False while replicas of the version before may read and write the ledgers.
+            shown: Returns the GPUQuota of a namespace that a watch shows, if any.
             clockwork: Provides time and random numbers.
         """
         self.is_compact = is_compact
-        self._documents = Documents(client, is_compact)
+        self._documents = Documents(client, is_compact, shown)
         self._run = run or _run_at_once
         self._clockwork = clockwork
-        self._waiting: dict[str, list[PendingCharge | PendingChange]] = {}
+        self._waiting: dict[str, list[_Pending]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
 
     async def charge(
@@ -102,6 +106,7 @@ class LedgerWriter:
         enforced: bool,
         dry_run: bool = False,
         cover: Callable[[], Awaitable[Callable[[Quota], Amounts]]] | None = None,
+        call: str = "",
     ) -> ChargeVerdict | NoQuota:
         """Write a charge and return whether its object may be created; a dry run writes nothing.
 
@@ -115,24 +120,48 @@ class LedgerWriter:
             dry_run: True if nothing may be written.
             cover: Reads the amounts that `used` already contains for the object. Called after the ledger is read, and
                 again if `used` was counted again meanwhile. Other pending charges do not wait for it.
+            call: Marks the charge as written by this call; random by default.
 
         Raises:
             QuotaError: the stored GPUQuota is invalid.
             ClusterError: the GPUQuota could not be read or written.
         """
+        pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call or new_call())
         if cover is None:
-            return await self._write_charge(
-                namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run)
-            )
+            return await self._write_charge(namespace, pending())
         coverage = None
         while True:
             try:
-                return await self._write_charge(
-                    namespace, PendingCharge(self._clockwork.clock(), charge, enforced, dry_run, True, coverage)
-                )
+                return await self._write_charge(namespace, pending(needs_coverage=True, coverage=coverage))
             except CoverageRequired as required:
                 since = required.ledger
             coverage = Coverage(await cover(), since)
+
+    async def charge_for_peer(
+        self, namespace: str, charge: Charge, spec: Spec, call: str, *, needs_coverage: bool
+    ) -> bool:
+        """Write a charge for a call that another replica answers; False if it is not on the ledger.
+
+        If this call is cancelled, the charge may be on the ledger; `take_back` removes it.
+
+        Args:
+            namespace: Namespace of the object.
+            charge: The charge of the object.
+            spec: The spec under which the charge was computed; under another one, nothing is written.
+            call: Marks the charge as written by the other replica's call.
+            needs_coverage: True if `used` may already contain amounts for the object; nothing is written then.
+
+        Raises:
+            QuotaError: the stored GPUQuota is invalid.
+            ClusterError: the GPUQuota could not be read or written.
+        """
+        forwarded = ForwardedCharge(self._clockwork.clock(), charge, spec, call, needs_coverage)
+        self._queue(namespace, forwarded)
+        return await forwarded.answered
+
+    def take_back(self, namespace: str, uid: str, call: str) -> None:
+        """Remove the charge of a call if it is on the ledger, after all writes that are pending now."""
+        self._remove(namespace, lambda: uid, call)
 
     async def has_quota(self, namespace: str) -> bool:
         """True if a namespace has a GPUQuota; reads it only if it is not cached.
@@ -177,14 +206,15 @@ class LedgerWriter:
         finally:
             # In this order: `judge`, in another thread, sets `written_uid` before it clears `is_judged`.
             if (charge.is_judged or charge.written_uid) and not is_created:
-                self._take_back(namespace, charge)
+                # A pending write may set the uid after this.
+                self._remove(namespace, lambda: charge.written_uid, charge.call)
 
-    def _take_back(self, namespace: str, charge: PendingCharge) -> None:
-        change = PendingChange(self._clockwork.clock(), namespace, partial(_ledger_without, charge))
-        change.answered.add_done_callback(partial(_warn_if_kept, namespace, charge))
+    def _remove(self, namespace: str, uid: Callable[[], str], call: str) -> None:
+        change = PendingChange(self._clockwork.clock(), namespace, partial(_ledger_without, uid, call))
+        change.answered.add_done_callback(partial(_warn_if_kept, namespace, uid))
         self._queue(namespace, change)
 
-    def _queue(self, namespace: str, waiting: PendingCharge | PendingChange) -> None:
+    def _queue(self, namespace: str, waiting: _Pending) -> None:
         self._waiting.setdefault(namespace, []).append(waiting)
         if namespace not in self._workers:
             self._workers[namespace] = asyncio.create_task(self._turns(namespace), name=f"ledger of {namespace}")
@@ -203,12 +233,12 @@ class LedgerWriter:
         finally:
             del self._waiting[namespace], self._workers[namespace]
 
-    def _batch(self, namespace: str) -> list[PendingCharge | PendingChange]:
+    def _batch(self, namespace: str) -> list[_Pending]:
         """The writes that are still pending, changes before charges: a change may free quota."""
         waiting = self._waiting[namespace] = [each for each in self._waiting[namespace] if not each.answered.done()]
-        return sorted(waiting, key=lambda each: isinstance(each, PendingCharge))
+        return sorted(waiting, key=lambda each: not isinstance(each, PendingChange))
 
-    async def _turn(self, namespace: str, batch: Sequence[PendingCharge | PendingChange]) -> _Turn:
+    async def _turn(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
         """Try to write a batch once; an error answers every pending write of the batch."""
         try:
             return await self._try(namespace, batch)
@@ -218,9 +248,10 @@ class LedgerWriter:
                 each.answer(error)
             return _Turn.READ
 
-    async def _try(self, namespace: str, batch: Sequence[PendingCharge | PendingChange]) -> _Turn:
+    async def _try(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
         reading = self._parse_reading(namespace, self._documents.cached_document(namespace))
-        if reading is None or (ledger := await self._ledger_after(namespace, reading, batch)) is reading.ledger:
+        ledger = None if reading is None else await self._ledger_after(namespace, reading, batch)
+        if reading is None or ledger is None or (ledger is reading.ledger and any(each.needs_latest for each in batch)):
             reading = self._parse_reading(namespace, await self._documents.read(namespace))
             if reading is None:
                 for each in batch:
@@ -236,9 +267,7 @@ class LedgerWriter:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
 
-    async def _ledger_after(
-        self, namespace: str, reading: Reading, batch: Sequence[PendingCharge | PendingChange]
-    ) -> Ledger:
+    async def _ledger_after(self, namespace: str, reading: Reading, batch: Sequence[_Pending]) -> Ledger:
         return await self._run(namespace, partial(_judge_batch, reading, batch))
 
     def _parse_reading(self, namespace: str, document: Object | None) -> Reading | None:
@@ -256,7 +285,7 @@ class LedgerWriter:
         return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + is_shared)
 
 
-def _judge_batch(reading: Reading, batch: Sequence[PendingCharge | PendingChange]) -> Ledger:
+def _judge_batch(reading: Reading, batch: Sequence[_Pending]) -> Ledger:
     """The ledger with all pending writes of a batch; the same one if there is nothing to write."""
     ledger = reading.ledger
     for each in batch:
@@ -264,11 +293,11 @@ def _judge_batch(reading: Reading, batch: Sequence[PendingCharge | PendingChange
     return ledger
 
 
-def _ledger_without(charge: PendingCharge, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    return ledger.take_back(charge.written_uid, charge.call)
+def _ledger_without(uid: Callable[[], str], call: str, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
+    return ledger.take_back(uid(), call)
 
 
-def _warn_if_kept(namespace: str, charge: PendingCharge, answer: asyncio.Future[Ledger | None]) -> None:
-    if not answer.cancelled() and (error := answer.exception()) is not None and charge.written_uid:
+def _warn_if_kept(namespace: str, uid: Callable[[], str], answer: asyncio.Future[Ledger | None]) -> None:
+    if not answer.cancelled() and (error := answer.exception()) is not None and uid():
         text = "the charge of %s in %s could not be taken back and stays until it expires: %s"
-        _logger.warning(text, charge.written_uid, namespace, error)
+        _logger.warning(text, uid(), namespace, error)

@@ -31,6 +31,8 @@ class ReplicaConfig(ListenConfig):
     """The name of this replica in the Lease: the name of its pod."""
     url: str = ""
     """The URL at which API servers call this replica, `https://host:port`; empty if they call the Service."""
+    peer_host: str = ""
+    """The address at which other replicas reach this one; empty if they cannot, so that each writes all ledgers."""
     certificate: KeyPairFiles | None = None
     """Files that another program keeps up to date, for example cert-manager; None for our own certificates."""
 

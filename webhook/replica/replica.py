@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
+from policies.quota.opt_in import quota_shown
 from policies.settings.installed import is_upgraded, opened_webhooks, outdated_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live_settings import LiveSettings
@@ -19,10 +21,11 @@ from webhook.controllers.configuration_watch import ConfigurationWatch
 from webhook.controllers.elector import Elector, new_identity
 from webhook.controllers.metrics import CertificateMetrics
 from webhook.controllers.presence import Presence, Presences
-from webhook.ledger.writer import LedgerWriter
+from webhook.peers.forwarding_writer import ForwardingWriter
 from webhook.replica.certificate_source import CertificateInFiles, CertificateInSecret
 from webhook.replica.config import LEASE, SECRET
 from webhook.replica.leading import Leading
+from webhook.replica.peers import Peers
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.callers import Callers
@@ -82,9 +85,20 @@ class Replica:
         self._sync = sync = Sync(client)
         self._settings = LiveSettings(sync.view)
         keeper = TemplateKeeper(client, sync.view, rates=TemplateRates(), count=metrics.count_template)
-        self._writer = LedgerWriter(client, run=LedgerRunner(), is_compact=lambda: is_upgraded(bundles.stored))
         identity = new_identity(config.host_name)
-        self._presence = presence = Presence(client, config.namespace, identity, lambda: sync.store("GPUQuota"))
+        self._peers = peers = Peers(client, config, identity, watch.clockwork.now())
+        self._writer = ForwardingWriter(
+            client,
+            identity,
+            peers.links,
+            partial(quota_shown, view=sync.view),
+            count=metrics.count_forwarded_charge,
+            run=LedgerRunner(),
+            is_compact=lambda: is_upgraded(bundles.stored),
+        )
+        self._presence = presence = Presence(
+            client, config.namespace, identity, lambda: sync.store("GPUQuota"), annotations=peers.annotations
+        )
         quotas = QuotaKeeper(
             client,
             sync.view,
@@ -108,12 +122,21 @@ class Replica:
         leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)
         metrics.registry.register(sync.metrics)
+        metrics.watch_peers(lambda: sum(link.is_open for link in peers.links))
 
         self._background = Background()
         self._election: asyncio.Task[None] | None = None
         self._serving: ServingCertificate | None = None
         checks = [sync.reason, self._certificate.problem, self._expiry_problem]
-        notes = [callers.notes, sync.notes, bundles.notes, self._settings.notes, self._notes, self._background.notes]
+        notes = [
+            callers.notes,
+            sync.notes,
+            peers.notes,
+            bundles.notes,
+            self._settings.notes,
+            self._notes,
+            self._background.notes,
+        ]
         self._listeners = Listeners(config, Readiness(checks, notes), metrics)
 
     async def start(self) -> Ready:
@@ -139,6 +162,9 @@ class Replica:
         await self._certificate.look()
         self._background.begin("the watch of the webhook configurations", self._watch.run())
         self._background.begin("the upkeep of certificates", self._certificate.run())
+        if self._peers.are_reachable:
+            await self._peers.listen(self._listeners, self._writer)
+            self._background.begin("the watch of other replicas", self._peers.run())
         self._background.begin("the presence of this replica", self._presence.run())
         self._election = self._background.begin("the election", self._elector.run())
         return ready
@@ -154,6 +180,7 @@ class Replica:
 
     async def close(self) -> None:
         """Close everything now."""
+        await self._peers.close()
         await self._listeners.close()
         await self._background.close()
         await self._presence.withdraw()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -17,11 +18,20 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
 
-    from aiohttp.typedefs import Handler
-
     from webhook.server.guarded_connection import Endpoint
 
-__all__ = ["KEEP_ALIVE", "GuardedSite", "create_application_runner", "create_runner"]
+__all__ = [
+    "KEEP_ALIVE",
+    "GuardedSite",
+    "Handle",
+    "create_application_runner",
+    "create_reporting_runner",
+    "create_runner",
+]
+
+Handle: TypeAlias = "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]"
+"""Answers a request."""
+_Request = TypeVar("_Request", bound=web.BaseRequest)
 
 _ACCEPTED_AT_ONCE = 64
 """Connections accepted in one iteration of the event loop, so that many new ones do not delay the open ones."""
@@ -128,9 +138,14 @@ It decompresses no body: the API server compresses none, and compressed ones are
 _SHUTDOWN_SECONDS = 1.0
 
 
-def create_runner(handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> web.ServerRunner:
+def create_runner(handle: Handle) -> web.ServerRunner:
     """Create the runner of a handler of all requests, which reports them to their connections itself."""
     return web.ServerRunner(web.Server(handle, **_HTTP), shutdown_timeout=_SHUTDOWN_SECONDS)
+
+
+def create_reporting_runner(handle: Handle) -> web.ServerRunner:
+    """Create the runner of a handler of all requests, which knows nothing of their connections."""
+    return create_runner(partial(_report_request, handler=handle))
 
 
 def create_application_runner(app: web.Application) -> web.AppRunner:
@@ -140,7 +155,9 @@ def create_application_runner(app: web.Application) -> web.AppRunner:
 
 
 @web.middleware
-async def _report_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _report_request(
+    request: _Request, handler: Callable[[_Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
     """Report to the connection when a request begins and when its answer is ready."""
     connection = guarded_connection(request.transport)
     if connection is None:

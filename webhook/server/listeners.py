@@ -1,4 +1,4 @@
-"""Listeners: the two ports of a server, and how they close without losing a call."""
+"""Listeners: the ports of a server, and how they close without losing a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from webhook.server.config import CannotServe
 from webhook.server.guarded_connection import Endpoint
-from webhook.server.guarded_site import GuardedSite, create_application_runner, create_runner
+from webhook.server.guarded_site import GuardedSite, create_application_runner, create_reporting_runner, create_runner
 from webhook.server.metrics import PORTS
 from webhook.server.open_connections import OpenConnections
 from webhook.server.probes import create_probes
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from webhook.server.app import Calls
     from webhook.server.config import ListenConfig
+    from webhook.server.guarded_site import Handle
     from webhook.server.metrics import Metrics
     from webhook.server.probes import Readiness
     from webhook.server.serving_certificate import ServingCertificate
@@ -81,6 +82,7 @@ class Listeners:
         self._probes = create_application_runner(create_probes(readiness, metrics))
         self._probe_port = 0
         self._webhook: web.ServerRunner | None = None
+        self._peers: web.ServerRunner | None = None
         self._calls: Calls | None = None
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[None] | None = None
@@ -110,6 +112,19 @@ class Listeners:
         self._readiness.phase = "serving"
         _logger.info("serving on port %d, probes and metrics on port %d", port, self._probe_port)
         return Ready(config.host, port, self._probe_port, certificate.ca_pem)
+
+    async def answer_peers(self, handle: Handle, context: ssl.SSLContext) -> int:
+        """Listen for other replicas; returns the port.
+
+        Args:
+            handle: Answers a connection until it ends.
+            context: How to serve TLS.
+
+        Raises:
+            CannotServe: The port is taken or not allowed.
+        """
+        self._peers = create_reporting_runner(handle)
+        return await self._listen("peers", self._peers, self._config.peer_port, context)
 
     async def drain(self, hurry: asyncio.Event) -> None:
         """Close connections after their answers, and return when the last call is answered.
@@ -141,8 +156,9 @@ class Listeners:
         for task in (self._watching, self._measuring):
             if task is not None:
                 task.cancel()
-        if self._webhook is not None:
-            await self._webhook.cleanup()
+        for runner in (self._webhook, self._peers):
+            if runner is not None:
+                await runner.cleanup()
         await self._probes.cleanup()
         for connections in self._open.values():
             connections.abort_all()

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from policies.entries import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
+from webhook.peers.forwarding_writer import ANSWERS
 from webhook.server.open_connections import CLOSED
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
 TEMPLATES = ("created", "found", "unmarked", "foreign", "failed", "limited", "unmatched")
 """Results of ensuring a template; unmarked if it was about to be swept, foreign if it has another spec."""
 
-PORTS = ("webhook", "probes")
+PORTS = ("webhook", "probes", "peers")
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -105,6 +106,9 @@ class Metrics:
         outcomes = new.counter(
             "quota_outcomes", "Charges to quotas, by outcome; dry runs are not counted.", "webhook", "outcome"
         )
+        forwarded = new.counter(
+            "forwarded_charges", "Charges that were sent to the owner of a ledger, by its answer.", "answer"
+        )
         explanations = new.counter("explanations", "Calls for explanations, by how they ended.", "outcome")
         explain_callers = new.counter(
             "explanation_callers", "Calls for explanations, by whether their caller may have one.", "outcome"
@@ -150,6 +154,7 @@ class Metrics:
         self._quota_outcomes = {
             (entry, outcome): outcomes.labels(entry, outcome) for entry in _QUOTAS for outcome in OUTCOMES
         }
+        self._forwarded = {answer: forwarded.labels(answer) for answer in ANSWERS}
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
         self.time_explanation = explaining.observe
@@ -204,6 +209,10 @@ class Metrics:
         """Count a charge by entry and outcome, one of `policies.quota.charging.outcomes.OUTCOMES`."""
         self._quota_outcomes[entry, outcome].inc()
 
+    def count_forwarded_charge(self, answer: str) -> None:
+        """Count a charge that was sent to the owner of a ledger by its answer, one of `ANSWERS`."""
+        self._forwarded[answer].inc()
+
     def count_explanation(self, outcome: str) -> None:
         """Count a call for an explanation by how it ended, one of `EXPLAINED`."""
         self._explanations[outcome].inc()
@@ -220,6 +229,10 @@ class Metrics:
         """Export the number of open connections of each port, counted at every scrape."""
         for port, count in open_of.items():
             self._connections.labels(port).set_function(count)
+
+    def watch_peers(self, connected: Callable[[], int]) -> None:
+        """Export the number of other replicas that this one can send charges to, counted at every scrape."""
+        self._new.gauge("peers", "Other replicas that this one is connected to.").set_function(connected)
 
     def watch_calls(self, under_way: Callable[[], int]) -> None:
         """Export the number of calls that are being answered, counted at every scrape."""

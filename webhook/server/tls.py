@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs import BadKeyPair, KeyPair, parse_certificates
+from certs import BadKeyPair, KeyPair, load_key_pair, parse_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +56,7 @@ def server_context(pair: KeyPair, client_ca: bytes | None = None) -> ssl.SSLCont
     # TLSConfigFor sets no session cache), so nothing is lost by TLS 1.3 showing both certificates on every connection.
     # Python has no such switch for TLS 1.2.
     context.num_tickets = 0
-    _load(context, pair)
+    load_key_pair(context, pair)
     if client_ca is not None:
         _trust(context, client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -77,23 +76,6 @@ def _trust(context: ssl.SSLContext, client_ca: bytes) -> None:
                 f"The bundle of client CAs cannot be used: OpenSSL cannot read certificate {number} of"
                 f" {len(authorities)}; remove it or copy it again."
             ) from error
-
-
-def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
-    # OpenSSL gets the parsed pair, not the original PEM: so it serves the pair that was checked, and never finds an
-    # encrypted key, for which it would prompt for a password on the terminal.
-    key = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    chain = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in pair.chain)
-    # Python loads certificates from paths only. This one is memory: no disk sees the key, and a container with a
-    # read-only root file system needs no writable folder.
-    with os.fdopen(os.memfd_create("key-pair"), "wb") as memory:
-        memory.write(key + chain)
-        memory.flush()
-        try:
-            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")
-        except ssl.SSLError as error:
-            reason = (error.reason or "unreadable encoding").replace("_", " ").lower()
-            raise BadKeyPair(f"OpenSSL does not take the key pair: {reason}; issue one with ECDSA P-256.") from error
 
 
 def _utc_now() -> datetime:

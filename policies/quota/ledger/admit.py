@@ -34,8 +34,6 @@ class ChargeVerdict:
     allowed: bool
     reason: Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable | Contended | None
     """Why it is refused, or allowed with a warning only; None if it fits."""
-    ledger: Ledger
-    """To be written before the answer; the previous ledger if nothing needs to be written."""
 
 
 def admit(
@@ -47,8 +45,8 @@ def admit(
     time: str = "",
     counted: Amounts = _NOTHING,
     call: str = "",
-) -> ChargeVerdict:
-    """The verdict and the ledger after a charge.
+) -> tuple[ChargeVerdict, Ledger]:
+    """The verdict, and the ledger to write first; the same ledger if nothing needs to be written.
 
     An object that is allowed although it does not fit is charged too, so that the next request sees it.
 
@@ -63,17 +61,17 @@ def admit(
     """
     found = ledger.charge(charge, quota, time=time, counted=counted, call=call)
     if isinstance(found, Ledger):
-        return ChargeVerdict(True, None, found)
+        return ChargeVerdict(True, None), found
     if quota.mode == "Warn" or not (enforced or isinstance(found, Exceeded)):
-        return ChargeVerdict(True, found, found.anyway if isinstance(found, Exceeded | NotPrimed) else ledger)
-    return ChargeVerdict(False, found, ledger)
+        return ChargeVerdict(True, found), found.anyway if isinstance(found, Exceeded | NotPrimed) else ledger
+    return ChargeVerdict(False, found), ledger
 
 
-def admit_unwritten(ledger: Ledger, quota: Quota, charge: Charge, *, enforced: bool) -> ChargeVerdict:
+def admit_unwritten(quota: Quota, charge: Charge, *, enforced: bool) -> ChargeVerdict:
     """The verdict for an object whose charge could not be written because of other writers.
 
     An object that no limit counts is allowed: its charge matters only to limits that are added before it is seen.
     """
     limits = {limit.name for limit in quota.limits}
     touched = any(bill.amounts.get(name) for bill in charge.bills for name in limits)
-    return ChargeVerdict(quota.mode == "Warn" or not enforced or not touched, Contended(), ledger)
+    return ChargeVerdict(quota.mode == "Warn" or not enforced or not touched, Contended())

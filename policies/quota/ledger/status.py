@@ -30,6 +30,7 @@ __all__ = [
     "charge_items",
     "has_compact_charges",
     "limit_status",
+    "read_charge",
     "read_charges",
     "read_conditions",
     "read_counted",
@@ -186,10 +187,15 @@ def _limit(item: Any) -> tuple[str, Count]:
 
 def _charge_as_known(known: Reservations, item: Any) -> OpenCharge:
     charge = known.get(_text(item, "uid"))
-    return charge if charge is not None and charge.document == item else _charge(item)
+    return charge if charge is not None and charge.document == item else read_charge(item)
 
 
-def _charge(item: Any) -> OpenCharge:
+def read_charge(item: Any) -> OpenCharge:
+    """The open charge in an item of `status.charges`.
+
+    Raises:
+        GarbageError: it cannot be read.
+    """
     time, of, call = lookup(item, ("time",)), lookup(item, ("of",)), lookup(item, ("call",))
     return OpenCharge(
         uid=_text(item, "uid"),

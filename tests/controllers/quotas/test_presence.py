@@ -6,7 +6,7 @@ import pytest
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import Unreachable
-from webhook.controllers.lease import LEASE
+from webhook.cluster.leases import LEASE
 from webhook.controllers.presence import Presence, Presences, PresenceTiming
 
 OURS = "gpu-admission"

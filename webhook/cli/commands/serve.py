@@ -81,6 +81,19 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--probe-port", type=_PORT_RANGE, default=8080, show_default=True, help="The port of probes and metrics, HTTP."
 )
 @click.option(
+    "--peer-port",
+    type=_PORT_RANGE,
+    default=8444,
+    show_default=True,
+    help="The port for charges of other replicas, TLS; of a running cluster only.",
+)
+@click.option(
+    "--peer-host",
+    envvar="POD_IP",
+    metavar="ADDRESS",
+    help="The address at which other replicas reach this one; default: POD_IP, or --host unless that is empty.",
+)
+@click.option(
     "--max-connections",
     type=_LIMIT,
     default=_DEFAULTS.total,
@@ -117,7 +130,7 @@ def command(**given: Any) -> None:
     Watches the cluster that it runs in, or the one of a kubeconfig; with --cluster, it reads a cluster from files.
 
     Answers AdmissionReviews at one path for each entry, such as /convert-pods, /check-pods and /claims. Probes
-    (/livez, /readyz) and /metrics are on a second port. The log has one line of JSON for each decision. /v1/explain
+    (/livez, /readyz) and /metrics are on a second port. Replicas send charges to each other on a third one. The log has one line of JSON for each decision. /v1/explain
     answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
 
     \b
@@ -160,6 +173,8 @@ class ServeOptions:
     host: str
     port: int | None
     probe_port: int
+    peer_port: int
+    peer_host: str | None
     max_connections: int
     max_connections_per_address: int
     drain_delay: float

@@ -17,9 +17,25 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["LEASE", "held_lease", "holder_of", "micro_time", "new_lease", "released_lease", "seconds_of", "version_of"]
+__all__ = [
+    "LEASE",
+    "REPLICA_LABELS",
+    "REPLICA_QUERY",
+    "held_lease",
+    "holder_of",
+    "micro_time",
+    "new_lease",
+    "released_lease",
+    "seconds_of",
+    "version_of",
+]
 
 LEASE = RESOURCES["Lease"]
+
+REPLICA_LABELS = {"gpu-admission.io/lease": "replica"}
+"""The labels of the Lease that each replica keeps for itself."""
+REPLICA_QUERY = {"labelSelector": "gpu-admission.io/lease=replica"}
+"""The query that lists or watches these Leases."""
 
 _SOON = 1
 """The duration of a released lease in seconds; the API server accepts none below 1."""

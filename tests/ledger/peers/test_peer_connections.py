@@ -1,0 +1,173 @@
+"""Replicas trust exactly the certificates in the Leases of replicas."""
+
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from certs import KeyPair, issue_serving, make_authority, make_self_signed
+from webhook.cluster.client import MERGE_PATCH
+from webhook.cluster.leases import LEASE, holder_of
+from webhook.peers.answers import PATH
+from webhook.peers.peer import peer_annotations
+from webhook.peers.tls import client_context
+
+NOW = datetime.now(UTC)
+
+
+def leases(sandbox):
+    return {holder_of(each): each for each in sandbox.objects("Lease", "gpu-admission")}
+
+
+def address(replica):
+    return replica.peers.annotations["gpu-admission.io/peer-address"]
+
+
+def context(replica, pair):
+    """That of a client who knows the certificate of a replica."""
+    certificate = replica.peers.annotations["gpu-admission.io/peer-certificate"]
+    return client_context(pair, ssl.PEM_cert_to_DER_cert(certificate))
+
+
+def issued_by(pair):
+    """A certificate that is signed with the key of another one."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "child")]))
+        .issuer_name(pair.chain[0].subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(hours=1))
+        .not_valid_after(NOW + timedelta(hours=1))
+        .sign(pair.private_key, SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return KeyPair(certificate.public_bytes(Encoding.PEM), private)
+
+
+async def connect(replica, tls, path=PATH):
+    async with aiohttp.ClientSession() as session:
+        url = f"https://{address(replica)}{path}"
+        async with session.ws_connect(url, ssl=tls) as socket:
+            await socket.send_bytes(b"{}")
+            return await socket.receive()
+
+
+async def test_stranger_is_refused(replicas):
+    owner, _ = await replicas()
+    with pytest.raises(aiohttp.ClientError):
+        await connect(owner, context(owner, make_self_signed("stranger", now=NOW)))
+
+
+async def test_client_without_a_certificate_is_refused(replicas):
+    owner, _ = await replicas()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises(aiohttp.ClientError):
+        await connect(owner, tls)
+
+
+async def test_certificate_of_our_own_authority_is_refused(replicas):
+    owner, _ = await replicas()
+    authority = make_authority("gpu-admission", now=NOW)
+    with pytest.raises(aiohttp.ClientError):
+        await connect(owner, context(owner, issue_serving(authority, ["localhost"], now=NOW)))
+
+
+async def test_certificate_issued_with_the_key_of_a_replica_is_refused(replicas):
+    """The certificate of a replica is no authority."""
+    owner, other = await replicas()
+    with pytest.raises(aiohttp.ClientError):
+        await connect(owner, context(owner, issued_by(other.peers._pair)))
+
+
+async def test_replica_whose_lease_was_released_is_refused(replicas, until):
+    owner, other = await replicas()
+    pair = other.peers._pair
+    await other.presence.withdraw()
+    await until(lambda: not owner.peers._directory.peers)
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await connect(owner, context(owner, pair))
+    assert refused.value.status == 403
+
+
+async def test_replica_that_shows_another_certificate_than_its_lease_is_not_trusted(replicas, until):
+    owner, other = await replicas()
+    (link,) = owner.peers.links
+    path = LEASE.path("gpu-admission", other.presence._name)
+    forged = peer_annotations(address(other), make_self_signed("forged", now=NOW))
+    await owner.client.patch(path, {"metadata": {"annotations": dict(forged)}}, content_type=MERGE_PATCH)
+    await until(lambda: link not in owner.peers.links)
+    (link,) = owner.peers.links
+    with pytest.raises(aiohttp.ClientConnectorCertificateError):
+        await link._connect()
+
+
+async def test_lease_without_a_certificate_is_no_peer(replicas, until):
+    owner, other = await replicas()
+    path = LEASE.path("gpu-admission", other.presence._name)
+    broken = {"gpu-admission.io/peer-certificate": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}
+    await owner.client.patch(path, {"metadata": {"annotations": broken}}, content_type=MERGE_PATCH)
+    await until(lambda: not list(owner.peers.links))
+
+
+async def test_unknown_path_is_refused(replicas):
+    owner, other = await replicas()
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await connect(owner, context(owner, other.peers._pair), "/v1/ledgers")
+    assert refused.value.status == 404
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"cancelled": ["team-a", "a"]}',
+        b'{"namespace": "team-a", "charges": [], "spec": ["u", 1]}',
+        b'{"namespace": "team-a", "charges": [{}], "spec": ["u", 1]}',
+        b'{"namespace": "team-a", "charges": [{"uid": "a", "kind": "Pod", "name": "a", "pieces": []}], "spec": [1, "u"]}',
+        b"[" * 100_000,
+    ],
+)
+async def test_replica_that_sends_something_else_is_cut_off(replicas, text, caplog):
+    owner, other = await replicas()
+    tls = context(owner, other.peers._pair)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
+    ):
+        await socket.send_bytes(text)
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+    assert "closed the connection of another replica: " in caplog.text
+
+
+async def test_running_replica_that_cannot_be_reached_is_noted(replicas, until):
+    owner, other = await replicas()
+    await other.stop()
+    await until(lambda: not owner.connected)
+    (link,) = owner.peers.links
+    link.lost -= 31
+    assert owner.peers.notes() == [
+        (
+            f"replica {other.identity} cannot be reached at {address(other)}, so replicas compete for the ledgers of quotas; "
+            "allow that port between the pods of gpu-admission"
+        )
+    ]
+
+
+async def test_replica_that_has_ended_is_not_noted(replicas, until):
+    owner, other = await replicas()
+    await other.stop()
+    await until(lambda: not owner.connected)
+    (link,) = owner.peers.links
+    link.lost -= 31
+    owner.peers._directory._clock = lambda: 1e9  # its Lease was not renewed since
+    assert owner.peers.notes() == []

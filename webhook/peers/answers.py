@@ -1,0 +1,120 @@
+"""Answers the charges that other replicas send to the owner of a ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from policies.quota.limits.quota import QuotaError
+from webhook.cluster.errors import ClusterError
+from webhook.peers.messages import LARGEST, Answer, BadMessage, Cancellation, read_question, write_answer
+from webhook.peers.tls import peer_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from webhook.ledger.writer import LedgerWriter
+    from webhook.peers.messages import ChargeMessage
+
+__all__ = ["HEARTBEAT_SECONDS", "PATH", "PeerCalls"]
+
+PATH = "/v1/charges"
+HEARTBEAT_SECONDS = 2.0
+"""Between two pings of a connection; it is closed if the pong takes half as long."""
+_MOST_AT_ONCE = 512
+"""Charges of one connection that wait for their write; further ones are not charged."""
+
+_logger = logging.getLogger("gpu_admission.peers")
+
+
+class PeerCalls:
+    """Answers the connections of other replicas."""
+
+    def __init__(self, writer: LedgerWriter, trusted: Callable[[], Container[bytes]]) -> None:
+        """Prepare.
+
+        Args:
+            writer: Writes the charges.
+            trusted: Returns the certificates of the current peers, in DER.
+        """
+        self._writer = writer
+        self._trusted = trusted
+        self._open: set[web.WebSocketResponse] = set()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer the messages of one connection until it ends."""
+        # TLS trusts every certificate that was in a Lease since the start; some of their replicas have ended.
+        if peer_certificate(request.transport) not in self._trusted():
+            return web.Response(status=403, text="This certificate is not in the Lease of a running replica.\n")
+        if request.path != PATH:
+            return web.Response(status=404, text=f"Replicas send charges to {PATH}.\n")
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=LARGEST)
+        await socket.prepare(request)
+        self._open.add(socket)
+        try:
+            await _Conversation(self._writer, socket).run()
+        finally:
+            self._open.discard(socket)
+        return socket
+
+    async def close(self) -> None:
+        """Close all connections; the other replicas write their charges themselves."""
+        await asyncio.gather(*(socket.close() for socket in self._open))
+
+
+class _Conversation:
+    """One connection: its charges are answered in any order."""
+
+    def __init__(self, writer: LedgerWriter, socket: web.WebSocketResponse) -> None:
+        self._writer = writer
+        self._socket = socket
+        self._pending: dict[str, asyncio.Task[None]] = {}
+        """By the call of the other replica."""
+
+    async def run(self) -> None:
+        try:
+            async for message in self._socket:
+                await self._take(message.data)
+        except BadMessage as error:
+            _logger.warning("closed the connection of another replica: %s", error)
+            await self._socket.close()
+        finally:
+            # The other replica continues by itself, and may rely on what is being written: nothing is taken back.
+            for task in self._pending.values():
+                task.cancel()
+
+    async def _take(self, text: bytes) -> None:
+        question = read_question(text)
+        if isinstance(question, Cancellation):
+            if (pending := self._pending.get(question.call)) is not None:
+                pending.cancel()
+            self._writer.take_back(*question)
+        elif len(self._pending) >= _MOST_AT_ONCE or question.call in self._pending:
+            await self._send(Answer(question.call, is_charged=False))
+        else:
+            task = asyncio.create_task(self._answer(question), name=f"charge for a peer in {question.namespace}")
+            self._pending[question.call] = task
+            task.add_done_callback(lambda _: self._pending.pop(question.call))
+
+    async def _answer(self, question: ChargeMessage) -> None:
+        try:
+            is_charged = await self._writer.charge_for_peer(
+                question.namespace,
+                question.charge,
+                question.spec,
+                question.call,
+                needs_coverage=question.needs_coverage,
+            )
+        except (ClusterError, QuotaError, TimeoutError):
+            # The other replica tries by itself, and says what is wrong.
+            is_charged = False
+        await self._send(Answer(question.call, is_charged))
+
+    async def _send(self, answer: Answer) -> None:
+        # The other replica has gone, and knows that it has no answer.
+        with suppress(ConnectionError):
+            await self._socket.send_bytes(write_answer(answer))

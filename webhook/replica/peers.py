@@ -1,0 +1,79 @@
+"""The way between replicas: the certificate, the address and the connections of this one."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from certs import make_self_signed
+from webhook.peers.answers import PeerCalls
+from webhook.peers.directory import Directory
+from webhook.peers.links import Links
+from webhook.peers.peer import peer_annotations
+from webhook.peers.tls import server_context, trust
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from webhook.cluster.client import APIClient
+    from webhook.ledger.writer import LedgerWriter
+    from webhook.peers.peer import Peer
+    from webhook.replica.config import ReplicaConfig
+    from webhook.server.listeners import Listeners
+
+__all__ = ["Peers"]
+
+
+class Peers:
+    """The other replicas, if this one has an address at which they reach it."""
+
+    def __init__(self, client: APIClient, config: ReplicaConfig, identity: str, now: datetime) -> None:
+        """Make a certificate; sends no request and does not listen yet."""
+        self._host = config.peer_host
+        self._pair = make_self_signed(f"replica {secrets.token_hex(16)}", now=now)
+        self._context = server_context(self._pair)
+        self._directory = Directory(client, config.namespace, identity, self._meet)
+        self._calls: PeerCalls | None = None
+        self.links = Links(self._pair)
+        """The connections to the other replicas."""
+        self.annotations: dict[str, str] = {}
+        """Of the Lease of this replica; empty before it listens."""
+
+    @property
+    def are_reachable(self) -> bool:
+        """True if this replica takes part."""
+        return bool(self._host)
+
+    async def listen(self, listeners: Listeners, writer: LedgerWriter) -> None:
+        """Answer other replicas.
+
+        Raises:
+            CannotServe: The port is taken or not allowed.
+        """
+        self._calls = PeerCalls(writer, lambda: {peer.certificate for peer in self._directory.peers})
+        port = await listeners.answer_peers(self._calls.handle, self._context)
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self.annotations.update(peer_annotations(f"{host}:{port}", self._pair))
+
+    async def run(self) -> None:
+        """Follow the Leases of the other replicas until cancelled."""
+        await self._directory.run()
+
+    def notes(self) -> list[str]:
+        """Which running replicas cannot be reached."""
+        return self.links.notes(self._directory.is_present)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.links.close()
+        if self._calls is not None:
+            await self._calls.close()
+
+    def _meet(self, peers: frozenset[Peer]) -> None:
+        for peer in peers:
+            # A Lease that does not hold a certificate is that of no replica.
+            with suppress(ssl.SSLError):
+                trust(self._context, peer.certificate)
+        self.links.update(peers)
