@@ -27,7 +27,7 @@ from policies.entries import ENTRIES
 from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.background import Background
-from testbed.replicated_clusters import replicated_cluster
+from testbed.replicated_clusters import RealReplicatedCluster, replicated_cluster
 from testbed.waiting import until_right
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CLIENTS = 32
 PODS = 320
-ROUNDS = 3
+ROUNDS = 5
 SPREAD = 100
 HARD = 100_000
 CHARGING = {entry.webhook for entry in ENTRIES.values() if "quota" in entry.concerns}
@@ -72,6 +72,9 @@ class Round:
     most: float
     writes: float
     """Of ledgers, per pod."""
+    server: float
+    """Milliseconds of CPU of the API server per pod, and of all replicas."""
+    replicas: float
 
 
 def main() -> None:
@@ -149,7 +152,7 @@ async def measure(cluster: ReplicatedCluster, cases: Sequence[Case]) -> dict[str
     for number in range(ROUNDS + 1):
         for case in cases:
             await ask_quotas(client, with_quotas["webhooks"], asks=case.asks)
-            measured = await one_round(client, case)
+            measured = await one_round(cluster, client, case)
             await clear(client, case)
             if number:
                 rounds[case.name].append(measured)
@@ -182,16 +185,34 @@ async def ask_quotas(client: APIClient, webhooks: Sequence[Document], *, asks: b
         await asyncio.sleep(1.5)
 
 
-async def one_round(client: APIClient, case: Case) -> Round:
+def processor_seconds(processes: Iterable[int]) -> float:
+    """Seconds of CPU that processes have used so far."""
+    fields = (Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in processes)
+    return sum(int(user) + int(system) for *_, user, system in (each[:13] for each in fields)) / os.sysconf(
+        "SC_CLK_TCK"
+    )
+
+
+def processes(cluster: ReplicatedCluster) -> tuple[list[int], list[int]]:
+    """The processes of the API server, if it is ours, and of the replicas."""
+    control_plane = cluster.control_plane if isinstance(cluster, RealReplicatedCluster) else None
+    servers = [] if control_plane is None else control_plane.process_ids("kube-apiserver")
+    return servers, [replica.process_id for replica in cluster.replicas]
+
+
+async def one_round(cluster: ReplicatedCluster, client: APIClient, case: Case) -> Round:
     """Create all pods of a round."""
-    before: str = (await client.get(RESOURCES["GPUQuota"].path()))["metadata"]["resourceVersion"]
+    version: str = (await client.get(RESOURCES["GPUQuota"].path()))["metadata"]["resourceVersion"]
     namespaces = cycle(case.namespaces)
     waiting = [manifests.pod(next(namespaces), f"pod-{number}") for number in range(PODS)]
-    writes = asyncio.create_task(count_writes(client, frozenset(case.namespaces), before))
+    writes = asyncio.create_task(count_writes(client, frozenset(case.namespaces), version))
     times: list[float] = []
+    measured = processes(cluster)
+    used = [processor_seconds(each) for each in measured]
     begin = time.perf_counter()
     await asyncio.gather(*(create(client, waiting, times) for _ in range(CLIENTS)))
     seconds = time.perf_counter() - begin
+    server, replicas = (processor_seconds(each) - before for each, before in zip(measured, used, strict=True))
     writes.cancel()
     written = await writes
     times.sort()
@@ -200,6 +221,8 @@ async def one_round(client: APIClient, case: Case) -> Round:
         median=statistics.median(times) * 1000,
         most=times[len(times) * 99 // 100] * 1000,
         writes=written / PODS,
+        server=server / PODS * 1000,
+        replicas=replicas / PODS * 1000,
     )
 
 
@@ -262,17 +285,24 @@ def print_table(cluster: ReplicatedCluster, cases: Sequence[Case], rounds: dict[
     print(
         f"{server}, {os.cpu_count()} cores, Python {platform.python_version()}, {PODS} pods a round, {ROUNDS} rounds\n"
     )
-    print("| quota | pods per second | p50 | p99 | ledger writes per pod | p50 against none |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| quota | pods per second | p50 | p99 | ledger writes per pod | CPU of the API server per pod | of replicas |"
+        " p50 against none |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     base: list[Round] = []
     for case in cases:
         found = rounds[case.name]
         base = found if case.name.startswith("no quota") else base
         ratio = statistics.median(one.median / none.median for one, none in zip(found, base, strict=True))
-        rate, median, most, writes = (
-            statistics.median(getattr(each, field) for each in found) for field in ("rate", "median", "most", "writes")
+        rate, median, most, writes, server, replicas = (
+            statistics.median(getattr(each, field) for each in found)
+            for field in ("rate", "median", "most", "writes", "server", "replicas")
         )
-        print(f"| {case.name} | {rate:.0f} | {median:.0f} ms | {most:.0f} ms | {writes:.2f} | {ratio:.2f} |")
+        print(
+            f"| {case.name} | {rate:.0f} | {median:.0f} ms | {most:.0f} ms | {writes:.2f} | {server:.1f} ms |"
+            f" {replicas:.1f} ms | {ratio:.2f} |"
+        )
 
 
 if __name__ == "__main__":

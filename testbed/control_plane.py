@@ -139,6 +139,10 @@ class ControlPlane:
         found.running.kill()
         found.running.wait()
 
+    def process_ids(self, name: str) -> list[int]:
+        """The ids of the processes of a program."""
+        return [each.running.pid for each in self._processes if each.name.startswith(name)]
+
     def audit_events(self) -> list[dict[str, Any]]:
         """The requests of gpu-admission so far, as audit events of all API servers, if these are logged."""
         logs = (self._file(f"{_name(_API_SERVER, number)}.audit") for number in range(len(self.urls)))

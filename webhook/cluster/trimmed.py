@@ -17,6 +17,7 @@ from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import PREFIX
+from policies.quota.counting.conditions import awaits_replicas
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
 from webhook.cluster.store_counts import DeletedUids, OtherPods
@@ -34,6 +35,8 @@ _OURS = (PREFIX, "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CHARGED = ("Pod", "PodGroup", "ResourceClaim")
 """Kinds whose charges wait for the object to be seen, even if it exists only for a moment."""
+_COUNTED: Mapping[str, tuple[Callable[[Object], Any], ...]] = {"GPUQuota": (awaits_replicas,), "Pod": (gpu_holding,)}
+"""The functions whose values are counted for the objects of a kind."""
 _OPERATOR = "gpu-operator"
 """The label `app` of the GPU Operator's pod, whose image has its version."""
 
@@ -169,7 +172,7 @@ def store_of(watched: Watched, clock: Callable[[], float] = time.monotonic) -> S
     """
     trim = trim_for(watched.resource)
     others, gone = OtherPods() if watched.part else None, DeletedUids() if watched.kind in _CHARGED else None
-    counted = (gpu_holding,) if watched.kind == "Pod" else ()
+    counted = _COUNTED.get(watched.kind, ())
     return Store(watched.resource, trim, others=others, gone=gone, counted=counted, clock=clock)
 
 

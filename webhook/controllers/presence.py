@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
+from policies.quota.counting.conditions import awaits_replicas
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
@@ -58,7 +59,7 @@ class PresenceTiming:
     renew: float = 10.0
     """Between two renewals, if the cache of GPUQuotas does not change."""
     look: float = 0.25
-    """Between two looks at the cache of GPUQuotas."""
+    """Between two looks at the cache of GPUQuotas, for changes that the leader waits for."""
     retry: float = 1.0
     """Between two renewals while the cache is not trusted."""
     trusted: float = 20.0
@@ -119,12 +120,12 @@ class Presence:
         return self._is_compared and self._clockwork.clock() < self._until
 
     async def run(self) -> NoReturn:
-        """Renew the Lease until cancelled: now and then, and whenever the cache of GPUQuotas has changed."""
+        """Renew the Lease until cancelled: now and then, and at changes while the leader waits for replicas."""
         while True:
             began, version = self._clockwork.clock(), self._cache_version()
             await self._turn(began)
             pause = self._timing.renew if self._is_compared else self._timing.retry
-            while self._cache_version() == version and self._clockwork.clock() < began + pause:
+            while not self._is_awaited(version) and self._clockwork.clock() < began + pause:
                 await self._clockwork.sleep(self._timing.look)
 
     async def withdraw(self) -> None:
@@ -183,6 +184,11 @@ class Presence:
         seen = "" if store is None else store.resource_version
         metadata = {"annotations": {**self._annotations, _SEEN: seen}}
         return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
+
+    def _is_awaited(self, version: int) -> bool:
+        """True if the cache has changed since a version, and some GPUQuota says that replicas may not have seen it."""
+        store = self._store()
+        return store is not None and store.version != version and store.counts(awaits_replicas).get(True, 0) > 0
 
     def _cache_version(self) -> int:
         store = self._store()

@@ -54,6 +54,8 @@ class _CachedQuota:
     behind."""
     ledger: Ledger
     """The last parsed ledger, of this document or of an earlier one."""
+    is_parsed: bool = False
+    """True if it is the ledger of this document."""
 
 
 class Documents:
@@ -87,7 +89,8 @@ class Documents:
     def ledger(self, namespace: str, document: Object) -> Ledger:
         """The ledger of the cached document of a namespace; reuses the charges that were parsed the last time."""
         cached = self._cache[namespace]
-        cached.ledger = Ledger.read(document, cached.ledger)
+        if not cached.is_parsed:
+            cached.ledger, cached.is_parsed = Ledger.read(document, cached.ledger), True
         return cached.ledger
 
     def forget(self, namespace: str) -> None:
@@ -135,7 +138,9 @@ class Documents:
             _logger.warning("no response to a write of the ledger of %s: %s", namespace, error)
             return None
         self._remember(namespace, written, is_trusted=is_trusted)
-        self._cache[namespace].ledger = ledger
+        cached = self._cache[namespace]
+        # The API server may have changed it: an older CRD drops fields that it does not know.
+        cached.ledger, cached.is_parsed = ledger, lookup(written, ("status",)) == body["status"]
         return True
 
     def _remember(self, namespace: str, document: Object, *, is_trusted: bool) -> None:

@@ -221,15 +221,17 @@ class LedgerWriter:
 
     async def _turns(self, namespace: str) -> None:
         """Write batches until no pending write is left."""
-        lost = 0
+        lost, is_contended = 0, False
         try:
             while batch := self._batch(namespace):
                 begun = self._clockwork.clock()
                 turn = await self._turn(namespace, batch)
                 lost = lost + 1 if turn is _Turn.LOST else 0
-                if turn is not _Turn.READ:
-                    took = self._clockwork.clock() - begun
-                    await self._clockwork.sleep(self._backoff(lost) if lost else self._rest(namespace, took))
+                is_contended = is_contended or lost > 0
+                if lost:
+                    await self._clockwork.sleep(self._backoff(lost))
+                elif is_contended and turn is _Turn.WRITTEN:
+                    await self._clockwork.sleep(self._rest(self._clockwork.clock() - begun))
         finally:
             del self._waiting[namespace], self._workers[namespace]
 
@@ -279,10 +281,9 @@ class LedgerWriter:
     def _backoff(self, lost: int) -> float:
         return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())
 
-    def _rest(self, namespace: str, took: float) -> float:
+    def _rest(self, took: float) -> float:
         """Seconds to leave to other replicas, which must read first and would lose against the next write."""
-        is_shared = self._documents.cached_document(namespace) is None
-        return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + is_shared)
+        return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + 1)
 
 
 def _judge_batch(reading: Reading, batch: Sequence[_Pending]) -> Ledger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.paths import mappings_at
 from policies.metadata_keys import QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota, QuotaError
 
 __all__ = [
+    "awaits_replicas",
     "enforced_condition",
     "not_counted_condition",
     "ready_condition",
@@ -109,6 +111,11 @@ def says_that_all_have_seen(conditions: Iterable[Object]) -> bool:
     """
     seen = ("Enforced", "FailsOpen")
     return any(each.get("type") == _ENFORCED and each.get("reason") in seen for each in conditions)
+
+
+def awaits_replicas(document: Object) -> bool:
+    """True if replicas may not have seen a GPUQuota, as far as its status says."""
+    return not says_that_all_have_seen(mappings_at(document, ("status", "conditions")))
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Object:
