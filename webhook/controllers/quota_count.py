@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +166,8 @@ class Kept:
     """The input of the last count that had nothing to write."""
     ledger: Ledger = field(default_factory=Ledger)
     """The last counted ledger."""
+    closed: float = -math.inf
+    """When charges were closed by a write that changed nothing else, by the monotonic clock."""
 
     def is_of(self, document: Object) -> bool:
         """True if this is the state of a GPUQuota, and not of an earlier one of its name."""

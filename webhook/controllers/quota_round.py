@@ -65,6 +65,10 @@ _TRIES = 3
 """First with the lists of the caches. If the ledger has newer ones, with lists by quorum. If it has newer ones still, with
 lists that were started after that: then the newer versions are not from this API server's history."""
 _SHOWN = 5
+_CLOSE_SECONDS = 5.0
+"""Between two writes of a ledger that only turn open charges into used amounts: no answer depends on them."""
+_MANY_CHARGES = 64
+"""Open charges beyond which they are closed at once: the API server pays for their length at every write."""
 
 
 class QuotaRound:
@@ -204,6 +208,9 @@ class QuotaRound:
             before = Ledger.read(basis.document)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
+            if is_written and self._may_wait(kept, before, after):
+                self._take(namespace, kept, count)
+                return
             if is_written and await self._writer.change(namespace, count.make) is None:
                 self._forget(namespace)
                 return
@@ -213,6 +220,16 @@ class QuotaRound:
                 return
             foreign = count.ledger.counted
         raise IncompleteRound("its status was counted from newer lists than the API server returns")
+
+    def _may_wait(self, kept: Kept, before: Ledger, after: Ledger) -> bool:
+        """True if a write only closes charges, and such a write was made a moment ago; records the write otherwise."""
+        if not after.takes_the_same(before) or before.reservations.places > _MANY_CHARGES:
+            return False
+        now = self._clockwork.clock()
+        if now < kept.closed + _CLOSE_SECONDS:
+            return True
+        kept.closed = now
+        return False
 
     def _take(self, namespace: str, kept: Kept, count: Count) -> None:
         """Keep the result of a count, and report uncharged objects."""

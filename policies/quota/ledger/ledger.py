@@ -243,6 +243,24 @@ class Ledger:
         """
         return self.limits == other.limits and self.reservations == other.reservations
 
+    def takes_the_same(self, other: Ledger) -> bool:
+        """True if the same amount of each limit is taken, used or reserved, and the conditions are equal."""
+        return (
+            self.counted is not None
+            and other.counted is not None
+            and self.conditions == other.conditions
+            and self._taken == other._taken
+        )
+
+    @property
+    def _taken(self) -> dict[str, tuple[str, Fraction | None]]:
+        """Of each limit its key, and the amount that is used or reserved; None if it was not counted."""
+        reserved = self.reservations.total
+        return {
+            name: (count.key, None if count.used is None else count.used + reserved.get(name, ZERO))
+            for name, count in self.limits.items()
+        }
+
     def status(self, quota: Quota, generation: int, *, is_compact: bool = True) -> Object:
         """The status to write.
 

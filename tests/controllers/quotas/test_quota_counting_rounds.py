@@ -44,8 +44,46 @@ async def test_pod_is_seen_before_its_claim(team, leader):
     await leader.count()
     assert (team.amounts, team.charged) == ({"all": ("1", "4")}, {"train": ["big"]})
     team.claim("train-big", 4, pod="train", piece="big")
+    team.seconds += 5
     await leader.count()
     assert (team.amounts, team.charged) == ({"all": ("5", "0")}, {})
+
+
+async def test_charges_are_closed_every_five_seconds_where_nothing_else_changes(team, leader):
+    team.quota()
+    await leader.count()
+    shown = []
+    for name in ("first", "second"):
+        await leader.charge(name, {OWN: 1})
+        team.pod(name, 1)
+        await leader.count()
+        shown.append(team.amounts["all"])
+    team.seconds += 5
+    await leader.count()
+    assert [*shown, team.amounts["all"]] == [("1", "0"), ("1", "1"), ("2", "0")]
+
+
+async def test_freed_amounts_are_counted_at_once(team, leader):
+    team.quota()
+    await leader.count()
+    for name in ("first", "second"):
+        await leader.charge(name, {OWN: 1})
+        team.pod(name, 1)
+        await leader.count()
+    await leader.client.delete("/api/v1/namespaces/team-a/pods/second")
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("1", "0")}, {})
+
+
+async def test_many_charges_are_closed_at_once(team, leader):
+    team.quota({"name": "all", "gpus": 100})
+    await leader.count()
+    for number in range(67):
+        await leader.charge(f"pod-{number}", {OWN: 1})
+    for number in range(2):
+        team.pod(f"pod-{number}", 1)
+        await leader.count()
+    assert team.amounts == {"all": ("2", "65")}
 
 
 async def test_nothing_is_asked_or_written_while_nothing_changes(team, leader):
