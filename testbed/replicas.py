@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -58,6 +59,18 @@ class Replica(Service):
     def led_as(self, identity: str) -> bool:
         """True if this replica became the leader under an identity of the Lease."""
         return f'"this replica, {identity}, is the leader now"' in self.log()
+
+    def suspend(self) -> None:
+        """Stop its execution; its connections stay open."""
+        with self._lock:
+            if self._process is not None:
+                self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue its execution, if it was not killed meanwhile."""
+        with self._lock:
+            if self._process is not None:
+                self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """`kill -9`, and wait for its end."""

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from webhook.ledger.writer import LedgerWriter
     from webhook.peers.messages import ChargeMessage
 
-__all__ = ["HEARTBEAT_SECONDS", "PATH", "PeerCalls"]
+__all__ = ["CLOSE_SECONDS", "HEARTBEAT_SECONDS", "PATH", "PeerCalls"]
 
 PATH = "/v1/charges"
 HEARTBEAT_SECONDS = 2.0
 """Between two pings of a connection; it is closed if the pong takes half as long."""
+CLOSE_SECONDS = 1.0
+"""How long the other side has to confirm the end of a connection."""
 _MOST_AT_ONCE = 512
 """Charges of one connection that wait for their write; further ones are not charged."""
 
@@ -52,7 +54,9 @@ class PeerCalls:
             return web.Response(status=403, text="This certificate is not in the Lease of a running replica.\n")
         if request.path != PATH:
             return web.Response(status=404, text=f"Replicas send charges to {PATH}.\n")
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=LARGEST)
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=LARGEST
+        )
         await socket.prepare(request)
         self._open.add(socket)
         try:

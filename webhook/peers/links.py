@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from webhook.cluster.clockwork import Clockwork
-from webhook.peers.answers import HEARTBEAT_SECONDS, PATH
+from webhook.peers.answers import CLOSE_SECONDS, HEARTBEAT_SECONDS, PATH
 from webhook.peers.messages import LARGEST, BadMessage, read_answer
 from webhook.peers.tls import client_context
 
@@ -107,6 +107,7 @@ class Link:
         return self._session.ws_connect(
             f"https://{self.peer.address}{PATH}",
             ssl=self._context,
+            timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             heartbeat=HEARTBEAT_SECONDS,
             max_msg_size=LARGEST,
             compress=0,

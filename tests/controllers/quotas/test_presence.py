@@ -1,5 +1,7 @@
 """Replicas say in Leases which GPUQuotas they have seen, and a new quota holds once all have."""
 
+import asyncio
+import contextlib
 import random
 
 import pytest
@@ -236,3 +238,41 @@ async def test_quota_that_all_have_seen_is_in_every_cache_that_is_trusted(place,
         for namespace in seen:
             for replica, caches in zip(place.replicas, place.caches, strict=True):
                 assert not replica.is_trusted or caches.stores["GPUQuota"].get(namespace, "gpu") is not None
+
+
+async def renewals(place, seconds, *, is_held):
+    """How often a Lease is written while a ledger changes at each look at the cache."""
+    seen = {
+        "type": "Enforced",
+        "status": "True" if is_held else "Unknown",
+        "reason": "Enforced" if is_held else "NotSeen",
+    }
+    store, version = place.caches[0].stores["GPUQuota"], [100]
+    before = len(place.team.sandbox.requests)
+
+    async def sleep(pause):
+        place.team.seconds += pause
+        version[0] += 1
+        metadata = {"name": "gpu", "namespace": "team-a", "uid": "u", "resourceVersion": str(version[0])}
+        status = {"summary": str(version[0]), "conditions": [seen]}
+        store.apply({"type": "MODIFIED", "object": {"metadata": metadata, "spec": {}, "status": status}})
+        if place.team.seconds >= 1000.0 + seconds:
+            raise asyncio.CancelledError
+
+    replica = Presence(
+        place.client, OURS, "replica", lambda: store, clockwork=Clockwork(clock=place.clock, sleep=sleep)
+    )
+    with contextlib.suppress(asyncio.CancelledError):
+        await replica.run()
+    requests = [*place.team.sandbox.requests][before:]
+    return [request.verb for request in requests if request.resource == "leases"]
+
+
+async def test_charges_renew_no_lease_once_the_quota_holds(place):
+    await place.see()
+    assert await renewals(place, 9, is_held=True) == ["create"]
+
+
+async def test_changes_renew_the_lease_while_replicas_may_not_have_seen_a_quota(place):
+    await place.see()
+    assert len(await renewals(place, 9, is_held=False)) > 30

@@ -35,6 +35,8 @@ _FIRST_SECONDS = 1.0
 _OUTAGE_SECONDS = 1.5
 _SILENCE_SECONDS = 40.0
 """Longer than the leader waits for a replica (`webhook.controllers.presence`)."""
+_HANG_SECONDS = 4.0
+"""Longer than the others wait for the owner of a ledger, and than they keep the connection to it."""
 _WRITE_SECONDS = 0.02
 _WRITERS = 3
 _FORGED_SECONDS = 0.1
@@ -89,7 +91,17 @@ class Chaos:
     async def rage(self, until: asyncio.Event) -> None:
         """Go on until an event; when this returns, everything is whole again."""
         writers, forgers = [self._write] * _WRITERS, [self._forge] * _FORGERS
-        works = (self._kill, self._cut, self._hold, self._silence, self._restart, *writers, *forgers, self._swap)
+        works = (
+            self._kill,
+            self._hang,
+            self._cut,
+            self._hold,
+            self._silence,
+            self._restart,
+            *writers,
+            *forgers,
+            self._swap,
+        )
         await asyncio.gather(*(self._repeat(work, until) for work in works))
         await asyncio.to_thread(self._cluster.replicas.start)
 
@@ -118,6 +130,17 @@ class Chaos:
             await asyncio.to_thread(replica.kill)
             self.done[_KILLED] += 1
         await asyncio.to_thread(self._cluster.replicas.start)
+        return self._pace
+
+    async def _hang(self) -> float:
+        """A replica hangs, which owns ledgers; when it goes on, it takes itself for their owner still."""
+        replica = self._random.choice([*self._cluster.replicas])
+        replica.suspend()
+        try:
+            await asyncio.sleep(self._random.random() * _HANG_SECONDS)
+        finally:
+            replica.resume()
+        self.done["replicas that hung"] += 1
         return self._pace
 
     async def kill_the_leader(self) -> None:
