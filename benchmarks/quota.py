@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 CLIENTS = 32
 PODS = 320
+PODS_OF_ONE = 40
+"""Pods that one client alone creates after the others of each round."""
 ROUNDS = 5
 SPREAD = 100
 HARD = 100_000
@@ -75,6 +77,8 @@ class Round:
     server: float
     """Milliseconds of CPU of the API server per pod, and of all replicas."""
     replicas: float
+    alone: float
+    """Milliseconds of a creation, by one client alone."""
 
 
 def main() -> None:
@@ -213,6 +217,9 @@ async def one_round(cluster: ReplicatedCluster, client: APIClient, case: Case) -
     await asyncio.gather(*(create(client, waiting, times) for _ in range(CLIENTS)))
     seconds = time.perf_counter() - begin
     server, replicas = (processor_seconds(each) - before for each, before in zip(measured, used, strict=True))
+    waiting = [manifests.pod(next(namespaces), f"alone-{number}") for number in range(PODS_OF_ONE)]
+    alone: list[float] = []
+    await create(client, waiting, alone)
     writes.cancel()
     written = await writes
     times.sort()
@@ -220,9 +227,10 @@ async def one_round(cluster: ReplicatedCluster, client: APIClient, case: Case) -
         rate=PODS / seconds,
         median=statistics.median(times) * 1000,
         most=times[len(times) * 99 // 100] * 1000,
-        writes=written / PODS,
+        writes=written / (PODS + PODS_OF_ONE),
         server=server / PODS * 1000,
         replicas=replicas / PODS * 1000,
+        alone=statistics.median(alone) * 1000,
     )
 
 
@@ -287,21 +295,21 @@ def print_table(cluster: ReplicatedCluster, cases: Sequence[Case], rounds: dict[
     )
     print(
         "| quota | pods per second | p50 | p99 | ledger writes per pod | CPU of the API server per pod | of replicas |"
-        " p50 against none |"
+        " p50 against none | p50 of one client |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     base: list[Round] = []
     for case in cases:
         found = rounds[case.name]
         base = found if case.name.startswith("no quota") else base
         ratio = statistics.median(one.median / none.median for one, none in zip(found, base, strict=True))
-        rate, median, most, writes, server, replicas = (
+        rate, median, most, writes, server, replicas, alone = (
             statistics.median(getattr(each, field) for each in found)
-            for field in ("rate", "median", "most", "writes", "server", "replicas")
+            for field in ("rate", "median", "most", "writes", "server", "replicas", "alone")
         )
         print(
             f"| {case.name} | {rate:.0f} | {median:.0f} ms | {most:.0f} ms | {writes:.2f} | {server:.1f} ms |"
-            f" {replicas:.1f} ms | {ratio:.2f} |"
+            f" {replicas:.1f} ms | {ratio:.2f} | {alone:.1f} ms |"
         )
 
 

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
 from policies.quota.limits.quota import QuotaError
 from webhook.cluster.errors import ClusterError
@@ -60,7 +60,9 @@ class PeerCalls:
         await socket.prepare(request)
         self._open.add(socket)
         try:
-            await _Conversation(self._writer, socket).run()
+            # aiohttp answers a ping by itself, and raises if the other side has gone meanwhile.
+            with suppress(ConnectionError):
+                await _Conversation(self._writer, socket).run()
         finally:
             self._open.discard(socket)
         return socket
@@ -82,6 +84,8 @@ class _Conversation:
     async def run(self) -> None:
         try:
             async for message in self._socket:
+                if message.type is WSMsgType.ERROR:
+                    break
                 await self._take(message.data)
         except BadMessage as error:
             _logger.warning("closed the connection of another replica: %s", error)

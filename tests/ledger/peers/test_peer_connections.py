@@ -14,6 +14,7 @@ from certs import KeyPair, issue_serving, make_authority, make_self_signed
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.leases import LEASE, holder_of
 from webhook.peers.answers import PATH
+from webhook.peers.messages import LARGEST
 from webhook.peers.peer import peer_annotations
 from webhook.peers.tls import client_context
 
@@ -171,3 +172,30 @@ async def test_replica_that_has_ended_is_not_noted(replicas, until):
     link.lost -= 31
     owner.peers._directory._clock = lambda: 1e9  # its Lease was not renewed since
     assert owner.peers.notes() == []
+
+
+async def test_connection_that_breaks_off_leaves_no_trace(replicas, until, caplog):
+    """Also where the other side has sent a ping that is answered after its end."""
+    owner, other = await replicas()
+    tls = context(owner, other.peers._pair)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
+    ):
+        for _ in range(50):
+            await socket.ping()
+        socket._writer.transport.abort()
+        await until(lambda: len(owner.peers._calls._open) == 1)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_message_that_is_too_large_ends_the_connection(replicas, caplog):
+    owner, other = await replicas()
+    tls = context(owner, other.peers._pair)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
+    ):
+        await socket.send_bytes(b" " * (LARGEST + 1))
+        assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+    assert caplog.text == ""
