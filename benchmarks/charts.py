@@ -33,14 +33,14 @@ COLOURS = {
 }
 """Colours by class, for light and dark."""
 _CLASSES = {Verdict.GOOD: "good", Verdict.FAIR: "fair", Verdict.BAD: "bad"}
-_WIDTH = 840
-_LABELS = 320
-_TRACK = 270
+_WIDTH = 860
+_LABELS = 310
+_TRACK = 240
 _ROW = 26
 _BAR = 12
 _SIZE = 13
-_FULL = 2 * _BAR
-"""The height of a row with two bars, for legends and gaps."""
+"""Of text. About 40 characters fit beside a bar."""
+_LEGEND = 32
 
 
 def ratio_chart(title: str, figures: Sequence[Figure]) -> str:
@@ -69,7 +69,7 @@ def value_chart(title: str, figures: Sequence[Figure], column: str) -> str:
     series = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     scale = _TRACK / (max(value for bars in groups.values() for value in bars.values()) or 1)
     elements = list(_legend(series))
-    top = _FULL + 8
+    top: float = _LEGEND
     rows = []
     for group, bars in groups.items():
         elements.append(_text(_LABELS - 10, top + (len(bars) - 1) * _BAR / 2, group, anchor="end"))
@@ -82,7 +82,7 @@ def value_chart(title: str, figures: Sequence[Figure], column: str) -> str:
                 _text(_LABELS + value * scale + 6, top, number(value)),
             ]
             rows.append(f"{group}, {name}: {number(value)}")
-            top += _BAR + 2
+            top += _BAR + 4
         top += _BAR
     return _document(title, rows, elements, top)
 

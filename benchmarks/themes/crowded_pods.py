@@ -49,7 +49,7 @@ def time_of(name: str, document: dict[str, Any], view: ManifestsView) -> Figure:
     pair = body(document), body(control(document))
     rounds = [(milliseconds(pair[0], view), milliseconds(pair[1], view)) for _ in range(ROUNDS)]
     beside = "as many variables"
-    return figure_of_rounds(f"time of {name}", rounds, unit="ms", beside=beside, aim=1.8, limit=2.0)
+    return figure_of_rounds(f"time: {name}", rounds, unit="ms", beside=beside, aim=1.8, limit=2.0)
 
 
 def crowds() -> dict[str, dict[str, Any]]:
@@ -68,7 +68,7 @@ def crowds() -> dict[str, dict[str, Any]]:
     made = {name: pod(resourceClaims=listed) for name, listed in templates.items()}
     referred = pod(resourceClaims=templates["20,000 missing templates"])
     referred["spec"]["containers"][0]["resources"]["claims"] = [{"name": f"claim-{index}"} for index in range(CLAIMS)]
-    made["20,000 claims that a container refers to"] = referred
+    made["20,000 claims of a container"] = referred
     return made
 
 
