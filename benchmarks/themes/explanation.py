@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.devices import CLASS, GPUS, node, resource_slice
 from benchmarks.figures import Figure, Theme, figure_of_rounds
+from benchmarks.pods import claim
 from benchmarks.timing import READING, json_reader, time_in_turns
 from policies.explanation import explain, questions
 from policies.explanation.cluster import read_cluster, used_amounts
@@ -44,7 +45,7 @@ def measure() -> list[Figure]:
 
     functions: dict[str, tuple[Callable[[], object], float, float]] = {
         "digest of the cluster": (digest, 1.0, 2.0),
-        **{name: (partial(answer, document), 6.0, 12.0) for name, document in QUESTIONS.items()},
+        **{name: (partial(answer, document), aim, limit) for name, (document, aim, limit) in QUESTIONS.items()},
     }
     return [
         figure_of_rounds(
@@ -95,22 +96,19 @@ def _holder(number: int, name: str, minors: list[int]) -> Iterator[dict[str, Any
 
 def template(count: int, memory: str, **devices: Any) -> dict[str, Any]:
     """A template that requests GPUs with so much memory."""
-    exactly = {
-        "deviceClassName": "gpu.nvidia.com",
-        "count": count,
-        "selectors": [{"cel": {"expression": MEMORY.format(memory)}}],
-    }
+    spec = claim(MEMORY.format(memory), count=count, **devices)["spec"]
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": "gpus", "namespace": "team-a"},
-        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}], **devices}}},
+        "spec": {"spec": spec},
     }
 
 
 QUESTIONS = {
-    "1 GPU, fits": template(1, "40Gi"),
-    "8 GPUs, few nodes are free": template(8, "79Gi"),
-    "2 GPUs of 100Gi, no node has one": template(2, "100Gi"),
-    "4 GPUs of one root with two": template(4, "40Gi", constraints=[{"matchAttribute": ROOT}]),
+    "1 GPU, fits": (template(1, "40Gi"), 3.0, 6.0),
+    "8 GPUs, few nodes are free": (template(8, "79Gi"), 3.0, 6.0),
+    "2 GPUs of 100Gi, no node has one": (template(2, "100Gi"), 3.0, 6.0),
+    "4 GPUs of one root with two": (template(4, "40Gi", constraints=[{"matchAttribute": ROOT}]), 7.0, 14.0),
 }
+"""The template, aim and limit."""

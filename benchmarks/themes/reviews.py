@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
 
 from benchmarks.devices import example_cluster
 from benchmarks.figures import Figure, Theme, figure_of_rounds
@@ -21,10 +24,14 @@ THEME = Theme(
     title="One decision",
     text="""One concern reviews one object in process, in a new request and beside the cluster of the examples; no answer is
 remembered. CPU time beside reading the object from JSON with orjson. `MIG` has four containers; `OR-ed affinity` two terms; the
-wishes are product globs, versions and three terms; the misspelt ones are 20 products that do not exist.""",
+wishes are product globs, versions and three terms; the misspelt ones are 20 products that do not exist; the
+ClusterPolicy is what the Helm chart of the GPU Operator renders with its defaults.""",
 )
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 FAMILY = "nvidia.com/gpu.family"
+CLUSTER_POLICY = Path(__file__).parents[2] / "tests" / "configuration" / "valid" / "cluster-policy-helm-defaults.yaml"
+"""What the Helm chart of the GPU Operator renders with its defaults."""
+GROUPS = {"Deployment": "apps", "ClusterPolicy": "nvidia.com"}
 MISSPELT = ("H10O", "A10O-80GB", "TeslaT-4", "L40-S8", "RTX-A60000", "Hoper", "B20O", "V10O-32GB", "GH20O", "Blackwel")
 
 
@@ -74,13 +81,15 @@ def cases(view: ManifestsView) -> list[Case]:
         Case("placement", "misspelt wishes", misspelt, 4000.0, 8000.0),
         Case("access", "no GPU, 4 containers", pod({}, containers=4), 4.0, 8.0),
         Case("access", "every way to a GPU", pod_with_every_access(), 40.0, 80.0),
+        Case("configuration", "full ClusterPolicy", yaml.safe_load(CLUSTER_POLICY.read_text()), 200.0, 400.0),
         Case("workloads", "Deployment, 1 GPU", deployment(pod(GPU)), 100.0, 200.0),
     ]
 
 
 def _figure(case: Case, view: ManifestsView) -> Figure:
-    group = "apps" if case.concern == "workloads" else ""
-    request = Request(case.document, group=group, kind=case.document["kind"], namespace=NAMESPACE)
+    kind = case.document["kind"]
+    namespace = case.document["metadata"].get("namespace", "")
+    request = Request(case.document, group=GROUPS.get(kind, ""), kind=kind, namespace=namespace)
     rounds = time_in_turns(
         # A request reads its pod once, so each review has a request of its own.
         lambda: review_concern(case.concern, replace(request), view, DEFAULTS),

@@ -26,9 +26,9 @@ ROUNDS = 7
 COMMANDS = {
     "--help": (["--help"], 0.15, 0.3),
     "review --help": (["review", "--help"], 0.15, 0.3),
-    "review one pod": (["review", "examples/single-gpu"], 0.55, 0.8),
-    "review with a cluster": (["review", "--cluster", "examples/cluster", "examples/single-gpu"], 0.65, 1.0),
-    "rules": (["rules"], 1.3, 2.0),
+    "review one pod": (["review", "examples/single-gpu"], 0.5, 0.8),
+    "review with a cluster": (["review", "--cluster", "examples/cluster", "examples/single-gpu"], 0.5, 1.0),
+    "rules": (["rules"], 0.5, 2.0),
 }
 """The arguments of each command, its aim and its limit; `rules` imports every rule and reads their examples."""
 
