@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ROOT = Path(__file__).parents[1]
-_SECONDS = 600
+_SECONDS = 900
 """After which a theme is ended."""
 
 

@@ -88,15 +88,16 @@ def _run(results: Results) -> Iterator[str]:
 def _overview(themes: Sequence[ThemeResults]) -> Iterator[str]:
     yield "## Overview"
     yield ""
-    yield "The chart has the figure of each theme that is nearest to its limit."
+    yield "The chart has the figure of each theme that is nearest to its limit; the table names it."
     yield ""
     yield from _chart("overview", "For each theme, the figure that is nearest to its limit")
-    yield "| theme | figures | within the aim | aim missed | over the limit |"
-    yield "|---|---|---|---|---|"
+    yield "| theme | figures | within the aim | aim missed | over the limit | nearest to its limit |"
+    yield "|---|---|---|---|---|---|"
     for theme in themes:
         verdicts = [figure.verdict for figure in theme.figures]
         counts = " | ".join(str(verdicts.count(verdict)) for verdict in Verdict)
-        yield f"| [{theme.title}](#{_anchor(theme.title)}) | {len(verdicts)} | {counts} |"
+        nearest = theme.worst.label if theme.figures else "not measured"
+        yield f"| [{theme.title}](#{_anchor(theme.title)}) | {len(verdicts)} | {counts} | {nearest} |"
     yield ""
 
 
@@ -106,7 +107,7 @@ def _theme(theme: ThemeResults) -> Iterator[str]:
     yield theme.text
     yield ""
     if not theme.figures:
-        yield "This run has no figures of it: the measurement ended with an error."
+        yield "Not measured in this run: the measurement ended with an error."
         yield ""
         return
     yield from _chart(theme.name, f"{theme.title}: ratios to the control")
