@@ -5,7 +5,7 @@ BIN := .venv/bin
 BUILDER ?= $(firstword $(foreach builder,docker podman buildah,$(shell command -v $(builder))))
 IMAGE ?= gpu-admission:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: demo test lint storm fuzz properties bench-check image manifests clean
+.PHONY: demo test lint storm fuzz properties bench bench-check image manifests clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -39,9 +39,13 @@ properties: export FUZZ_EXAMPLES ?= 3000
 properties: .venv/installed-dev
 	$(BIN)/pytest -m hypothesis $(LONG)
 
-# Times and memory, each beside a control of the same run.
+# Writes benchmarks/results/DATE.json and docs/performance.md, in about ten minutes; KUBEBUILDER_ASSETS names an API server.
+bench: .venv/installed-dev
+	$(BIN)/python -m benchmarks
+
+# The same figures; fails if one is over its limit.
 bench-check: .venv/installed-dev
-	$(BIN)/python -m benchmarks.check
+	$(BIN)/python -m benchmarks check
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpu-admission needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)" or 0)'

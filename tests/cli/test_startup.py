@@ -1,4 +1,4 @@
-"""Imports at the start, and the help. benchmarks/startup.py measures the time."""
+"""Imports at the start, and the help. benchmarks/themes/startup.py measures the time."""
 
 from __future__ import annotations
 

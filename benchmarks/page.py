@@ -1,0 +1,166 @@
+"""Renders docs/performance.md and its charts; the same results always give the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.charts import number, ratio_chart, value_chart
+from benchmarks.figures import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.figures import Figure, ThemeResults
+    from benchmarks.results import Results
+
+__all__ = ["DOCS", "rendered_files", "write_page"]
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = "performance.md"
+_IMAGES = "images"
+_PREFIX = "performance-"
+
+_INTRODUCTION = """# Performance
+
+`make bench` writes this page. Each figure is a **ratio to a control of the same run**: milliseconds depend on the machine,
+ratios hardly do. Less is better. A figure has two thresholds: the *aim* is what we want, the *limit* is what must hold.
+`make bench-check` measures again, warns about a missed aim and fails over a limit.
+"""
+_REMARK = "> Client, webhook and API server share the cores of this machine. Compare ratios, not milliseconds.\n"
+_ELSEWHERE = """## Measured elsewhere
+
+- Memory over a million varied reviews: `make fuzz` fails if it grows by more than 15 % after the first 30 % of them.
+- Clusters with 5,000 nodes and 100,000 pods: the large scripts in [benchmarks](../benchmarks/README.md).
+- Quotas while replicas are killed and API servers restart: `make storm`.
+"""
+
+
+def write_page(results: Results, folder: Path = DOCS) -> None:
+    """Write the page and its charts, and delete charts of themes that no longer exist."""
+    files = rendered_files(results)
+    for old in (folder / _IMAGES).glob(f"{_PREFIX}*.svg"):
+        if f"{_IMAGES}/{old.name}" not in files:
+            old.unlink()
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def rendered_files(results: Results) -> dict[str, str]:
+    """The page and its charts, by path in the folder of the page."""
+    files = {}
+    measured = [theme for theme in results.themes if theme.figures]
+    if measured:
+        worst = [theme.worst.model_copy(update={"name": theme.title, "group": ""}) for theme in measured]
+        files[_image("overview")] = ratio_chart("The figure of each theme that is nearest to its limit", worst)
+    for theme in measured:
+        files[_image(theme.name)] = ratio_chart(theme.title, theme.figures)
+        for column in theme.charts:
+            files[_image(theme.name, column)] = value_chart(f"{theme.title}: {column}", theme.figures, column)
+    return {PAGE: "\n".join(_page(results)), **files}
+
+
+def _page(results: Results) -> Iterator[str]:
+    yield _INTRODUCTION
+    yield from _run(results)
+    yield from _overview(results.themes)
+    for theme in results.themes:
+        yield from _theme(theme)
+    yield _ELSEWHERE.rstrip("\n")
+    yield ""
+
+
+def _run(results: Results) -> Iterator[str]:
+    machine = results.machine
+    yield "| run | |"
+    yield "|---|---|"
+    yield f"| date, commit | {results.date}, {results.commit} |"
+    yield f"| machine | {machine.processor}, {machine.cores} cores, {machine.memory_gib} GiB, {machine.system} |"
+    yield f"| Python | {results.python} |"
+    yield f"| API server of *end to end* and *quotas* | {results.kubernetes} |"
+    yield f"| took | {results.seconds / 60:.0f} minutes |"
+    yield ""
+    yield _REMARK
+
+
+def _overview(themes: Sequence[ThemeResults]) -> Iterator[str]:
+    yield "## Overview"
+    yield ""
+    yield "The chart has the figure of each theme that is nearest to its limit; the table names it."
+    yield ""
+    yield from _chart("overview", "For each theme, the figure that is nearest to its limit")
+    yield "| theme | figures | within the aim | aim missed | over the limit | nearest to its limit |"
+    yield "|---|---|---|---|---|---|"
+    for theme in themes:
+        verdicts = [figure.verdict for figure in theme.figures]
+        counts = " | ".join(str(verdicts.count(verdict)) for verdict in Verdict)
+        nearest = theme.worst.label if theme.figures else "not measured"
+        yield f"| [{theme.title}](#{_anchor(theme.title)}) | {len(verdicts)} | {counts} | {nearest} |"
+    yield ""
+
+
+def _theme(theme: ThemeResults) -> Iterator[str]:
+    yield f"## {theme.title}"
+    yield ""
+    yield theme.text
+    yield ""
+    if not theme.figures:
+        yield "Not measured in this run: the measurement ended with an error."
+        yield ""
+        return
+    yield from _chart(theme.name, f"{theme.title}: ratios to the control")
+    yield from _table(theme.figures)
+    for column in theme.charts:
+        yield f"{column[0].upper()}{column[1:]}:"
+        yield ""
+        yield from _chart(theme.name, f"{theme.title}: {column}", column)
+
+
+def _table(figures: Sequence[Figure]) -> Iterator[str]:
+    columns = list(dict.fromkeys(column for figure in figures for column in figure.more))
+    header = ["figure", "measured", "beside", "ratio", "aim", "limit", *columns]
+    yield f"| {' | '.join(header)} |"
+    yield "|---" * len(header) + "|"
+    for figure in figures:
+        cells = [
+            figure.label,
+            f"{number(figure.value)} {figure.unit}",
+            f"{figure.beside}, {number(figure.control)} {figure.unit}",
+            f"**{number(figure.ratio)}**{'' if figure.verdict is Verdict.GOOD else f' ({figure.verdict})'}",
+            number(figure.aim),
+            number(figure.limit),
+            *(_cell(figure, column) for column in columns),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    if any(control is not None for figure in figures for _, control in figure.more.values()):
+        yield ""
+        yield "Numbers in parentheses are those of the control."
+    yield ""
+
+
+def _cell(figure: Figure, column: str) -> str:
+    if column not in figure.more:
+        return ""
+    value, control = figure.more[column]
+    return number(value) if control is None else f"{number(value)} ({number(control)})"
+
+
+def _chart(name: str, alternative: str, column: str = "") -> Iterator[str]:
+    yield f"![{alternative}]({_image(name, column)})"
+    yield ""
+
+
+def _image(name: str, column: str = "") -> str:
+    words = [name, *column.replace("/s", " per second").split()]
+    return f"{_IMAGES}/{_PREFIX}{'-'.join(map(_plain, words))}.svg"
+
+
+def _anchor(title: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return _plain(title.replace(" ", "-"))
+
+
+def _plain(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum() or letter in "-_")

@@ -1,0 +1,117 @@
+"""Results files: what one run measured, as JSON, with one file for each day.
+
+`version` is that of the schema. It changes if a field changes its meaning or disappears; README.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from benchmarks.figures import ThemeResults  # noqa: TC001 - pydantic reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["FOLDER", "Machine", "Results", "commit", "kubernetes", "newest_file", "read_results", "write_results"]
+
+FOLDER = Path(__file__).with_name("results")
+_ROOT = Path(__file__).parents[1]
+
+
+class Machine(BaseModel):
+    """The computer that everything ran on, clients and API server included."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    processor: str
+    cores: int
+    memory_gib: int
+    system: str
+
+    @classmethod
+    def read(cls) -> Machine:
+        """This computer."""
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return cls(
+            processor=_processor(),
+            cores=os.cpu_count() or 1,
+            memory_gib=round(pages / 2**30),
+            system=f"{platform.system()} {platform.machine()}",
+        )
+
+
+class Results(BaseModel):
+    """One run of all themes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    date: str
+    commit: str
+    """The first 12 digits; followed by `with changes` if files differed from it."""
+    machine: Machine
+    python: str
+    kubernetes: str
+    """The API server of the themes that need one."""
+    seconds: float
+    themes: tuple[ThemeResults, ...]
+
+
+def newest_file() -> Path:
+    """The results file with the latest date."""
+    return max(FOLDER.glob("*.json"))
+
+
+def read_results(file: Path) -> Results:
+    """The results in a file.
+
+    Raises:
+        pydantic.ValidationError: The file has another version of the schema.
+    """
+    return Results.model_validate_json(file.read_text(encoding="utf-8"))
+
+
+def write_results(results: Results) -> Path:
+    """Write the file of the run's date, which replaces an earlier one of that day."""
+    FOLDER.mkdir(exist_ok=True)
+    file = FOLDER / f"{results.date}.json"
+    file.write_text(json.dumps(results.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return file
+
+
+def commit() -> str:
+    """The commit that is measured."""
+    head, changes = (_git(*words) for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "-uno")))
+    return f"{head} with changes" if changes else head
+
+
+def kubernetes(environ: Mapping[str, str]) -> str:
+    """The API server that the environment names, as `testbed` chooses it."""
+    if environ.get("KUBECONFIG"):
+        return "cluster of KUBECONFIG"
+    if not (folder := environ.get("KUBEBUILDER_ASSETS")):
+        return "sandbox"
+    done = subprocess.run([Path(folder, "kube-apiserver"), "--version"], capture_output=True, text=True, check=True)
+    return f"kube-apiserver {done.stdout.split()[-1]}"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S607 - whichever git is there
+    return done.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    """The model that Linux names, else what Python knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())

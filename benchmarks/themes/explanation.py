@@ -1,0 +1,114 @@
+"""Explanations of where a template fits, in a cluster of 1,000 nodes that is half in use."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.devices import CLASS, GPUS, node, resource_slice
+from benchmarks.figures import Figure, Theme, figure_of_rounds
+from benchmarks.pods import claim
+from benchmarks.timing import READING, json_reader, time_in_turns
+from policies.explanation import explain, questions
+from policies.explanation.cluster import read_cluster, used_amounts
+from policies.settings import DEFAULTS
+from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+THEME = Theme(
+    title="Explain",
+    text="""`explain` for a template in a cluster of 1,000 nodes with 8 GPUs, of which about half are in use; which ones follows no
+pattern that nodes share. CPU time beside reading the cluster from JSON with orjson. The digest is made once for each change of
+the cluster.""",
+)
+NODES = 1_000
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+def measure() -> list[Figure]:
+    """Figures of the digest and of each question."""
+    objects = list(cluster())
+    control = json_reader(objects)
+    view = ManifestsView(objects)
+
+    def digest() -> None:
+        fresh = ManifestsView(objects)
+        fresh.derive(read_cluster)
+        fresh.derive(used_amounts)
+
+    def answer(document: dict[str, Any]) -> None:
+        for question in questions(document, "team-a", view, DEFAULTS):
+            explain(question, view, DEFAULTS)
+
+    functions: dict[str, tuple[Callable[[], object], float, float]] = {
+        "digest of the cluster": (digest, 1.0, 2.0),
+        **{name: (partial(answer, document), aim, limit) for name, (document, aim, limit) in QUESTIONS.items()},
+    }
+    return [
+        figure_of_rounds(
+            name, time_in_turns(function, control, rounds=3), unit="ms", beside=READING, aim=aim, limit=limit
+        )
+        for name, (function, aim, limit) in functions.items()
+    ]
+
+
+def cluster() -> Iterator[dict[str, Any]]:
+    """Nodes, slices, and pods whose claims hold GPUs."""
+    yield CLASS
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": {}}}
+    for number in range(NODES):
+        yield node(number)
+        yield resource_slice(number)
+        # Knuth's multiplicative hash, so that each node has another set of free GPUs.
+        held = [minor for minor in range(GPUS) if (number * 2_654_435_761 >> (8 + minor)) & 1]
+        for holder, minors in enumerate((held[:2], held[2:])):
+            if minors:
+                yield from _holder(number, f"train-{number}-{holder}", minors)
+
+
+def _holder(number: int, name: str, minors: list[int]) -> Iterator[dict[str, Any]]:
+    """A pod and the claim that holds its GPUs."""
+    place = f"node-{number:04}"
+    results = [
+        {"request": "gpu", "driver": "gpu.nvidia.com", "pool": place, "device": f"gpu-{minor}"} for minor in minors
+    ]
+    yield {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"{name}-gpu", "namespace": "team-b"},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": name}],
+        },
+    }
+    requests = {"cpu": "8", "memory": "64Gi"}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team-b"},
+        "spec": {"nodeName": place, "containers": [{"name": "train", "resources": {"requests": requests}}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def template(count: int, memory: str, **devices: Any) -> dict[str, Any]:
+    """A template that requests GPUs with so much memory."""
+    spec = claim(MEMORY.format(memory), count=count, **devices)["spec"]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "gpus", "namespace": "team-a"},
+        "spec": {"spec": spec},
+    }
+
+
+QUESTIONS = {
+    "1 GPU, fits": (template(1, "40Gi"), 3.0, 6.0),
+    "8 GPUs, few nodes are free": (template(8, "79Gi"), 3.0, 6.0),
+    "2 GPUs of 100Gi, no node has one": (template(2, "100Gi"), 3.0, 6.0),
+    "4 GPUs of one root with two": (template(4, "40Gi", constraints=[{"matchAttribute": ROOT}]), 7.0, 14.0),
+}
+"""The template, aim and limit."""

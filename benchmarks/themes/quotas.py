@@ -1,0 +1,83 @@
+"""GPUQuota beside ResourceQuota and beside no quota, measured by `benchmarks/quota.py`."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import Figure, Theme, figure_of_rounds
+from benchmarks.quota import cases_of
+from benchmarks.quota import measure as measure_cases
+from testbed.background import Background
+from testbed.replicated_clusters import replicated_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.figures import Column
+    from benchmarks.quota import Round
+
+THEME = Theme(
+    title="Quotas",
+    text="""32 clients create pods with one GPU each through three replicas, in one namespace or spread over 100, each with a
+quota that all of them fit into. One run compares GPUQuota, ResourceQuota and none. ResourceQuota needs a real API server; with
+the sandbox only the comparison with no quota is made. `ledger writes` are those of the status of GPUQuotas.""",
+    charts=("pods/s",),
+)
+THRESHOLDS = {"ResourceQuota": (2.0, 6.0), "no quota": (3.0, 8.0)}
+"""Aim and limit of a GPUQuota, by what it is compared with."""
+
+
+def measure() -> list[Figure]:
+    """Figures for one namespace and for many, beside each control that the API server has."""
+    is_real = any(os.environ.get(name) for name in ("KUBECONFIG", "KUBEBUILDER_ASSETS"))
+    background = Background()
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = replicated_cluster(background, Path(folder), is_real=is_real)
+        try:
+            cluster.begin()
+            rounds = background.run(measure_cases(cluster, cases_of(cluster)), 3600)
+            cluster.tidy()
+        finally:
+            cluster.close()
+            background.close()
+    return _figures(rounds)
+
+
+def _figures(rounds: Mapping[str, Sequence[Round]]) -> list[Figure]:
+    figures = []
+    for case, ours in rounds.items():
+        name, _, group = case.partition(", ")
+        if name != "GPUQuota":
+            continue
+        for beside, (aim, limit) in THRESHOLDS.items():
+            if controls := rounds.get(f"{beside}, {group}"):
+                pairs = [(one.median, other.median) for one, other in zip(ours, controls, strict=True)]
+                figures.append(
+                    figure_of_rounds(
+                        name,
+                        pairs,
+                        group=group,
+                        unit="ms (p50)",
+                        beside=beside,
+                        aim=aim,
+                        limit=limit,
+                        more=_more(ours, controls),
+                    )
+                )
+    return figures
+
+
+def _more(ours: Sequence[Round], controls: Sequence[Round]) -> dict[str, Column]:
+    def column(field: str) -> Column:
+        one, other = (statistics.median(getattr(each, field) for each in side) for side in (ours, controls))
+        return one, other
+
+    return {
+        "pods/s": column("rate"),
+        "p99 in ms": column("most"),
+        "ledger writes per pod": (column("writes")[0], None),
+    }

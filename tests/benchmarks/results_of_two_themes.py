@@ -1,0 +1,48 @@
+"""Small results: figures with every verdict, a group, further numbers, and a theme that failed."""
+
+from benchmarks.figures import ThemeResults, figure_of_rounds
+from benchmarks.results import Machine, Results
+
+RESULTS = Results(
+    date="2026-11-24",
+    commit="0123456789ab",
+    machine=Machine(processor="Example CPU", cores=2, memory_gib=8, system="Linux x86_64"),
+    python="3.11.7",
+    kubernetes="sandbox",
+    seconds=600,
+    themes=(
+        ThemeResults(
+            name="calls",
+            title="Calls",
+            text="CPU time of one call & its <control>.",
+            seconds=12.5,
+            figures=(
+                figure_of_rounds("converted pod", [(300, 150)], unit="µs", beside="bare handler", aim=2.0, limit=3.0),
+                figure_of_rounds("claim", [(375, 150)], unit="µs", beside="bare handler", aim=2.0, limit=3.0),
+                figure_of_rounds("selector < 1", [(600, 150)], unit="µs", beside="bare handler", aim=2.0, limit=3.0),
+            ),
+        ),
+        ThemeResults(
+            name="clients",
+            title="10 to 50 clients",
+            text="Requests of clients without a pause.",
+            charts=("requests/s",),
+            seconds=60.0,
+            figures=tuple(
+                figure_of_rounds(
+                    name,
+                    [(per_request, 500)],
+                    group=f"{clients} clients",
+                    unit="µs per request",
+                    beside="bare handler",
+                    aim=2.0,
+                    limit=3.0,
+                    more={"requests/s": (1e6 / per_request, 2000.0), "memory in MiB": (80.0, None)},
+                )
+                for clients in (10, 50)
+                for name, per_request in (("converted pod", 900), ("checked pod", 800))
+            ),
+        ),
+        ThemeResults(name="quotas", title="Quotas", text="Pods per second.", seconds=1.0, figures=()),
+    ),
+)

@@ -1,0 +1,46 @@
+"""docs/performance.md is rendered from the newest results file.
+
+python tests/benchmarks/test_performance_page.py --update     writes the golden page again
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.page import DOCS, rendered_files, write_page
+from benchmarks.results import newest_file, read_results
+from tests.benchmarks.results_of_two_themes import RESULTS
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def stored_files(folder):
+    """The page and its charts in a folder."""
+    files = [folder / "performance.md", *folder.glob("images/performance-*.svg")]
+    return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
+
+
+@pytest.mark.parametrize("name", sorted(rendered_files(RESULTS)))
+def test_rendered_file_is_the_golden_one(name):
+    assert rendered_files(RESULTS)[name] == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_golden_folder_holds_nothing_else():
+    assert set(stored_files(GOLDEN)) == set(rendered_files(RESULTS))
+
+
+def test_page_in_docs_is_that_of_the_newest_results():
+    assert stored_files(DOCS) == rendered_files(read_results(newest_file()))
+
+
+def test_writing_removes_charts_of_earlier_themes(tmp_path):
+    old = tmp_path / "images" / "performance-old.svg"
+    old.parent.mkdir()
+    old.write_text("<svg/>")
+    write_page(RESULTS, tmp_path)
+    assert stored_files(tmp_path) == rendered_files(RESULTS)
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--update"]:
+    write_page(RESULTS, GOLDEN)
