@@ -80,6 +80,11 @@ class Round:
     alone: float
     """Milliseconds of a creation, by one client alone."""
 
+    @property
+    def interval(self) -> float:
+        """Milliseconds from one pod to the next."""
+        return 1000 / self.rate
+
 
 def main() -> None:
     """Start everything, measure, and print a table."""

@@ -186,7 +186,7 @@ class Presence:
         return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
 
     def _is_awaited(self, version: int) -> bool:
-        """True if the cache has changed since a version, and some GPUQuota says that replicas may not have seen it."""
+        """True if the cache changed since a version, and replicas may not have seen some GPUQuota."""
         store = self._store()
         return store is not None and store.version != version and store.counts(awaits_replicas).get(True, 0) > 0
 

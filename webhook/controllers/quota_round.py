@@ -222,7 +222,10 @@ class QuotaRound:
         raise IncompleteRound("its status was counted from newer lists than the API server returns")
 
     def _may_wait(self, kept: Kept, before: Ledger, after: Ledger) -> bool:
-        """True if a write only closes charges, and such a write was made a moment ago; records the write otherwise."""
+        """True if a write only closes charges, and such a write was made a moment ago.
+
+        Otherwise it is recorded as made now.
+        """
         if not after.takes_the_same(before) or before.reservations.places > _MANY_CHARGES:
             return False
         now = self._clockwork.clock()
