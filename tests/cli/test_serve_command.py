@@ -245,6 +245,8 @@ def test_port_is_that_of_the_url_unless_it_is_given(url, port, expected):
         port=port,
         host="",
         probe_port=0,
+        peer_port=0,
+        peer_host=None,
         max_connections=2048,
         max_connections_per_address=1024,
         drain_delay=0.0,

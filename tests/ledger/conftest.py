@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from policies.quota.charges import OWN, Bill, Charge
+from policies.quota.ledger.allowances import ALLOWANCE
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.ledger.status import charge_items
@@ -74,7 +75,14 @@ class Namespace:
 
     @property
     def uids(self):
-        return [charge["uid"] for charge in charge_items(self.stored["status"])]
+        items = charge_items(self.stored["status"])
+        return [charge["uid"] for charge in items if charge["kind"] != ALLOWANCE]
+
+    @property
+    def allowance(self):
+        """What a replica has reserved for charges that it writes later; None without one."""
+        items = charge_items(self.stored["status"])
+        return next((charge["pieces"][0]["amounts"] for charge in items if charge["kind"] == ALLOWANCE), None)
 
     def writes(self):
         return self.requests().count("update")

@@ -12,12 +12,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from policies.quota.ledger import ledger as ledgers
 from policies.quota.ledger import recount as recounts
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import OpenCharge
 from tests.quota.model import world
 from tests.quota.model.machine import Machine
 from tests.quota.model.pod_group_machine import MachineWithPodGroups
 from tests.quota.model.pod_group_world import WorldWithPodGroups
 from tests.quota.model.small_machines import (
+    MachineWithAllowances,
     MachineWithCallers,
+    MachineWithFewKinds,
     MachineWithOrigins,
     MachineWithScheduler,
     MachineWithSpecs,
@@ -33,7 +36,16 @@ def run(machine, **more):
 @pytest.mark.hypothesis  # like tests with @given: `make properties` runs it long
 @pytest.mark.parametrize(
     "machine",
-    [Machine, MachineWithSpecs, MachineWithScheduler, MachineWithCallers, MachineWithOrigins, MachineWithPodGroups],
+    [
+        Machine,
+        MachineWithAllowances,
+        MachineWithFewKinds,
+        MachineWithSpecs,
+        MachineWithScheduler,
+        MachineWithCallers,
+        MachineWithOrigins,
+        MachineWithPodGroups,
+    ],
 )
 def test_quota_holds_whatever_happens(machine):
     run(machine)
@@ -66,6 +78,10 @@ def believes_charges_of_another_name(monkeypatch):
     monkeypatch.setattr(World, "confirms", lambda _, charge, claim: charge.of == (claim.owner, claim.piece))
 
 
+def writes_what_was_spent_under_the_former_spec(monkeypatch):
+    monkeypatch.setattr(OpenCharge, "with_limits", lambda charge, _new, _names: charge)
+
+
 def leaves_claims_of_groups_to_their_pods(monkeypatch):
     charge_of = WorldWithPodGroups.charge_of
 
@@ -86,6 +102,7 @@ def leaves_claims_of_groups_to_their_pods(monkeypatch):
         (believes_of_any_claim_that_a_controller_makes_it, MachineWithOrigins, 0),
         (believes_charges_of_another_name, MachineWithOrigins, 0),
         (leaves_claims_of_groups_to_their_pods, MachineWithPodGroups, 0),
+        (writes_what_was_spent_under_the_former_spec, MachineWithFewKinds, 1),
     ],
 )
 def test_the_model_catches_what_is_wrong(wrong, machine, soon, monkeypatch):

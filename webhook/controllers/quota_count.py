@@ -14,6 +14,7 @@ from policies.kubernetes.paths import lookup
 from policies.quota.charges import OWN
 from policies.quota.counting.conditions import ready_condition
 from policies.quota.counting.counter import Counter
+from policies.quota.ledger.allowances import ALLOWANCE, has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
@@ -112,10 +113,14 @@ class Count:
         self.uids = frozenset(seen)
         if self.kept.known is None:
             return
-        new = (
+        new = [
             each for uid, each in seen.items() if uid not in self.kept.known and before.reservations.get(uid) is None
-        )
-        self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
+        ]
+        if has_allowance(before):
+            # A replica may have admitted them, and writes their charges in a moment.
+            self.uids = self.uids.difference(each.uid for each in new)
+        else:
+            self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
 
     def _conditions(self, after: Ledger, quota: Quota, document: Object) -> tuple[Object, ...]:
         ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
@@ -236,6 +241,8 @@ class Expiry:
         return [charge for charge, exists in zip(due, exist, strict=True) if not exists]
 
     async def _exists(self, namespace: str, charge: OpenCharge) -> bool:
+        if charge.kind == ALLOWANCE:
+            return False  # its replica writes it again every few seconds
         if charge.kind == POD_GROUP:
             return self._is_awaited(namespace, charge)
         resource = RESOURCES["Pod" if charge.kind == "Pod" else "ResourceClaim"]

@@ -22,6 +22,7 @@ from policies.quota.counting.conditions import (
     unreadable_condition,
 )
 from policies.quota.counting.counter import Terms
+from policies.quota.ledger.allowances import ALLOWANCE
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import has_compact_charges
 from policies.quota.limits.quota import QuotaError
@@ -180,7 +181,7 @@ class QuotaRound:
             kept.awaited = ""
         if has_compact_charges(document.get("status")) and not self._writer.is_compact():
             await self._writer.change(namespace, _rewritten)
-        await self._expire(namespace, kept)
+        await self._expire(namespace, kept, terms, basis)
 
     def _keep(self, namespace: str, document: Object) -> Kept:
         """The state between rounds; empty for a new object with the name of an old one."""
@@ -198,7 +199,9 @@ class QuotaRound:
         self._expiry.forget(namespace)
         self._metrics.forget(namespace)
 
-    async def _count(self, namespace: str, kept: Kept, terms: Terms, basis: Basis) -> None:
+    async def _count(
+        self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, may_wait: bool = True
+    ) -> None:
         """Count, with newer lists if the ledger has newer ones."""
         both, foreign = basis.both, None
         for attempt in range(_TRIES):
@@ -208,7 +211,7 @@ class QuotaRound:
             before = Ledger.read(basis.document)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
-            if is_written and self._may_wait(kept, before, after):
+            if is_written and may_wait and self._may_wait(kept, before, after):
                 self._take(namespace, kept, count)
                 return
             if is_written and await self._writer.change(namespace, count.make) is None:
@@ -255,11 +258,15 @@ class QuotaRound:
                 extra={"fields": {"namespace": namespace}},
             )
 
-    async def _expire(self, namespace: str, kept: Kept) -> None:
-        """Drop charges whose object does not exist."""
+    async def _expire(self, namespace: str, kept: Kept, terms: Terms, basis: Basis) -> None:
+        """Drop charges whose object does not exist, and allowances of replicas that have ended."""
         gone = await self._expiry.gone(namespace, kept.ledger.reservations)
         if not gone:
             return
+        if any(charge.kind == ALLOWANCE for charge in gone):
+            # What was admitted out of it was stored long ago, and must be counted before it is dropped.
+            both = await self._lists.by_quorum(namespace)
+            await self._count(namespace, kept, terms, replace(basis, both=both), may_wait=False)
         await self._writer.change(namespace, partial(_without, gone))
         self._metrics.count_expired(len(gone))
         _logger.info(

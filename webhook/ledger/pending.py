@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 from policies.kubernetes.objects import Object
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
-from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.allowances import has_allowance, without_allowances
+from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.quota.limits.quota import Quota
 from policies.quota.opt_in import QUOTA_NAME
 from policies.work import TooMuchWork, count_work
@@ -30,6 +31,7 @@ __all__ = [
     "Make",
     "PendingChange",
     "PendingCharge",
+    "PendingFlush",
     "PendingWrite",
     "Spec",
     "new_call",
@@ -133,6 +135,11 @@ class PendingWrite(ABC, Generic[_Answer]):
         """True if an answer without a write must rest on the latest GPUQuota."""
         return True
 
+    @property
+    def is_refused(self) -> bool:
+        """True if the judgement is a refusal, for which an allowance may be the reason."""
+        return False
+
     def finish_attempt(self, swap: Swap, now: float) -> None:
         """Answer if the write succeeded or `most_seconds` passed; otherwise wait for the next attempt."""
         if self.answered.done():
@@ -184,6 +191,12 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
     """The uid of the charge that this call wrote or may have written. A conflict does not prove that the write failed:
     the client retries after a broken connection, and the second write then conflicts with the first."""
 
+    @property
+    def is_refused(self) -> bool:
+        """True if the object is not admitted; a dry run writes nothing, whatever it is told."""
+        found = self._judgement if not self.answered.done() and not self.dry_run else None
+        return isinstance(found, Judgement) and isinstance(found.written, ChargeVerdict) and not found.written.allowed
+
     def answer_without_quota(self) -> None:
         """Answer that the namespace has no limits."""
         self.answer(NoQuota())
@@ -197,10 +210,16 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
         )
         if self.dry_run:
             return Judgement(ledger, verdict, verdict)
+        unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
+        if isinstance(verdict.reason, Exceeded) and not verdict.allowed and has_allowance(ledger):
+            # Another replica may give back what it has reserved, or write what it has admitted.
+            freed, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            if freed.reason is None:
+                return Judgement(ledger, unwritten, unwritten)
         opened = charged.reservations.get(charge.uid)
         if opened is not None and opened.call == self.call:
             self.written_uid = charge.uid
-        return Judgement(charged, verdict, admit_unwritten(quota, charge, enforced=self.enforced))
+        return Judgement(charged, verdict, unwritten)
 
     def _counted_amounts(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
         """The amounts that `used` already contains for the object; empty while its pod's charge is open."""
@@ -235,6 +254,11 @@ class ForwardedCharge(PendingWrite[bool]):
             return False
         return not isinstance(self._judgement, Judgement) or self._judgement.written
 
+    @property
+    def is_refused(self) -> bool:
+        """True if it was not charged."""
+        return not self.needs_latest
+
     def answer_without_quota(self) -> None:
         """Answer that nothing was charged."""
         self.answer(False)
@@ -248,6 +272,25 @@ class ForwardedCharge(PendingWrite[bool]):
             if isinstance(charged, Ledger):
                 return Judgement(charged, True, False)
         return Judgement(ledger, False, False)
+
+
+@dataclass(eq=False)
+class PendingFlush(PendingWrite[None]):
+    """A write of the charges that an allowance was spent on; gives the allowance back if it was not used."""
+
+    most_seconds = 2.0
+
+    @property
+    def needs_latest(self) -> bool:
+        """False: without anything to write there is nothing to answer."""
+        return False
+
+    def answer_without_quota(self) -> None:
+        """There is nothing to write."""
+        self.answer(None)
+
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[None]:
+        return Judgement(ledger, None, None)
 
 
 @dataclass(eq=False)

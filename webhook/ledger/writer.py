@@ -19,31 +19,45 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from policies.quota.ledger.admit import NoQuota
-from policies.quota.limits.quota import parse_quota
+from policies.quota.bills import Uncountable
+from policies.quota.ledger.admit import ChargeVerdict, NoQuota
+from policies.quota.limits.quota import QuotaError, parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
+from webhook.cluster.errors import ClusterError
+from webhook.ledger.accounts import FLUSH_SECONDS, Account
 from webhook.ledger.documents import Documents, Reading
-from webhook.ledger.pending import Coverage, CoverageRequired, ForwardedCharge, PendingChange, PendingCharge, new_call
+from webhook.ledger.pending import (
+    Coverage,
+    CoverageRequired,
+    ForwardedCharge,
+    PendingChange,
+    PendingCharge,
+    PendingFlush,
+    Spec,
+    new_call,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts, Charge
-    from policies.quota.ledger.admit import ChargeVerdict
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
+    from webhook.ledger.accounts import Balance
     from webhook.ledger.documents import Swap
-    from webhook.ledger.pending import Make, Spec
+    from webhook.ledger.pending import Make
 
 __all__ = ["LedgerWriter", "Runner"]
 
-_Pending: TypeAlias = "PendingCharge | ForwardedCharge | PendingChange"
+_Pending: TypeAlias = "PendingCharge | ForwardedCharge | PendingChange | PendingFlush"
 
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.3
+_MOST_ACCOUNTS = 1024
+"""Beyond that, accounts without an allowance are forgotten, and with them what was admitted in the last seconds."""
 
 _logger = logging.getLogger("gpu_admission.ledger")
 
@@ -80,6 +94,7 @@ class LedgerWriter:
         run: Runner | None = None,
         is_compact: Callable[[], bool] = lambda: True,
         shown: Callable[[str], Object | None] = lambda _namespace: None,
+        name: str = "",
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
         """Create a writer without pending writes.
@@ -89,13 +104,19 @@ class LedgerWriter:
             run: Runs the computation for a namespace; by default in the event loop.
             is_compact: False while replicas of the version before may read and write the ledgers.
             shown: Returns the GPUQuota of a namespace that a watch shows, if any.
+            name: Names this replica in allowances, for people.
             clockwork: Provides time and random numbers.
         """
+        self.name = name
         self.is_compact = is_compact
         self._documents = Documents(client, is_compact, shown)
         self._run = run or _run_at_once
         self._clockwork = clockwork
         self._waiting: dict[str, list[_Pending]] = {}
+        self._accounts: dict[str, Account] = {}
+        """By namespace."""
+        self._flushers: dict[str, asyncio.Task[None]] = {}
+        self._is_closing = False
         self._workers: dict[str, asyncio.Task[None]] = {}
 
     async def charge(
@@ -126,6 +147,8 @@ class LedgerWriter:
             QuotaError: the stored GPUQuota is invalid.
             ClusterError: the GPUQuota could not be read or written.
         """
+        if not dry_run and await self._is_covered(namespace, charge, call or new_call()):
+            return ChargeVerdict(True, None)
         pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call or new_call())
         if cover is None:
             return await self._write_charge(namespace, pending())
@@ -155,6 +178,9 @@ class LedgerWriter:
             QuotaError: the stored GPUQuota is invalid.
             ClusterError: the GPUQuota could not be read or written.
         """
+        account = self._usable_account(namespace, spec)
+        if account is not None and account.admit(charge, call, self._time(), self._clockwork.clock()):
+            return True
         forwarded = ForwardedCharge(self._clockwork.clock(), charge, spec, call, needs_coverage)
         self._queue(namespace, forwarded)
         return await forwarded.answered
@@ -192,9 +218,45 @@ class LedgerWriter:
         return await change.answered
 
     async def close(self) -> None:
-        """Finish all pending writes."""
+        """Finish all pending writes, and give all allowances back."""
+        self._is_closing = True
+        for flusher in self._flushers.values():
+            flusher.cancel()
+        for namespace, account in self._accounts.items():
+            if account.is_open:
+                self._queue(namespace, PendingFlush(self._clockwork.clock()))
         while self._workers:
             await asyncio.wait(self._workers.values())
+
+    def owns(self, namespace: str) -> bool:
+        """True if this replica may reserve an allowance in the ledger of a namespace."""
+        return False
+
+    def _account(self, namespace: str) -> Account:
+        if len(self._accounts) >= _MOST_ACCOUNTS:
+            self._accounts = {name: account for name, account in self._accounts.items() if account.is_open}
+        return self._accounts.setdefault(namespace, Account(self.name))
+
+    def _usable_account(self, namespace: str, spec: Spec | None) -> Account | None:
+        """The account of a namespace if objects may be admitted out of its allowance now, under this spec."""
+        account = self._accounts.get(namespace)
+        is_usable = account is not None and namespace not in self._workers and not self._is_closing
+        return account if account is not None and is_usable and account.quota(spec, self._clockwork.clock()) else None
+
+    async def _is_covered(self, namespace: str, charge: Callable[[Quota], Charge], call: str) -> bool:
+        """True if an object is admitted out of the allowance of this replica."""
+        document = self._documents.cached_document(namespace)
+        spec = None if document is None else Spec.of(document)
+        account = self._usable_account(namespace, spec)
+        quota = None if account is None else account.quota(spec, self._clockwork.clock())
+        if quota is None:
+            return False
+        try:
+            computed = await self._run(namespace, partial(charge, quota))
+        except Uncountable:
+            return False
+        account = self._usable_account(namespace, spec)
+        return account is not None and account.admit(computed, call, self._time(), self._clockwork.clock())
 
     async def _write_charge(self, namespace: str, charge: PendingCharge) -> ChargeVerdict | NoQuota:
         self._queue(namespace, charge)
@@ -251,32 +313,67 @@ class LedgerWriter:
             return _Turn.READ
 
     async def _try(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
+        account = self._account(namespace)
+        begun = self._clockwork.clock()
+        balance = account.balance(
+            begun,
+            may_grant=self.owns(namespace) and not self._is_closing,
+            is_flush=any(isinstance(each, PendingFlush) for each in batch),
+        )
         reading = self._parse_reading(namespace, self._documents.cached_document(namespace))
-        ledger = None if reading is None else await self._ledger_after(namespace, reading, batch)
+        ledger = None if reading is None else await self._ledger_after(namespace, reading, batch, balance)
         if reading is None or ledger is None or (ledger is reading.ledger and any(each.needs_latest for each in batch)):
             reading = self._parse_reading(namespace, await self._documents.read(namespace))
             if reading is None:
+                self._accounts.pop(namespace, None)
                 for each in batch:
                     each.answer_without_quota()
                 return _Turn.READ
-            ledger = await self._ledger_after(namespace, reading, batch)
+            ledger = await self._ledger_after(namespace, reading, batch, balance)
         swap: Swap = True
         if ledger is not reading.ledger:
+            account.close()
             swap = await self._documents.swap(namespace, reading, ledger)
+            if swap:
+                account.commit(balance, reading, ledger, begun)
+                self._flush_later(namespace, account)
         for each in batch:
             each.finish_attempt(swap, self._clockwork.clock())
         if ledger is reading.ledger:
             return _Turn.READ
         return _Turn.WRITTEN if swap else _Turn.LOST
 
-    async def _ledger_after(self, namespace: str, reading: Reading, batch: Sequence[_Pending]) -> Ledger:
-        return await self._run(namespace, partial(_judge_batch, reading, batch))
+    async def _ledger_after(
+        self, namespace: str, reading: Reading, batch: Sequence[_Pending], balance: Balance
+    ) -> Ledger:
+        return await self._run(namespace, partial(_judge_batch, reading, batch, balance))
+
+    def _flush_later(self, namespace: str, account: Account) -> None:
+        if account.is_open and namespace not in self._flushers and not self._is_closing:
+            self._flushers[namespace] = asyncio.create_task(self._flush(namespace), name=f"allowance of {namespace}")
+
+    async def _flush(self, namespace: str) -> None:
+        """Write what an allowance was spent on every few seconds, until it is given back."""
+        try:
+            while (account := self._accounts.get(namespace)) is not None and account.is_open:
+                await self._clockwork.sleep(FLUSH_SECONDS)
+                flush = PendingFlush(self._clockwork.clock())
+                self._queue(namespace, flush)
+                try:
+                    await flush.answered
+                except (ClusterError, QuotaError, TimeoutError) as error:
+                    _logger.warning("charges of %s are admitted and not written yet: %s", namespace, error)
+        finally:
+            del self._flushers[namespace]
+
+    def _time(self) -> str:
+        return rfc3339(self._clockwork.now())
 
     def _parse_reading(self, namespace: str, document: Object | None) -> Reading | None:
         if document is None:
             return None
-        time = rfc3339(self._clockwork.now())
-        return Reading(document, parse_quota(document), self._documents.ledger(namespace, document), time)
+        ledger = self._documents.ledger(namespace, document)
+        return Reading(document, parse_quota(document), ledger, self._time())
 
     def _backoff(self, lost: int) -> float:
         return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())
@@ -286,12 +383,12 @@ class LedgerWriter:
         return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + 1)
 
 
-def _judge_batch(reading: Reading, batch: Sequence[_Pending]) -> Ledger:
+def _judge_batch(reading: Reading, batch: Sequence[_Pending], balance: Balance) -> Ledger:
     """The ledger with all pending writes of a batch; the same one if there is nothing to write."""
-    ledger = reading.ledger
+    before = ledger = balance.ledger(reading)
     for each in batch:
         ledger = each.judge(ledger, reading)
-    return ledger
+    return balance.settle(before, ledger, reading, is_refused=any(each.is_refused for each in batch))
 
 
 def _ledger_without(uid: Callable[[], str], call: str, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:

@@ -62,7 +62,7 @@ class ForwardingWriter(LedgerWriter):
             count: Called for each charge that was sent, with one of `ANSWERS`.
             options: Those of `LedgerWriter`.
         """
-        super().__init__(client, shown=shown, **options)
+        super().__init__(client, shown=shown, name=identity, **options)
         self._identity = identity
         self._links = links
         self._view = shown
@@ -97,6 +97,10 @@ class ForwardingWriter(LedgerWriter):
         finally:
             if answer in _UNKNOWN and not is_created:
                 await self._cancel(owner, message[0])
+
+    def owns(self, namespace: str) -> bool:
+        """True if this replica is the owner, and no replica of the version before can write the ledger."""
+        return self.is_compact() and self._owner(namespace) is None
 
     def _owner(self, namespace: str) -> Link | None:
         """The link to the owner of a namespace; None if this replica is the owner."""

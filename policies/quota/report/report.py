@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from policies.quota.ledger.allowances import ALLOWANCE
 from policies.quota.ledger.sums import ZERO, amount_texts
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Reservation:
     @property
     def waits_for(self) -> tuple[str, ...]:
         """The objects that must be seen before it counts as used, in words."""
+        if self.kind == ALLOWANCE:
+            return ("charges that this replica of gpu-admission writes together",)
         own = ("the pod" if self.kind == "Pod" else "the claim",) if self.is_awaited else ()
         return (*own, *(f"its claim {name}" for name in self.claims_awaited))
 

@@ -30,6 +30,7 @@ async def test_charges_of_all_replicas_meet_no_conflict(namespace, replicas, pod
     charges = (each.charge(pod(f"{number}-{each.identity}")) for number in range(10) for each in three)
     verdicts = await asyncio.gather(*charges)
     assert all(verdict.allowed for verdict in verdicts)
+    await three[0].writer.close()
     assert len(namespace.uids) == 30
     assert "get" not in namespace.requests()  # which follows a conflict
 
@@ -160,7 +161,7 @@ async def test_claim_of_a_charged_pod_is_written_by_the_owner(namespace, replica
         pytest.fail("nothing has to be read")
 
     assert (await other.charge(claim("c", 2, "a"), cover=cover)).allowed
-    assert (namespace.uids, namespace.reserved, other.answers) == (["a", "c"], 2, {"charged": 2})
+    assert (namespace.uids, other.answers) == (["a", "c"], {"charged": 2})
 
 
 async def test_claim_of_a_pod_that_is_counted_is_covered_by_the_replica_that_answers(

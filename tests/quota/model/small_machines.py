@@ -6,12 +6,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
 from policies.quota.charges import OWN
 from policies.quota.limits.quota import Quota
 from policies.quota.limits.selectors import Selector
-from tests.quota.model.machine import FAR, FEW, LUCK, PRODUCTS, Machine
+from tests.quota.model.machine import ANY, FAR, FEW, LAG, LUCK, PRODUCTS, Machine
 from tests.quota.model.state import Admission
 
 
@@ -27,6 +27,45 @@ class MachineWithSpecs(Machine):
     def change_selector(self, products):
         first, second = self.world.quota.limits
         self.world.respec(Quota((replace(first, selector=Selector(products)), second)))
+
+
+class MachineWithAllowances(MachineWithSpecs):
+    """Replicas admit pods and claims out of allowances, and may all take themselves for the owner; the quota changes."""
+
+    @rule(replica=FEW, count=st.sampled_from([0, 1, 1, 2, 3]))
+    def expect(self, replica, count):
+        self.world.replicas[replica].expects = count
+
+    @rule(
+        replica=FEW,
+        product=PRODUCTS,
+        count=st.sampled_from([0, 1, 1]),
+        templates=st.sampled_from([(), ("t",)]),
+        is_stored=st.booleans(),
+    )
+    def admit_pod(self, replica, product, count, templates, is_stored):
+        pieces = tuple((f"claim-{index}", template) for index, template in enumerate(templates))
+        self.admit_at_once(replica, self.world.new("Pod", (product, count), templates=pieces), is_stored=is_stored)
+
+    @precondition(lambda self: len(self.world.history) > 2)
+    @rule(replica=FEW, lag=LAG, which=ANY, is_stored=st.booleans())
+    def admit_generated_claim(self, replica, lag, which, is_stored):
+        claim = self.world.generated(lag, which)
+        if claim is not None:
+            self.admit_at_once(replica, claim, is_stored=is_stored)
+
+    def admit_at_once(self, replica, thing, *, is_stored):
+        world = self.world
+        world.admit_at_once(world.replicas[replica], Admission(thing, world.now))
+        if is_stored and world.coming and world.coming[-1].thing.uid == thing.uid:
+            world.store(-1, "fine")
+
+
+class MachineWithFewKinds(MachineWithAllowances):
+    """Little else than pods, their claims, and allowances."""
+
+    create_claim = forge_claim = forge_origin = repeat_a_call = swap_template = schedule = None
+    covers_are_read = leader_starts_anew = change_hard = None
 
 
 class MachineWithScheduler(Machine):

@@ -11,6 +11,7 @@ from policies.quota.ledger.sums import subtract_amounts
 
 if TYPE_CHECKING:
     from policies.quota.charges import Charge
+    from policies.quota.ledger.allowances import Spending
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.ledger.status import Versions
 
@@ -89,12 +90,18 @@ class Replica:
     document: dict | None = None
     uncovered: list[Admission] = field(default_factory=list)
     """Those for which it has to be read what `used` holds for them already."""
+    allowance: str = "allowance-0"
+    spending: Spending | None = None
+    """What was admitted out of the allowance since the last write that it is known of."""
+    granted_at: int = -1000
+    expects: int = 0
+    """How many devices it expects to be requested before its next write."""
     released: set[tuple[str, str]] = field(default_factory=set)
     """Uids and calls to be taken back: nobody waits for these calls any more."""
 
     @property
     def is_busy(self):
-        return bool(self.waiting or self.document or self.uncovered or self.released)
+        return bool(self.waiting or self.document or self.uncovered or self.released or self.spending)
 
 
 @dataclass

@@ -7,7 +7,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 from policies.quota.charges import OWN, Charge
+from policies.quota.ledger.allowances import (
+    ALLOWANCE,
+    NOTHING,
+    Spending,
+    covered_charge,
+    has_allowance,
+    with_allowance,
+    with_spending,
+    without_allowances,
+)
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from tests.quota.model.api_server import Server
 from tests.quota.model.state import Admission, Cover, Leader, Replica, Thing, amounts, bill
@@ -16,13 +27,14 @@ STORED_WITHIN = 34
 """Seconds after an answer in which the API server may still store the object."""
 ANSWERED_WITHIN = 10
 UNSEEN_FOR = 120
+USED_FOR = 10
 
 
 class World(Server):
     def __init__(self, replicas=2):
         super().__init__()
         self.templates = {"t": ("h100", 1)}
-        self.replicas = [Replica() for _ in range(replicas)]
+        self.replicas = [Replica(allowance=f"allowance-of-{number}") for number in range(replicas)]
         self.leaders = [Leader(), Leader()]
         self.coming: list[Admission] = []
         self.submitted: dict[str, Thing] = {}
@@ -133,7 +145,8 @@ class World(Server):
             return
         read, batch, waiting = replica.document, replica.batch, []
         before, is_latest = self.ledger(read), read["version"] == self.document["version"]
-        ledger, allowed = self.made_ready(replica, leader, before, read["quota"]), []
+        ready = self.with_what_was_spent(replica, before, read["quota"])
+        ledger, allowed = self.made_ready(replica, leader, ready, read["quota"]), []
         for admission in batch:
             verdict = self.verdict(admission, ledger, read["quota"])
             if verdict is None:
@@ -141,12 +154,14 @@ class World(Server):
             elif isinstance(verdict, Ledger):
                 ledger = verdict
                 allowed.append(admission)
-            elif not is_latest:
+            elif not is_latest or self.lacks_an_allowance(admission, ledger, read["quota"]):
                 waiting.append(admission)
             elif not admission.is_forged and self.is_promised(admission.thing):
                 self.broken.append(admission.thing)
         replica.document, replica.batch = None, []
+        ledger = self.with_allowance(replica, ledger, read["quota"])
         is_written = is_latest if ledger == before else self.write(read, ledger)
+        self.settle(replica, ledger, read["quota"], is_known=is_written and luck != "lost")
         if luck == "stopped":
             replica.released |= {(admission.thing.uid, admission.call) for admission in allowed}
         elif not is_written or luck == "lost":
@@ -157,6 +172,52 @@ class World(Server):
             replica.released.clear()
             if luck != "crash":
                 self.allow(allowed)
+        if luck == "crash":
+            self.calls += 1
+            replica.allowance, replica.spending = f"allowance-{self.calls}", None
+
+    # allowances: any replica may take itself for the owner
+
+    def with_what_was_spent(self, replica, ledger, quota):
+        spending = replica.spending or Spending(quota, NOTHING)
+        return with_spending(ledger, replica.allowance, spending, quota)
+
+    def with_allowance(self, replica, ledger, quota):
+        expected = bill(("any", replica.expects), quota)
+        allowance = OpenCharge(replica.allowance, ALLOWANCE, "replica", f"at-{self.now}", {})
+        return with_allowance(ledger, quota, expected, allowance)
+
+    def settle(self, replica, ledger, quota, *, is_known):
+        """What a replica knows of its allowance after a write."""
+        if not is_known:
+            replica.granted_at = -1000
+            return
+        allowance = ledger.reservations.get(replica.allowance)
+        granted = NOTHING if allowance is None else allowance.pieces[OWN]
+        replica.spending, replica.granted_at = Spending(quota, granted), self.now
+
+    def lacks_an_allowance(self, admission, ledger, quota):
+        """Whether something fits but for what another replica has reserved; it is tried again."""
+        if not has_allowance(ledger):
+            return False
+        return isinstance(self.verdict(admission, without_allowances(ledger), quota), Ledger)
+
+    def admit_at_once(self, replica, admission):
+        """A replica admits something out of its allowance, without a write."""
+        spending = replica.spending
+        is_usable = spending is not None and self.now - replica.granted_at <= USED_FOR
+        is_writing = replica.document is not None or replica.waiting
+        if not is_usable or is_writing or self.is_stored(admission.thing):
+            return
+        self.calls += 1
+        admission.call = f"call-{self.calls}"
+        self.submitted[admission.thing.uid] = admission.thing
+        admission.charge = self.charge_of(admission.thing, spending.quota)
+        admission.promised = self.promised_to(admission.charge, admission.thing)
+        opened = covered_charge(admission.charge, spending, admission.call, admission.call)
+        if opened is not None:
+            replica.spending = spending.spend(opened)
+            self.allow([admission])
 
     def made_ready(self, replica, leader, ledger, quota):
         if leader is not None:
@@ -249,11 +310,21 @@ class World(Server):
         leader.watched = {key: leader.watched.get(key, self.now) for key in sorted(unseen)}
         leader.write = ledger
         for (uid, _), since in leader.watched.items():
-            if self.now - since >= UNSEEN_FOR and not self.exists(ledger.reservations.get(uid)):
+            charge = ledger.reservations.get(uid)
+            if self.now - since >= UNSEEN_FOR and not self.exists(charge):
+                if charge.kind == ALLOWANCE:
+                    leader.pods_at = leader.claims_at = len(self.history) - 1
+                    quota = leader.document["quota"]
+                    counted = recount(leader.write, quota, self.snapshot(leader, quota, leader.write))
+                    if counted is None:
+                        continue
+                    leader.write = counted
                 leader.write = leader.write.release(uid)
 
     def exists(self, charge):
         """Whether there is an object of the kind and name of a charge, and of its uid."""
+        if charge.kind == ALLOWANCE:
+            return False
         stored = self.pods if charge.kind == "Pod" else self.claims
         return any((thing.uid, thing.name) == (charge.uid, charge.name) for thing in stored.values())
 
@@ -283,6 +354,7 @@ class World(Server):
         for replica in self.replicas:
             replica.waiting, replica.batch, replica.uncovered, replica.document = [], [], [], None
             replica.released.clear()
+            replica.spending = None
         self.coming.clear()
         for claim in list(self.claims.values()):
             got = claim.got if claim.keeps_what_it_got else ""

@@ -1,0 +1,173 @@
+"""The owner of a busy ledger reserves an allowance, and admits objects out of it without a write."""
+
+import asyncio
+
+from policies.quota.charges import OWN, Charge
+from policies.quota.ledger.ledger import Exceeded
+from tests.ledger.conftest import bill
+from webhook.ledger.accounts import FLUSH_SECONDS
+
+
+def pod_with_claims(uid, gpus, *pieces):
+    """What a converted pod is charged: nothing of its own, and its claims from templates."""
+    return lambda _quota: Charge(uid, "Pod", "team-a", f"pod-{uid}", {piece: bill(gpus) for piece in pieces})
+
+
+def claim_of(pod, piece, uid, gpus):
+    """What the claim is charged that is made for a piece of a pod."""
+    return lambda _quota: Charge(uid, "ResourceClaim", "team-a", f"claim-{uid}", {OWN: bill(gpus)}, (pod, piece))
+
+
+async def busy_owner(namespace, replicas, pod, hard=100, count=2, **spec):
+    """The owner of a ledger with an allowance, after so many charges."""
+    namespace.make(hard=hard, **spec)
+    owner, *others = await replicas(count)
+    for uid in ("first", "second"):
+        assert (await owner.charge(pod(uid))).allowed
+    return owner, *others
+
+
+async def until_flushed(owner):
+    await asyncio.wait(owner.writer._flushers.values())
+
+
+async def test_single_charge_reserves_nothing(namespace, replicas, pod):
+    namespace.make()
+    owner, _ = await replicas()
+    await owner.charge(pod("a"))
+    assert namespace.allowance is None
+
+
+async def test_charges_in_quick_succession_reserve_as_much_again(namespace, replicas, pod):
+    await busy_owner(namespace, replicas, pod)
+    assert (namespace.allowance, namespace.reserved) == ({"all": "4"}, 6)
+
+
+async def test_allowance_takes_at_most_half_of_what_is_left(namespace, replicas, pod):
+    await busy_owner(namespace, replicas, pod, hard=4)
+    assert namespace.allowance == {"all": "1"}
+
+
+async def test_covered_charge_costs_no_request(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod)
+    before = namespace.requests()
+    assert (await owner.charge(pod("third"))).allowed
+    assert (await other.charge(pod("fourth"))).allowed
+    assert (namespace.requests(), other.answers) == (before, {"charged": 1})
+
+
+async def test_covered_charges_are_written_together(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    before = namespace.writes()
+    for uid in ("third", "fourth"):
+        await owner.charge(pod(uid))
+    await owner.writer.close()
+    assert (namespace.uids, namespace.writes() - before) == (["first", "second", "third", "fourth"], 1)
+
+
+async def test_allowance_that_is_not_used_is_given_back(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    await until_flushed(owner)
+    assert (namespace.allowance, namespace.uids, namespace.reserved) == (None, ["first", "second"], 2)
+
+
+async def test_allowance_is_given_back_where_a_replica_ends(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    await owner.writer.close()
+    assert (namespace.allowance, namespace.reserved) == (None, 2)
+
+
+async def test_claim_of_a_charged_pod_costs_no_write(namespace, replicas):
+    namespace.make()
+    owner, other = await replicas()
+    await other.charge(pod_with_claims("p", 2, "gpu"))
+    before = namespace.requests()
+    assert (await other.charge(claim_of("p", "gpu", "c", 2))).allowed
+    assert namespace.requests() == before
+    await owner.writer.close()
+    assert (namespace.uids, namespace.reserved) == (["p", "c"], 2)
+
+
+async def test_second_claim_of_a_piece_counts_besides(namespace, replicas):
+    namespace.make()
+    owner, _ = await replicas()
+    await owner.charge(pod_with_claims("p", 2, "gpu"))
+    for uid in ("c", "d"):
+        assert (await owner.charge(claim_of("p", "gpu", uid, 2))).allowed
+    await owner.writer.close()
+    assert (namespace.uids, namespace.reserved) == (["p", "c", "d"], 4)
+
+
+async def test_charge_beyond_the_allowance_is_written_with_all_others(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    await owner.charge(pod("third", 3))
+    before = namespace.writes()
+    assert (await owner.charge(pod("fourth", 3))).allowed
+    assert (namespace.uids, namespace.writes() - before) == (["first", "second", "third", "fourth"], 1)
+
+
+async def test_allowance_keeps_nothing_from_fitting(namespace, replicas, pod):
+    _, other = await busy_owner(namespace, replicas, pod, hard=8)
+    assert namespace.allowance == {"all": "3"}
+    assert (await other.charge(pod("third", 6))).allowed
+    assert (namespace.uids, namespace.reserved) == (["first", "second", "third"], 8)
+
+
+async def test_refusal_counts_what_was_covered_and_no_allowance(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8)
+    await owner.charge(pod("third"))
+    verdict = await other.charge(pod("fourth", 6))
+    assert (verdict.allowed, type(verdict.reason), verdict.reason.limits[0].reserved) == (False, Exceeded, 3)
+    assert (namespace.uids, namespace.allowance) == (["first", "second", "third"], None)
+
+
+async def test_what_another_replica_has_reserved_refuses_nothing_for_good(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8)
+    await owner.stop()
+    verdict = await other.charge(pod("third", 6))
+    assert (verdict.allowed, type(verdict.reason).__name__) == (False, "Contended")
+
+
+async def test_covered_charge_of_a_call_that_ends_is_taken_back(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    await owner.charge(pod("third"), call="some-call")
+    owner.writer.take_back("team-a", "third", "some-call")
+    await owner.writer.close()
+    assert namespace.uids == ["first", "second"]
+
+
+async def test_charge_under_a_changed_spec_is_written(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    stored = namespace.stored
+    namespace.sandbox.replace(
+        {
+            **stored,
+            "metadata": {**stored["metadata"], "generation": 2},
+            "spec": {"limits": [{"name": "all", "gpus": 3}]},
+        }
+    )
+    assert (await owner.charge(pod("third"))).allowed
+    assert namespace.uids == ["first", "second", "third"]
+    assert not (await owner.charge(pod("fourth"))).allowed
+
+
+async def test_allowance_is_not_used_for_long_without_a_write(namespace, replicas, pod, monkeypatch):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    (account,) = owner.writer._accounts.values()
+    account._until = -1.0
+    before = namespace.writes()
+    await owner.charge(pod("third"))
+    assert namespace.writes() == before + 1
+
+
+async def test_nothing_is_reserved_while_replicas_of_the_version_before_may_write(namespace, replicas, pod):
+    namespace.make()
+    owner, _ = await replicas()
+    owner.writer.is_compact = lambda: False
+    for uid in ("first", "second", "third"):
+        await owner.charge(pod(uid))
+    assert namespace.allowance is None
+
+
+def test_allowance_is_written_before_it_may_be_used_no_more():
+    assert FLUSH_SECONDS * 2 < 10
