@@ -199,9 +199,7 @@ class QuotaRound:
         self._expiry.forget(namespace)
         self._metrics.forget(namespace)
 
-    async def _count(
-        self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, may_wait: bool = True
-    ) -> None:
+    async def _count(self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, may_wait: bool = True) -> None:
         """Count, with newer lists if the ledger has newer ones."""
         both, foreign = basis.both, None
         for attempt in range(_TRIES):

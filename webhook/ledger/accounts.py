@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLUSH_SECONDS", "Account", "Balance"]
 
-FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 4.0
 """After a write with an allowance, the charges that it was spent on are written, or it is given back."""
 _USED_SECONDS = 10.0
 """An allowance is used for this long after the write that made it began. The leader keeps it for much longer."""
@@ -54,6 +54,8 @@ class Balance:
     """True if this replica owns the ledger."""
     is_flush: bool = False
     """True if an allowance that was not used is given back."""
+    is_busy: bool = False
+    """True if this replica writes several ledgers, so that one charge is reason enough for an allowance."""
 
     def ledger(self, reading: Reading) -> Ledger:
         """The ledger that was read, with all charges and without the allowance."""
@@ -78,7 +80,7 @@ class Balance:
             return after
         admitted = new_charges(before, after)
         recent = (*self.recent, *map(charge_sum, admitted))
-        expected = reduce(sum_bills, (each for each in recent if len(recent) > 1), NOTHING)
+        expected = reduce(sum_bills, (each for each in recent if self.is_busy or len(recent) > 1), NOTHING)
         expected = sum_bills(expected, expected)
         for charge in admitted:
             expected = sum_bills(expected, charge_sum(charge.without((OWN,)) or _EMPTY))
@@ -145,12 +147,12 @@ class Account:
         self._recent.append((now, charge_sum(opened)))
         return True
 
-    def balance(self, now: float, *, may_grant: bool, is_flush: bool) -> Balance:
+    def balance(self, now: float, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
         """The account at the beginning of a write; nothing may be admitted out of it until `commit`."""
         while self._recent and self._recent[0][0] < now - FLUSH_SECONDS:
             self._recent.popleft()
         recent = tuple(bill for _, bill in self._recent)
-        return Balance(self.uid, self.name, self._spending, recent, may_grant, is_flush)
+        return Balance(self.uid, self.name, self._spending, recent, may_grant, is_flush, is_busy)
 
     def close(self) -> None:
         """Use the allowance no more, because the result of a write is unknown or it met a conflict."""

@@ -56,6 +56,8 @@ _Pending: TypeAlias = "PendingCharge | ForwardedCharge | PendingChange | Pending
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.3
+_BUSY = 4
+"""Ledgers that are written at once from which the first charge of a namespace leaves an allowance, too."""
 _MOST_ACCOUNTS = 1024
 """Beyond that, accounts without an allowance are forgotten, and with them what was admitted in the last seconds."""
 
@@ -115,6 +117,8 @@ class LedgerWriter:
         self._waiting: dict[str, list[_Pending]] = {}
         self._accounts: dict[str, Account] = {}
         """By namespace."""
+        self._writing: set[str] = set()
+        """The namespaces whose ledgers are being written, so that nothing may be admitted out of their allowances."""
         self._flushers: dict[str, asyncio.Task[None]] = {}
         self._is_closing = False
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -240,7 +244,7 @@ class LedgerWriter:
     def _usable_account(self, namespace: str, spec: Spec | None) -> Account | None:
         """The account of a namespace if objects may be admitted out of its allowance now, under this spec."""
         account = self._accounts.get(namespace)
-        is_usable = account is not None and namespace not in self._workers and not self._is_closing
+        is_usable = account is not None and namespace not in self._writing and not self._is_closing
         return account if account is not None and is_usable and account.quota(spec, self._clockwork.clock()) else None
 
     async def _is_covered(self, namespace: str, charge: Callable[[Quota], Charge], call: str) -> bool:
@@ -304,6 +308,7 @@ class LedgerWriter:
 
     async def _turn(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
         """Try to write a batch once; an error answers every pending write of the batch."""
+        self._writing.add(namespace)
         try:
             return await self._try(namespace, batch)
         except Exception as error:  # noqa: BLE001 - any error is raised in the callers that wait for the answers
@@ -311,6 +316,8 @@ class LedgerWriter:
             for each in batch:
                 each.answer(error)
             return _Turn.READ
+        finally:
+            self._writing.discard(namespace)
 
     async def _try(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
         account = self._account(namespace)
@@ -319,6 +326,7 @@ class LedgerWriter:
             begun,
             may_grant=self.owns(namespace) and not self._is_closing,
             is_flush=any(isinstance(each, PendingFlush) for each in batch),
+            is_busy=len(self._workers) >= _BUSY,
         )
         reading = self._parse_reading(namespace, self._documents.cached_document(namespace))
         ledger = None if reading is None else await self._ledger_after(namespace, reading, batch, balance)
