@@ -42,6 +42,20 @@ def numbered_items(name: str, count: int, **more: str) -> orjson.Fragment:
     return orjson.Fragment(orjson.dumps([{"name": f"{name}-{number}", **more} for number in range(count)]))
 
 
+@cache
+def images(count: int) -> orjson.Fragment:
+    """The images on a node."""
+    names = (f"registry.example.com/team/image-{number}@sha256:{number:064}" for number in range(count))
+    return orjson.Fragment(orjson.dumps([{"names": [name], "sizeBytes": 4_000_000_000} for name in names]))
+
+
+@cache
+def volumes(count: int) -> orjson.Fragment:
+    """The volumes of a pod."""
+    named = ((f"volume-{number}", {"claimName": "a-claim"}) for number in range(count))
+    return orjson.Fragment(orjson.dumps([{"name": name, "persistentVolumeClaim": claim} for name, claim in named]))
+
+
 def node(number: int) -> dict[str, Any]:
     """A GPU node as the kubelet, NFD and GFD leave it: 80 labels, 50 images, conditions."""
     name = f"node-{number:05}"
@@ -51,7 +65,6 @@ def node(number: int) -> dict[str, Any]:
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": model, "nvidia.com/gpu.present": "true"}
     amounts = {"cpu": "192", "memory": "2113518948Ki", "ephemeral-storage": "3509825Mi", "pods": "110"}
     amounts["nvidia.com/gpu"] = "0" if number % 2 else str(GPUS)
-    images = numbered_items("registry.example.com/team/image", 50, digest=f"sha256:{0:064}")
     conditions = [
         {
             "type": f"Condition{index}",
@@ -76,7 +89,7 @@ def node(number: int) -> dict[str, Any]:
             "allocatable": amounts,
             "capacity": amounts,
             "conditions": conditions,
-            "images": images,
+            "images": images(50),
             "nodeInfo": {"kubeletVersion": "v1.36.2", "kernelVersion": "6.8.0", "machineID": f"{number:032x}"},
         },
     }
@@ -134,7 +147,7 @@ def pod(number: int) -> dict[str, Any]:
         spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpu-{number // 400:016x}"}]
     environment, mounts = (
         numbered_items("VARIABLE", 30, value="a value of the environment"),
-        numbered_items("volume", 8, path="/mnt"),
+        numbered_items("volume", 8, mountPath="/mnt"),
     )
     container = {"image": f"registry.example.com/{owner}:v1", "resources": resources, "env": environment}
     return {
@@ -155,7 +168,7 @@ def pod(number: int) -> dict[str, Any]:
             "nodeName": f"node-{number % NODES:05}",
             "containers": [{"name": "main", **container, "volumeMounts": mounts}],
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-            "volumes": numbered_items("volume", 8, claimName="a-claim"),
+            "volumes": volumes(8),
         },
         "status": {
             "phase": "Running",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
-from large_cluster import GPU_PODS, MADE, NODES, VERSION, node
+from large_cluster import MADE, NODES, VERSION, node, pod
 
 from policies.dra.published_devices import published_devices
 from policies.explanation.cluster import ResourceUsage, read_cluster, used_amounts
@@ -37,11 +37,12 @@ from webhook.cluster.sync import Sync
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from typing import Any
 
     from policies.view import ClusterView
 
 HEARTBEATS, RESTARTS = 100, 100
-"""Changes in each second of the steady state: of conditions of nodes, and of pods without GPUs."""
+"""Changes in each second of the steady state: of conditions of nodes, and pods with GPUs that come or go."""
 STEADY = 10.0
 MIB = 1024 * 1024
 
@@ -63,7 +64,12 @@ class Server:
             if each.namespaced:
                 one = each.path("namespace").replace("/namespace/", "/{namespace}/")
                 app.router.add_get(one, self._answer(""))
+        app.router.add_get("/{path:.*}", self._tell_not_served)
         return app
+
+    async def _tell_not_served(self, request: web.Request) -> web.Response:
+        """As kube-apiserver answers for a group that is not installed."""
+        return web.Response(status=404, text="404 page not found\n")
 
     def _answer(self, kind: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -88,16 +94,15 @@ class Server:
         pace = {"Node": HEARTBEATS, "Pod": RESTARTS}.get(kind, 0)
         if not pace:
             await asyncio.sleep(STEADY * 10)
-        number = GPU_PODS
+        number = 0
         while pace:
             await asyncio.sleep(1 / pace)
             number += 1
             self._version += 1
-            changed = MADE[kind][0](number % MADE[kind][1])
+            change, changed = _heartbeat(number) if kind == "Node" else _coming_or_going(number)
             changed["metadata"]["resourceVersion"] = str(self._version)
-            changed["status"]["conditions"][0]["lastHeartbeatTime"] = str(number)
             changed |= {"apiVersion": "v1", "kind": kind}
-            await response.write(orjson.dumps({"type": "MODIFIED", "object": changed}) + b"\n")
+            await response.write(orjson.dumps({"type": change, "object": changed}) + b"\n")
         return response
 
     async def _begin(self, request: web.Request) -> web.Response:
@@ -106,6 +111,22 @@ class Server:
 
     async def _tell_version(self, request: web.Request) -> web.Response:
         return web.json_response({"major": "1", "minor": "36"})
+
+
+def _heartbeat(number: int) -> tuple[str, dict[str, Any]]:
+    """A node reports its health."""
+    changed = node(number % NODES)
+    changed["status"]["conditions"][0]["lastHeartbeatTime"] = str(number)
+    return "MODIFIED", changed
+
+
+def _coming_or_going(number: int) -> tuple[str, dict[str, Any]]:
+    """A new pod that requests GPUs; every other time, the end of one that came 100 changes earlier."""
+    is_end = bool(number % 2)
+    new = number - 101 if is_end else number
+    changed = pod(new % 1000)
+    changed["metadata"] |= {"name": f"new-{new}", "uid": f"new-{new}"}
+    return ("DELETED" if is_end else "ADDED"), changed
 
 
 async def serve() -> None:

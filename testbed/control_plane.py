@@ -128,6 +128,11 @@ class ControlPlane:
         """The kubeconfig for a token, for example a ServiceAccount's, and one of the API servers."""
         return kubeconfig(self.urls[api_server], self._authority.certificate_pem, token)
 
+    @property
+    def etcd_url(self) -> str:
+        """The URL of etcd, which has no TLS."""
+        return f"http://{_HOST}:{self._ports['etcd']}"
+
     def start_api_server(self, number: int) -> None:
         """Start an API server, on the data of etcd."""
         self._run(_API_SERVER, self._api_server(number), number)
@@ -237,7 +242,7 @@ class ControlPlane:
         self._processes.append(_Process(name, running, log))
 
     def _etcd(self) -> dict[str, object]:
-        clients = f"http://{_HOST}:{self._ports['etcd']}"
+        clients = self.etcd_url
         peers = f"http://{_HOST}:{self._ports['peers']}"
         return {
             "data-dir": self._file("etcd"),
@@ -251,7 +256,7 @@ class ControlPlane:
 
     def _api_server(self, number: int) -> dict[str, object]:
         return {
-            "etcd-servers": f"http://{_HOST}:{self._ports['etcd']}",
+            "etcd-servers": self.etcd_url,
             "bind-address": _HOST,
             "advertise-address": _HOST,
             "secure-port": urlsplit(self.urls[number]).port,

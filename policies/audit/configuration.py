@@ -67,7 +67,11 @@ def _objects_to_review(
 ) -> Iterator[tuple[Sequence[Object], ClusterView]]:
     """The objects of a kind in groups of equal ones, each group with the view for its review."""
     listed = view.list(kind, "" if kind == "Namespace" else namespace)
-    objects = [] if listed is UNKNOWN else [each for each in listed if _is_reviewed(each, kind, namespace)]
+    objects = []
+    for each in () if listed is UNKNOWN else listed:
+        check_cancelled()
+        if _is_reviewed(each, kind, namespace):
+            objects.append(each)
     if kind in _MANY:
         yield from ((alike, view) for alike in _alike(objects, check_cancelled))
         return

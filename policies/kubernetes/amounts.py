@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from policies.caches import remember_short
+from policies.caches import LONGEST_KEY
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from policies.kubernetes.objects import Object
 
@@ -29,6 +30,8 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 def billionths(value: Any) -> int:
     """A quantity of an object in billionths; 0 if it is not a quantity, as in a file on disk."""
+    if type(value) is str and len(value) <= LONGEST_KEY:
+        return _cached_billionths(value)
     return _billionths(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0
 
 
@@ -40,19 +43,20 @@ def pod_amounts(spec: Any) -> dict[str, int]:
 
     Source: PodRequests in k8s.io/component-helpers/resource/helpers.go.
     """
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
+    sidecars: Mapping[str, int] = {}
+    peak: Mapping[str, int] = {}
     for container in items_at(spec, ("initContainers",)):
         amounts = _requests(lookup(container, ("resources",)))
         if lookup(container, ("restartPolicy",)) == "Always":
-            sidecars = _sum((sidecars, amounts))
+            sidecars = _sum(sidecars, amounts)
             peak = _most(peak, sidecars)
         else:
-            peak = _most(peak, _sum((sidecars, amounts)))
-    running = _sum((sidecars, *(_requests(lookup(each, ("resources",))) for each in items_at(spec, ("containers",)))))
+            peak = _most(peak, _sum(sidecars, amounts))
+    running = sidecars
+    for container in items_at(spec, ("containers",)):
+        running = _sum(running, _requests(lookup(container, ("resources",))))
     total = {**_most(peak, running), **_requests(lookup(spec, ("resources",)))}
-    overhead = lookup(spec, ("overhead",))
-    return {**_sum((total, _read(overhead))), "pods": ONE}
+    return {**_sum(total, _read(lookup(spec, ("overhead",)))), "pods": ONE}
 
 
 def taken_by(pod: Object) -> tuple[str, Amounts] | None:
@@ -61,10 +65,15 @@ def taken_by(pod: Object) -> tuple[str, Amounts] | None:
     if not isinstance(node, str) or not node or has_ended(pod):
         return None
     amounts = pod_amounts(pod.get("spec")).items()
-    return node, _shared_amounts(tuple(sorted((name, amount) for name, amount in amounts if amount)))
+    kept = tuple(sorted([item for item in amounts if item[1]]))
+    return node, _shared_amounts(kept) if len(kept) <= _FEW else kept
 
 
-@remember_short(4096)
+_FEW = 16
+"""The most resources of a pod whose amounts are shared; pods have two to five."""
+
+
+@lru_cache(maxsize=4096)
 def _shared_amounts(amounts: Amounts) -> Amounts:
     """The same object for what is equal: many pods have the same template."""
     return amounts
@@ -83,31 +92,37 @@ def _decimal(value: Fraction, places: int) -> str:
     return text if text not in ("", "-0") else "0"
 
 
-def _requests(resources: Any) -> dict[str, int]:
+def _requests(resources: Any) -> Mapping[str, int]:
     """Requests, and limits where there is no request, as the API server fills them in."""
-    sections = (lookup(resources, (section,)) for section in ("limits", "requests"))
-    return _read({name: amount for each in sections if isinstance(each, dict) for name, amount in each.items()})
+    if not isinstance(resources, dict):
+        return {}
+    requests, limits = _read(resources.get("requests")), _read(resources.get("limits"))
+    return {**limits, **requests} if limits else requests
 
 
 def _read(amounts: Any) -> dict[str, int]:
     return {name: billionths(amount) for name, amount in amounts.items()} if isinstance(amounts, dict) else {}
 
 
-def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for part in parts:
-        for name, amount in part.items():
-            total[name] = total.get(name, 0) + amount
+def _sum(first: Mapping[str, int], then: Mapping[str, int]) -> Mapping[str, int]:
+    """The sum by resource. Most pods have one container and no overhead, so one of both is often empty."""
+    if not first or not then:
+        return first or then
+    total = dict(first)
+    for name, amount in then.items():
+        total[name] = total.get(name, 0) + amount
     return total
 
 
-def _most(first: Mapping[str, int], then: Mapping[str, int]) -> dict[str, int]:
+def _most(first: Mapping[str, int], then: Mapping[str, int]) -> Mapping[str, int]:
     return {name: max(first.get(name, 0), then.get(name, 0)) for name in {**first, **then}}
 
 
-@remember_short(4096)
 def _billionths(value: str | float) -> int:
     try:
         return int(parse_quantity(value.strip() if isinstance(value, str) else value) * ONE)
     except QuantityError:
         return 0
+
+
+_cached_billionths = lru_cache(maxsize=4096)(_billionths)

@@ -186,3 +186,18 @@ def test_work_can_be_stopped_between_its_steps(k8s):
         Survey(view, DEFAULTS).add([k8s.pod()], stop)
     with pytest.raises(InterruptedError):
         audit(view, DEFAULTS, k8s.surveyed(view, [k8s.pod()]), stop)
+
+
+def test_audit_can_rest_before_and_after_each_claim_is_selected(k8s):
+    """A cluster has tens of thousands of claims; a step that goes through all of them takes 50 ms and more."""
+
+    def rests(count):
+        claims = [
+            k8s.thing("ResourceClaim", f"gpus-{number:03}", "team-a", "resource.k8s.io/v1", spec={})
+            for number in range(count)
+        ]
+        view, calls = k8s.view_of(k8s.namespace(), *claims), []
+        audit(view, DEFAULTS, Survey(view, DEFAULTS), lambda: calls.append(1))
+        return len(calls)
+
+    assert rests(40) - rests(20) >= 2 * 20

@@ -82,3 +82,15 @@ def test_only_the_last_are_remembered():
     gone = DeletedUids()
     gone.add((pod(f"p{number}", str(number)) for number in range(20_001)), ())
     assert ("0" in gone, "1" in gone, "20000" in gone) == (False, True, True)
+
+
+def test_unchanged_objects_of_a_new_list_cost_nothing(store, monkeypatch):
+    listed(store, "1", pod("a", "1"), pod("b", "2"), pod("c", "3"))
+    compared = []
+
+    def add(before, after):
+        compared.append([[each["metadata"]["uid"] for each in objects] for objects in (before, after)])
+
+    monkeypatch.setattr(store.gone, "add", add)
+    listed(store, "2", pod("a", "1"), pod("b", "9", "2"))
+    assert compared == [[["2", "3"], ["9"]]]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.amounts import ONE, taken_by
 from policies.view import UNKNOWN
+from tests import counted_steps
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
@@ -299,3 +300,10 @@ def test_sums_after_any_events_are_those_made_from_scratch(steps):
             for name, amount in store.others.on(node).items():
                 together[node][name] += amount
         assert together == everything
+
+
+def test_usage_of_a_pod_takes_few_steps():
+    """A replica computes it for every pod of the cluster before it is ready; once it took 172 lines of `policies`."""
+    used = pod(containers=containers(cpu="1", memory="16Gi"))
+    taken_by(used)
+    assert counted_steps.steps(lambda: taken_by(used)) <= 100

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -51,8 +53,9 @@ async def pages(
 ) -> AsyncIterator[list[Object]]:
     """The objects of a large collection, a page at a time; raises as `list_all` does."""
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    async for page in raw_pages(client, resource, namespace, query, limit=PAGE):
-        yield [{**head, **item} for item in page.items]
+    async with contextlib.aclosing(raw_pages(client, resource, namespace, query, limit=PAGE)) as found:
+        async for page in found:
+            yield [{**head, **item} for item in page.items]
 
 
 async def raw_pages(
@@ -60,7 +63,8 @@ async def raw_pages(
 ) -> AsyncGenerator[Page]:
     """The pages of a list as they arrive; raises as `list_all` does.
 
-    The request has no resourceVersion, so the list is the newest by quorum.
+    The request has no resourceVersion, so the list is the newest by quorum. The API server prepares the next page while
+    the caller works on this one.
 
     Args:
         client: Reads from the API server.
@@ -69,16 +73,27 @@ async def raw_pages(
         query: `labelSelector`, `fieldSelector`.
         limit: Objects in a page; 0 for one page.
     """
-    path, token = resource.path(namespace), ""
-    while True:
+    path = resource.path(namespace)
+
+    def request(token: str) -> asyncio.Task[Any]:
         paging = {**({"limit": str(limit)} if limit else {}), **({"continue": token} if token else {})}
-        page = await client.get(path, {**(query or {}), **paging}, timeout=_PAGE_SECONDS)
-        version, items = lookup(page, ("metadata", "resourceVersion")), lookup(page, ("items",)) or []
-        if not (isinstance(version, str) and version and isinstance(items, list) and all(map(name_of, items))):
-            raise BadAnswer(f"GET {path}: expected a list of {resource.plural}")
-        before, token = token, lookup(page, ("metadata", "continue")) or ""
-        yield Page(items, version)
-        if not token:
-            return
-        if token == before or not isinstance(token, str):
-            raise BadAnswer(f"GET {path}: the list of {resource.plural} does not end")
+        return asyncio.create_task(client.get(path, {**(query or {}), **paging}, timeout=_PAGE_SECONDS))
+
+    token, answer = "", request("")
+    try:
+        while True:
+            page = await answer
+            version, items = lookup(page, ("metadata", "resourceVersion")), lookup(page, ("items",)) or []
+            if not (isinstance(version, str) and version and isinstance(items, list) and all(map(name_of, items))):
+                raise BadAnswer(f"GET {path}: expected a list of {resource.plural}")
+            before, token = token, lookup(page, ("metadata", "continue")) or ""
+            if token and (token == before or not isinstance(token, str)):
+                raise BadAnswer(f"GET {path}: the list of {resource.plural} does not end")
+            if token:
+                answer = request(token)
+            yield Page(items, version)
+            if not token:
+                return
+    finally:
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)

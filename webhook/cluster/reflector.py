@@ -7,6 +7,7 @@ restored to an earlier moment. A reflector never ends; an error becomes the stor
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -31,6 +32,8 @@ __all__ = ["Reflector"]
 
 _MOST_REFUSALS = 3
 _INTERNAL = 500
+_AT_ONCE = 20
+"""Listed objects that are trimmed before other tasks get their turn: 2 ms of slices with 8 GPUs each."""
 
 _logger = logging.getLogger("gpu_admission.cluster")
 
@@ -125,7 +128,9 @@ class Reflector:
         pages = raw_pages(self._client, self.resource, self._namespace, self._query, limit=limit)
         async with contextlib.aclosing(pages):
             async for page in pages:
-                listing.add(page.items)
+                for first in range(0, len(page.items), _AT_ONCE):
+                    listing.add(page.items[first : first + _AT_ONCE])
+                    await asyncio.sleep(0)
                 version = page.resource_version
         listing.finish(version)
         return version

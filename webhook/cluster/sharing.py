@@ -26,9 +26,10 @@ class Sharing:
 
     def part(self, value: Any) -> Any:
         """An equal value, with keys in the same order, shared with other objects if possible."""
-        if type(value) is str:
+        kind = type(value)
+        if kind is str:
             return intern(value)
-        if not isinstance(value, dict | list):
+        if kind is not dict and kind is not list:
             return value
         try:
             written = orjson.dumps(value)

@@ -189,7 +189,7 @@ class Store:
             if is_older(resource_version, self.resource_version):
                 # etcd was restored: deleted objects may exist again.
                 self.gone.clear()
-            self.gone.add(_objects(self._namespaces), _objects(namespaces))
+            self.gone.add(_not_in(namespaces, self._namespaces), _not_in(self._namespaces, namespaces))
         self._namespaces, self.resource_version = namespaces, resource_version
         self.value_counts = value_counts
         if self.others is not None and others is not None:
@@ -244,8 +244,13 @@ def is_older(version: str, than: str) -> bool:
     return (len(version), version) < (len(than), than)
 
 
-def _objects(namespaces: dict[str, _Namespace]) -> Iterator[Object]:
-    return (item for named in namespaces.values() for item in named.values())
+def _not_in(others: dict[str, _Namespace], namespaces: dict[str, _Namespace]) -> Iterator[Object]:
+    """The objects that others do not contain; an unchanged object has the same identity in both lists."""
+    for namespace, named in namespaces.items():
+        other = others.get(namespace, {})
+        for name, item in named.items():
+            if other.get(name) is not item:
+                yield item
 
 
 def _version_of(item: Object) -> str:

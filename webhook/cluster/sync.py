@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from webhook.cluster.caches import Cache, CacheMetrics, cache_notes, reason_not_ready, unlisted_notes
@@ -182,8 +183,9 @@ _LONGEST_SECONDS = 60.0
 class PausedCollector:
     """Pauses Python's garbage collector while the cluster is read.
 
-    It would take longer than the reading itself. The objects that are read are JSON without cycles. The pause ends after a minute at the latest, so that cycles of
-    other objects are collected even if the API server is down for hours.
+    It would take longer than the reading itself. The objects that are read are JSON without cycles. The pause ends after a
+    minute at the latest, so that cycles of other objects are collected even if the API server is down for hours. What was
+    read by then is excluded from collections: each would traverse it, and hold the event loop for half a second.
     """
 
     def __init__(self) -> None:
@@ -192,7 +194,7 @@ class PausedCollector:
     def begin(self) -> None:
         """Start the pause, in the running event loop."""
         gc.disable()
-        self._ends = asyncio.get_running_loop().call_later(_LONGEST_SECONDS, gc.enable)
+        self._ends = asyncio.get_running_loop().call_later(_LONGEST_SECONDS, partial(self.end, keep=True))
 
     def end(self, *, keep: bool) -> None:
         """End the pause; with `keep`, all current objects are excluded from future collections."""
@@ -200,6 +202,6 @@ class PausedCollector:
             return
         self._ends.cancel()
         self._ends = None
-        gc.enable()
         if keep:
             gc.freeze()
+        gc.enable()

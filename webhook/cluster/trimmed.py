@@ -244,22 +244,20 @@ def _project(value: Any, fields: _Fields, sharing: Sharing) -> Any:
 
 
 def _kept_part(value: Any, part: _Part, sharing: Sharing) -> Any:
-    """The kept part of a field; None if nothing is kept."""
-    if isinstance(part, _Once):
-        return sharing.part(_project(value, part.fields, sharing))
+    """The kept part of a field; None if nothing is kept. The most frequent parts are first."""
+    if part is _SHARED:
+        return sharing.part(value)
+    if part is _OWN:
+        return value
     if isinstance(part, dict):
         return _project(value, part, sharing)
-    match part:
-        case _Keep.OWN:
-            return value
-        case _Keep.SHARED:
-            return sharing.part(value)
-        case _Keep.TEXTS:
-            return sharing.texts(value)
-        case _Keep.OURS:
-            return _annotations(value, lambda name: name.startswith(_OURS))
-        case _Keep.WRITTEN:
-            return _annotations(value, lambda name: name != _APPLIED)
+    if isinstance(part, _Once):
+        return sharing.part(_project(value, part.fields, sharing))
+    if part is _TEXTS:
+        return sharing.texts(value)
+    if part is _Keep.OURS:
+        return _annotations(value, lambda name: name.startswith(_OURS))
+    return _annotations(value, lambda name: name != _APPLIED)
 
 
 def _annotations(annotations: Any, is_kept: Callable[[str], bool]) -> Any:

@@ -18,7 +18,7 @@ __all__ = ["Server", "run"]
 
 _SWITCH_SECONDS = 0.0005
 """The switch interval of threads. With Python's default of 5 ms, reviews take tens of milliseconds longer while something
-is explained."""
+is explained, and probes while the warm-up runs."""
 
 
 class Server(Protocol):
@@ -50,6 +50,7 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
         CannotServe: the certificate is missing, a file cannot be read or written, or a port is taken.
     """
     _allow_all_files()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def stop_or_hurry() -> None:
@@ -65,7 +66,6 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
         # These objects are permanent. Without them, garbage collection takes milliseconds less from the slowest calls.
         gc.collect()
         gc.freeze()
-        sys.setswitchinterval(_SWITCH_SECONDS)
         on_ready(ready)
         await stop.wait()
         await server.drain(hurry)

@@ -1,0 +1,283 @@
+"""One replica in a large cluster: time until it is ready, memory, and how long its event loop is held.
+
+    make scale                                the benchmark's own server
+    KUBEBUILDER_ASSETS=FOLDER make scale      a real API server
+
+5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 request GPUs, 20,000 claims, 10,000 namespaces. Each
+figure stands beside a control of the same run. The control of times is a bare list: the same client reads the same pages,
+decodes them and keeps nothing. It is measured before and after, and the mean counts. Ends with 1 if a limit is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+import digests
+import live
+import yaml
+from explain import template
+from large_cluster import MADE, namespace, pod
+from loop_lag import LoopLag
+from real_api_server import EtcdObjects, real_api_server, until_ready
+
+from policies import explanation
+from policies.review import load_rooms, review
+from policies.settings import DEFAULTS
+from webhook.cluster.client import APIClient
+from webhook.cluster.errors import APIError
+from webhook.cluster.lists import PAGE, raw_pages
+from webhook.cluster.sync import Sync
+from webhook.cluster.watched_kinds import watched_kinds
+from webhook.controllers.audit_round import AuditRound
+from webhook.server.pacing import run_aside
+from webhook.server.warm_up import warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+    from typing import Any
+
+    from policies.view import ClusterView
+    from webhook.cluster.watched_kinds import Watched
+
+NAMESPACES = 10_000
+OPERATOR_NAMESPACES = DEFAULTS.configuration.operator_namespaces
+STEADY = 10.0
+CHANGES = 100
+"""Pods that are created in each second of the steady state, and as many that are deleted."""
+REVIEWS = 200
+SWITCH_SECONDS = 0.0005
+"""The switch interval of threads that a server sets (`webhook.server.lifecycle`)."""
+QUESTIONS = {
+    "the first, 1 GPU": template(1, "40Gi"),
+    "8 GPUs": template(8, "79Gi"),
+    "2 GPUs of 100Gi, none exists": template(2, "100Gi"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Something that was measured, beside its control and its limit."""
+
+    name: str
+    measured: float
+    control: float
+    limit: float
+    unit: str
+
+    def __str__(self) -> str:
+        mark = "ok  " if self.measured <= self.limit else "MORE"
+        return f"{mark} {self.name:58}{self.measured:9.1f}{self.control:10.1f}{self.limit:9.1f}  {self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something took."""
+
+    seconds: float
+    cpu: float
+    lag: float
+    """The longest time, in milliseconds, that the event loop was held."""
+
+
+async def cost_of(work: Callable[[], Awaitable[object]]) -> Cost:
+    """Do something, and measure what it takes."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    async with LoopLag().measure() as lag:
+        await work()
+    return Cost(time.perf_counter() - begun, time.process_time() - cpu, lag.longest)
+
+
+async def bare_list(client: APIClient, kinds: tuple[Watched, ...]) -> None:
+    """Read all pages of some kinds, at the same time as a replica does, and keep nothing."""
+
+    async def read(each: Watched) -> None:
+        with contextlib.suppress(APIError):  # the kind is not installed
+            async for _ in raw_pages(client, each.resource, each.namespace, each.query, limit=PAGE):
+                pass
+
+    gc.disable()  # as while a replica reads the cluster
+    try:
+        await asyncio.gather(*map(read, kinds))
+    finally:
+        gc.enable()
+
+
+async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, None]]) -> list[Figure]:
+    """All figures of one replica.
+
+    Args:
+        client: Talks to the API server.
+        change: Lets pods come and go until it is cancelled.
+    """
+    kinds = watched_kinds(OPERATOR_NAMESPACES)
+    before = await cost_of(lambda: bare_list(client, kinds))
+    at_rest = live.resident()
+    sync = Sync(client)
+
+    async def read() -> None:
+        sync.start(OPERATOR_NAMESPACES)
+        await sync.wait_for_first()
+
+    synced = await cost_of(read)
+    warmed = await cost_of(lambda: asyncio.to_thread(warm_up, sync.view, DEFAULTS))
+    ready = live.highest()
+    gc.collect()  # as a server does when it is ready
+    gc.freeze()
+    after = await cost_of(lambda: bare_list(client, kinds))
+    bare, bare_cpu = (before.seconds + after.seconds) / 2, (before.cpu + after.cpu) / 2
+    bare_lag = max(before.lag, after.lag)
+    figures = [
+        Figure("ready: read and warmed up", synced.seconds + warmed.seconds, bare, 1.5 * bare, "s"),
+        Figure("ready: our processor time", synced.cpu + warmed.cpu, bare_cpu, 1.5 * bare_cpu, "s"),
+        Figure("event loop held while the cluster is read", synced.lag, bare_lag, 50, "ms"),
+        Figure("event loop held during the warm-up", warmed.lag, bare_lag, 50, "ms"),
+    ]
+    figures += await explanations(sync, bare_cpu, bare_lag)
+    figures += await steady_state(sync, change, bare_lag)
+    audit = AuditRound(client, sync.view, lambda: DEFAULTS)
+    pods = await cost_of(lambda: bare_list(client, tuple(each for each in kinds if each.kind == "Pod")))
+    audited = await cost_of(audit.round)
+    figures += [
+        Figure("audit: processor time, without reading the pods", audited.cpu - pods.cpu, pods.cpu, 10, "s"),
+        Figure("event loop held during the audit", audited.lag, pods.lag, 50, "ms"),
+        Figure("memory when ready, at most", ready, at_rest, 300, "MiB"),
+        Figure("memory after explanations and an audit, at most", live.highest(), at_rest, 300, "MiB"),
+    ]
+    await sync.close()
+    return figures
+
+
+async def explanations(sync: Sync, bare_cpu: float, bare_lag: float) -> list[Figure]:
+    """The time of explanations, in a thread as a replica computes them; the first one reads the cluster."""
+    figures, lags = [], []
+    for name, document in QUESTIONS.items():
+        async with LoopLag().measure() as lag:
+            seconds = await run_aside(partial(explain_template, document, sync.view), 60, lambda: None)
+        lags.append(lag.longest)
+        figures.append(Figure(f"explain: {name}", seconds, bare_cpu, 1, "s"))
+    return [*figures, Figure("event loop held during explanations", max(lags), bare_lag, 50, "ms")]
+
+
+def explain_template(document: dict[str, Any], view: ClusterView) -> float:
+    """Explain a ResourceClaimTemplate; returns the seconds of the processor that it took."""
+    begun = time.thread_time()
+    (question,) = explanation.questions(document, "team-a", view, DEFAULTS)
+    explanation.explain(question, view, DEFAULTS)
+    return time.thread_time() - begun
+
+
+def device_class(number: int) -> dict[str, Any]:
+    """The class of NVIDIA's GPUs."""
+    found: dict[str, Any] = next(
+        each
+        for each in yaml.safe_load(digests.DEVICE_CLASSES.read_text())["items"]
+        if each["metadata"]["name"] == "gpu.nvidia.com"
+    )
+    return found
+
+
+async def steady_state(sync: Sync, change: Callable[[], Coroutine[Any, Any, None]], bare_lag: float) -> list[Figure]:
+    """Reviews of claims while pods come and go; each review finds digests outdated by the changes."""
+    reviews: list[float] = []
+    pods = next(each.store for each in sync.caches if each.watched.kind == "Pod")
+    version = pods.version
+
+    async def answer_reviews() -> None:
+        changing = asyncio.create_task(change())
+        for _ in range(REVIEWS):
+            begun = time.thread_time()
+            review(digests.REQUESTS["claim"], sync.view, DEFAULTS)
+            reviews.append((time.thread_time() - begun) * 1000)
+            await asyncio.sleep(STEADY / REVIEWS)
+        changing.cancel()
+        await asyncio.gather(changing, return_exceptions=True)
+
+    cost = await cost_of(answer_reviews)
+    changed = pods.version - version
+    if not changed:
+        raise AssertionError("no pod changed in the steady state")
+    share = cost.cpu / cost.seconds * 100
+    print(f"{changed / cost.seconds:.0f} changes of kept pods a second: {share:.0f} % of one core")
+    return [
+        Figure("event loop held while pods come and go", cost.lag, bare_lag, 50, "ms"),
+        Figure("the longest review of a claim meanwhile", max(reviews), bare_lag, 50, "ms"),
+    ]
+
+
+@contextlib.contextmanager
+def own_server() -> Iterator[tuple[str, str]]:
+    """The server of `live.py` in a process of its own; yields a kubeconfig, and an empty text for etcd."""
+    command = [sys.executable, __file__, "--serve"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        try:
+            port = int((server.stdout or sys.stdin).readline())
+            yield live.kubeconfig(folder, port), ""
+        finally:
+            server.terminate()
+
+
+async def come_and_go(objects: EtcdObjects) -> None:
+    """Create pods that request GPUs, and delete each a second later."""
+    number, first = MADE["Pod"][1], MADE["Pod"][1]
+    while True:
+        made = pod(number % 1000)
+        made["metadata"]["name"] = f"new-{number}"
+        made["metadata"]["uid"] = f"{number:08x}-0000-4000-8000-{number:012x}"
+        await objects.write("Pod", iter([made]))
+        if number - first >= CHANGES:
+            gone = pod((number - CHANGES) % 1000)
+            gone["metadata"]["name"] = f"new-{number - CHANGES}"
+            await objects.delete("Pod", gone)
+        number += 1
+        await asyncio.sleep(1 / CHANGES)
+
+
+async def run(kubeconfig: str, etcd: str) -> list[Figure]:
+    """Measure with an API server; one with an etcd is filled first."""
+    client = await APIClient.connect(kubeconfig)
+    try:
+        if not etcd:
+            return await measure(client, lambda: client.get("/steady"))
+        await until_ready(client)
+        async with aiohttp.ClientSession() as session:
+            objects, begun = EtcdObjects(etcd, session), time.perf_counter()
+            await objects.fill(MADE)
+            print(f"objects written in {time.perf_counter() - begun:.0f} s", flush=True)
+            return await measure(client, lambda: come_and_go(objects))
+    finally:
+        await client.close()
+
+
+def main() -> int:
+    """Print the table; 1 if a limit is missed."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "")
+    print(f"API server: {'kube-apiserver' if assets else 'the server of this benchmark'}", flush=True)
+    with real_api_server(Path(assets)) if assets else own_server() as (kubeconfig, etcd):
+        figures = asyncio.run(run(kubeconfig, etcd))
+    print(f"     {'':58}{'measured':>9}{'control':>10}{'limit':>9}")
+    print(*figures, sep="\n", flush=True)
+    return int(any(figure.measured > figure.limit for figure in figures))
+
+
+if __name__ == "__main__":
+    MADE["Namespace"] = (namespace, NAMESPACES)
+    live.RESTARTS = 2 * CHANGES
+    MADE["DeviceClass"] = (device_class, 1)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    load_rooms()
+    sys.exit(asyncio.run(live.serve()) if "--serve" in sys.argv else main())
