@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["replica_config", "serve"]
 
 _PORT = 8443
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared only
 
 
 def serve(options: ServeOptions) -> None:
@@ -54,7 +55,7 @@ def replica_config(options: ServeOptions) -> ReplicaConfig:
         namespace=options.namespace or NAMESPACE,
         url=(options.url or "").rstrip("/"),
         certificate=_key_pair(options),
-        peer_host=options.peer_host or options.host,
+        peer_host=options.peer_host or ("" if options.host in _EVERY_ADDRESS else options.host),
         **_common_config(options),
     )
 

@@ -226,6 +226,8 @@ class Presences:
         self._clock = clock
         self._present: dict[str, _LeaseState] = {}
         """By name, the Leases that the leader waits for; one that vanished counts until it would have expired."""
+        self._listed: set[str] = set()
+        """The names of the Leases of the last look."""
         self._trouble = "the leader has just begun"
         self._looked = -math.inf
 
@@ -241,6 +243,7 @@ class Presences:
             leases = await list_all(self._client, LEASE, self._namespace, REPLICA_QUERY)
             now = self._clock()
             self._present |= {name_of(each): self._lease_state(each, now) for each in leases if holder_of(each)}
+            self._present |= self._vanished(leases, now)
             for lease in leases:
                 seen = self._present.get(name_of(lease))
                 if not holder_of(lease) or (seen is not None and now - seen.since >= self._timing.forgotten):
@@ -264,6 +267,12 @@ class Presences:
         waited_for = (each for each in self._present.values() if now - each.since < self._timing.expired)
         behind = sorted(holder_of(each.lease) for each in waited_for if _is_behind(each.lease, version))
         return f"{', '.join(behind)} {'have' if len(behind) > 1 else 'has'} not seen it" if behind else ""
+
+    def _vanished(self, leases: Iterable[Object], now: float) -> dict[str, _LeaseState]:
+        """The Leases that are gone since the last look: their replicas may have renewed them until a moment ago."""
+        names = {name_of(each) for each in leases}
+        gone, self._listed = self._listed - names, names
+        return {name: _LeaseState(self._present[name].lease, now) for name in gone if name in self._present}
 
     def _lease_state(self, lease: Object, now: float) -> _LeaseState:
         before = self._present.get(name_of(lease))

@@ -65,7 +65,7 @@ class Balance:
         return with_spending(reading.ledger, self.uid, spending, reading.quota)
 
     def settle(self, before: Ledger, after: Ledger, reading: Reading, *, is_refused: bool) -> Ledger:
-        """The ledger to write, with an allowance for what is expected; the one that was read if nothing was charged.
+        """The ledger to write, with an allowance; the one that was read if there is nothing to write.
 
         Args:
             before: The ledger that `ledger` returned.

@@ -193,7 +193,7 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
 
     @property
     def is_refused(self) -> bool:
-        """True if the object is not admitted; a dry run writes nothing, whatever it is told."""
+        """True if the object is not admitted. False for a dry run, for which nothing may be written."""
         found = self._judgement if not self.answered.done() and not self.dry_run else None
         return isinstance(found, Judgement) and isinstance(found.written, ChargeVerdict) and not found.written.allowed
 

@@ -38,7 +38,7 @@ from webhook.ledger.pending import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts, Charge
@@ -181,6 +181,7 @@ class LedgerWriter:
         Raises:
             QuotaError: the stored GPUQuota is invalid.
             ClusterError: the GPUQuota could not be read or written.
+            TimeoutError: the computation took too long.
         """
         account = self._usable_account(namespace, spec)
         if account is not None and account.admit(charge, call, self._time(), self._clockwork.clock()):
@@ -303,8 +304,16 @@ class LedgerWriter:
 
     def _batch(self, namespace: str) -> list[_Pending]:
         """The writes that are still pending, changes before charges: a change may free quota."""
+        self._decline_late(self._waiting[namespace])
         waiting = self._waiting[namespace] = [each for each in self._waiting[namespace] if not each.answered.done()]
         return sorted(waiting, key=lambda each: not isinstance(each, PendingChange))
+
+    def _decline_late(self, batch: Iterable[_Pending]) -> None:
+        """Decline charges for which the other replica no longer waits: it may have written them, and they may be counted."""
+        now = self._clockwork.clock()
+        for each in batch:
+            if isinstance(each, ForwardedCharge) and now >= each.since + each.most_seconds:
+                each.answer(False)
 
     async def _turn(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
         """Try to write a batch once; an error answers every pending write of the batch."""
@@ -332,6 +341,7 @@ class LedgerWriter:
         ledger = None if reading is None else await self._ledger_after(namespace, reading, batch, balance)
         if reading is None or ledger is None or (ledger is reading.ledger and any(each.needs_latest for each in batch)):
             reading = self._parse_reading(namespace, await self._documents.read(namespace))
+            self._decline_late(batch)
             if reading is None:
                 self._accounts.pop(namespace, None)
                 for each in batch:

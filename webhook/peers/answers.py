@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from aiohttp import WSMsgType, web
 from policies.quota.limits.quota import QuotaError
 from webhook.cluster.errors import ClusterError
 from webhook.peers.messages import LARGEST, Answer, BadMessage, Cancellation, read_question, write_answer
+from webhook.peers.outbox import Outbox
 from webhook.peers.tls import peer_certificate
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ HEARTBEAT_SECONDS = 2.0
 """Between two pings of a connection; it is closed if the pong takes half as long."""
 CLOSE_SECONDS = 1.0
 """How long the other side has to confirm the end of a connection."""
+_MOST_RECEIVED = 4096
+"""Calls that are remembered; a cancellation follows its charge within seconds."""
 _MOST_AT_ONCE = 512
 """Charges of one connection that wait for their write; further ones are not charged."""
 
@@ -37,7 +41,7 @@ class PeerCalls:
     """Answers the connections of other replicas."""
 
     def __init__(self, writer: LedgerWriter, trusted: Callable[[], Container[bytes]]) -> None:
-        """Prepare.
+        """Create a handler without connections.
 
         Args:
             writer: Writes the charges.
@@ -45,12 +49,17 @@ class PeerCalls:
         """
         self._writer = writer
         self._trusted = trusted
-        self._open: set[web.WebSocketResponse] = set()
+        self._open: dict[web.WebSocketResponse, bytes] = {}
+        """The certificate of the other side of each connection."""
+        self._received: OrderedDict[str, None] = OrderedDict()
+        """The calls of the last charges that were received; only these are cancelled, over any connection."""
+        self._closing: set[asyncio.Task[bool]] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer the messages of one connection until it ends."""
         # TLS trusts every certificate that was in a Lease since the start; some of their replicas have ended.
-        if peer_certificate(request.transport) not in self._trusted():
+        certificate = peer_certificate(request.transport)
+        if certificate is None or certificate not in self._trusted():
             return web.Response(status=403, text="This certificate is not in the Lease of a running replica.\n")
         if request.path != PATH:
             return web.Response(status=404, text=f"Replicas send charges to {PATH}.\n")
@@ -58,14 +67,22 @@ class PeerCalls:
             timeout=CLOSE_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=LARGEST
         )
         await socket.prepare(request)
-        self._open.add(socket)
+        self._open[socket] = certificate
         try:
             # aiohttp answers a ping by itself, and raises if the other side has gone meanwhile.
             with suppress(ConnectionError):
-                await _Conversation(self._writer, socket).run()
+                await _Conversation(self._writer, socket, self._received).run()
         finally:
-            self._open.discard(socket)
+            del self._open[socket]
         return socket
+
+    def close_strangers(self) -> None:
+        """Close the connections of replicas that have ended."""
+        trusted = self._trusted()
+        for socket in [socket for socket, certificate in self._open.items() if certificate not in trusted]:
+            task = asyncio.create_task(socket.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """Close all connections; the other replicas write their charges themselves."""
@@ -75,40 +92,55 @@ class PeerCalls:
 class _Conversation:
     """One connection: its charges are answered in any order."""
 
-    def __init__(self, writer: LedgerWriter, socket: web.WebSocketResponse) -> None:
+    def __init__(self, writer: LedgerWriter, socket: web.WebSocketResponse, received: OrderedDict[str, None]) -> None:
         self._writer = writer
         self._socket = socket
+        self._received = received
+        self._outbox = Outbox(socket)
         self._pending: dict[str, asyncio.Task[None]] = {}
         """By the call of the other replica."""
 
     async def run(self) -> None:
+        sending = asyncio.create_task(self._outbox.run())
         try:
             async for message in self._socket:
                 if message.type is WSMsgType.ERROR:
                     break
-                await self._take(message.data)
+                self._take(message.data)
         except BadMessage as error:
-            _logger.warning("closed the connection of another replica: %s", error)
+            _logger.warning(
+                "closed the connection of another replica: invalid message: %s; check that all replicas run the same version",
+                error,
+            )
             await self._socket.close()
         finally:
             # The other replica continues by itself, and may rely on what is being written: nothing is taken back.
-            for task in self._pending.values():
+            for task in (sending, *self._pending.values()):
                 task.cancel()
 
-    async def _take(self, text: bytes) -> None:
+    def _take(self, text: bytes) -> None:
         question = read_question(text)
         if isinstance(question, Cancellation):
-            if (pending := self._pending.get(question.call)) is not None:
-                pending.cancel()
-            self._writer.take_back(*question)
+            self._cancel(question)
         elif len(self._pending) >= _MOST_AT_ONCE or question.call in self._pending:
-            await self._send(Answer(question.call, is_charged=False))
+            self._outbox.put(write_answer(Answer(question.call, is_charged=False)))
         else:
+            self._received[question.call] = None
+            if len(self._received) > _MOST_RECEIVED:
+                self._received.popitem(last=False)
             task = asyncio.create_task(self._answer(question), name=f"charge for a peer in {question.namespace}")
             self._pending[question.call] = task
             task.add_done_callback(lambda _: self._pending.pop(question.call))
 
+    def _cancel(self, cancellation: Cancellation) -> None:
+        if (pending := self._pending.get(cancellation.call)) is not None:
+            pending.cancel()
+        if cancellation.call in self._received:
+            del self._received[cancellation.call]
+            self._writer.take_back(*cancellation)
+
     async def _answer(self, question: ChargeMessage) -> None:
+        is_charged = False
         try:
             is_charged = await self._writer.charge_for_peer(
                 question.namespace,
@@ -117,12 +149,10 @@ class _Conversation:
                 question.call,
                 needs_coverage=question.needs_coverage,
             )
-        except (ClusterError, QuotaError, TimeoutError):
+        except (ClusterError, QuotaError, TimeoutError) as error:
             # The other replica tries by itself, and says what is wrong.
-            is_charged = False
-        await self._send(Answer(question.call, is_charged))
-
-    async def _send(self, answer: Answer) -> None:
-        # The other replica has gone, and knows that it has no answer.
-        with suppress(ConnectionError):
-            await self._socket.send_bytes(write_answer(answer))
+            _logger.debug("no charge for another replica in %s: %s", question.namespace, error)
+        except Exception:
+            _logger.exception("a charge of %s for another replica failed; that replica writes it", question.namespace)
+        # If the other side does not read, it has no answer in time and continues by itself.
+        self._outbox.put(write_answer(Answer(question.call, is_charged)))

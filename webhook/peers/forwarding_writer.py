@@ -96,7 +96,7 @@ class ForwardingWriter(LedgerWriter):
             return verdict
         finally:
             if answer in _UNKNOWN and not is_created:
-                await self._cancel(owner, message[0])
+                self._cancel(owner, message[0])
 
     def owns(self, namespace: str) -> bool:
         """True if this replica is the owner, and no replica of the version before can write the ledger."""
@@ -128,7 +128,7 @@ class ForwardingWriter(LedgerWriter):
         answer = "declined"
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                if len(text) <= LARGEST and await owner.ask(message.call, text):
+                if len(text) < LARGEST and await owner.ask(message.call, text):
                     answer = "charged"
         except TimeoutError:
             answer = "late"
@@ -137,10 +137,10 @@ class ForwardingWriter(LedgerWriter):
         self._count(answer)
         return answer
 
-    async def _cancel(self, owner: Link, message: ChargeMessage) -> None:
+    def _cancel(self, owner: Link, message: ChargeMessage) -> None:
         cancellation = Cancellation(message.namespace, message.charge.uid, message.call)
         try:
-            await owner.send(write_cancellation(cancellation))
+            owner.send(write_cancellation(cancellation))
         except LostLink:
             self.take_back(*cancellation)
 

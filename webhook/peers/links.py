@@ -12,7 +12,8 @@ import aiohttp
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.peers.answers import CLOSE_SECONDS, HEARTBEAT_SECONDS, PATH
-from webhook.peers.messages import LARGEST, BadMessage, read_answer
+from webhook.peers.messages import LARGEST, read_answer
+from webhook.peers.outbox import Outbox
 from webhook.peers.tls import client_context
 
 if TYPE_CHECKING:
@@ -50,16 +51,17 @@ class Link:
         self._context = client_context(pair, peer.certificate)
         self._session = session
         self._clockwork = clockwork
-        self._socket: aiohttp.ClientWebSocketResponse[bool] | None = None
+        self._outbox: Outbox | None = None
+        """None while there is no connection."""
         self._answers: dict[str, asyncio.Future[bool]] = {}
         """By the call of the charge."""
-        self.lost = clockwork.clock()
-        """When it was connected for the last time, by the monotonic clock."""
+        self.last_connected = clockwork.clock()
+        """When it was connected for the last time, or made, by the monotonic clock."""
 
     @property
     def is_open(self) -> bool:
         """True if the replica can be reached."""
-        return self._socket is not None and not self._socket.closed
+        return self._outbox is not None
 
     async def ask(self, call: str, text: bytes) -> bool:
         """Send the charge of a call; returns whether it is on the ledger.
@@ -67,26 +69,22 @@ class Link:
         Raises:
             LostLink: The connection ended before the answer.
         """
+        self.send(text)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._answers[call] = answer
         try:
-            await self.send(text)
             return await answer
         finally:
             del self._answers[call]
 
-    async def send(self, text: bytes) -> None:
+    def send(self, text: bytes) -> None:
         """Send a message that has no answer.
 
         Raises:
-            LostLink: There is no connection.
+            LostLink: There is no connection, or the other side does not read.
         """
-        if self._socket is None:
+        if self._outbox is None or not self._outbox.put(text):
             raise LostLink
-        try:
-            await self._socket.send_bytes(text)
-        except ConnectionError as error:
-            raise LostLink from error
 
     async def run(self) -> NoReturn:
         """Keep the connection until cancelled."""
@@ -94,9 +92,14 @@ class Link:
         while True:
             try:
                 async with self._connect() as socket:
-                    self._socket, pause = socket, _FIRST_PAUSE
-                    await self._receive(socket)
-            except (aiohttp.ClientError, OSError, TimeoutError, BadMessage) as error:
+                    self._outbox, pause = Outbox(socket), _FIRST_PAUSE
+                    sending = asyncio.create_task(self._outbox.run())
+                    try:
+                        await self._receive(socket)
+                    finally:
+                        sending.cancel()
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+                # A ValueError is an address that is none, or a message that is none.
                 _logger.debug("no connection to %s at %s: %s", self.peer.identity, self.peer.address, error)
             finally:
                 self._lose()
@@ -121,8 +124,8 @@ class Link:
                 waiting.set_result(answer.is_charged)
 
     def _lose(self) -> None:
-        if self._socket is not None:
-            self._socket, self.lost = None, self._clockwork.clock()
+        if self._outbox is not None:
+            self._outbox, self.last_connected = None, self._clockwork.clock()
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(LostLink())
@@ -137,18 +140,19 @@ class Links:
         self._clockwork = clockwork
         self._session: aiohttp.ClientSession | None = None
         self._links: dict[Peer, tuple[Link, asyncio.Task[None]]] = {}
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[Link]:
         return (link for link, _ in self._links.values())
 
     def update(self, peers: Iterable[Peer]) -> None:
         """Keep links to these replicas, and to no others."""
-        wanted = set(peers)
+        wanted = set() if self._is_closed else set(peers)
         for gone in self._links.keys() - wanted:
             _, task = self._links.pop(gone)
             task.cancel()
         for peer in wanted - self._links.keys():
-            # A Lease that does not hold a certificate is that of no replica.
+            # A Lease with something that is not a certificate belongs to no replica.
             with suppress(ssl.SSLError):
                 link = Link(peer, self._pair, self._connections(), self._clockwork)
                 self._links[peer] = link, asyncio.create_task(link.run(), name=f"link to {peer.identity}")
@@ -160,11 +164,12 @@ class Links:
             f"replica {link.peer.identity} cannot be reached at {link.peer.address}, so replicas compete for the ledgers of "
             "quotas; allow that port between the pods of gpu-admission"
             for link in self
-            if not link.is_open and link.lost < since and is_present(link.peer)
+            if not link.is_open and link.last_connected < since and is_present(link.peer)
         ]
 
     async def close(self) -> None:
-        """Close all links."""
+        """Close all links, for good."""
+        self._is_closed = True
         tasks = [task for _, task in self._links.values()]
         self.update(())
         await asyncio.gather(*tasks, return_exceptions=True)

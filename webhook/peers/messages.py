@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from policies.kubernetes.names import is_dns_label
 from policies.quota.charges import Charge
 from policies.quota.ledger.open_charges import open_charge
 from policies.quota.ledger.status import GarbageError, read_charge
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 LARGEST = 256 * 1024
-"""Bytes of a message; a replica writes a larger charge itself."""
+"""Bytes that no message has; a replica writes a larger charge itself."""
 
 
 class BadMessage(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -99,7 +100,8 @@ def read_question(text: bytes | str) -> ChargeMessage | Cancellation:
     """
     message = _parse(text)
     if "cancelled" in message:
-        return Cancellation(*_texts(message["cancelled"], 3))
+        place, uid, call = _texts(message["cancelled"], 3)
+        return Cancellation(_namespace(place), uid, _call(call))
     namespace, charges, spec = (message.get(field) for field in ("namespace", "charges", "spec"))
     if not isinstance(namespace, str) or not isinstance(charges, list) or len(charges) not in (1, 2):
         raise BadMessage("a charge has a namespace and one or two items")
@@ -113,7 +115,7 @@ def read_question(text: bytes | str) -> ChargeMessage | Cancellation:
     if shared:
         charge = replace(charge, shared=_charge(shared[0], namespace))
     needs_coverage = bool(message.get("needsCoverage"))
-    return ChargeMessage(namespace, charge, Spec(*spec), own.call, needs_coverage)
+    return ChargeMessage(_namespace(namespace), charge, Spec(*spec), _call(own.call), needs_coverage)
 
 
 def read_answer(text: bytes | str) -> Answer:
@@ -137,6 +139,18 @@ def _parse(text: bytes | str) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise BadMessage("a message is a JSON object")
     return message
+
+
+def _namespace(name: str) -> str:
+    if not is_dns_label(name):
+        raise BadMessage("the namespace is not a name")
+    return name
+
+
+def _call(call: str) -> str:
+    if not call:
+        raise BadMessage("the call is empty")
+    return call
 
 
 def _texts(found: Any, count: int) -> list[str]:

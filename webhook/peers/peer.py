@@ -37,7 +37,7 @@ def peer_annotations(address: str, pair: KeyPair) -> Mapping[str, str]:
 
 
 def peer_of(lease: Object) -> Peer | None:
-    """The peer in the Lease of a replica; None if it was released or says no address."""
+    """The peer in the Lease of a replica; None if it was released, or has no address and certificate."""
     identity = holder_of(lease)
     address = lookup(lease, ("metadata", "annotations", _ADDRESS))
     certificate = lookup(lease, ("metadata", "annotations", _CERTIFICATE))
@@ -46,6 +46,7 @@ def peer_of(lease: Object) -> Peer | None:
     if not address or len(certificate) > _LONGEST_CERTIFICATE:
         return None
     try:
-        return Peer(identity, address, ssl.PEM_cert_to_DER_cert(certificate))
+        der = ssl.PEM_cert_to_DER_cert(certificate)
     except ValueError:
         return None
+    return Peer(identity, address, der) if der else None

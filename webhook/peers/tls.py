@@ -38,6 +38,8 @@ def trust(context: ssl.SSLContext, certificate: bytes) -> None:
     Raises:
         ssl.SSLError: OpenSSL cannot read the certificate.
     """
+    if not certificate:
+        raise ssl.SSLError("the certificate is empty")
     context.load_verify_locations(cadata=certificate)
 
 

@@ -73,7 +73,9 @@ class Peers:
 
     def _meet(self, peers: frozenset[Peer]) -> None:
         for peer in peers:
-            # A Lease that does not hold a certificate is that of no replica.
+            # A Lease with something that is not a certificate belongs to no replica.
             with suppress(ssl.SSLError):
                 trust(self._context, peer.certificate)
         self.links.update(peers)
+        if self._calls is not None:
+            self._calls.close_strangers()

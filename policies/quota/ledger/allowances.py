@@ -112,7 +112,7 @@ def with_spending(ledger: Ledger, uid: str, spending: Spending, quota: Quota) ->
 
 
 def with_allowance(ledger: Ledger, quota: Quota, expected: Bill, allowance: OpenCharge) -> Ledger:
-    """The ledger with an allowance for what is expected, or for as much of it as half of what is left allows.
+    """The ledger with an allowance for what is expected, and at most for half of what is left.
 
     Args:
         ledger: Without the allowance.

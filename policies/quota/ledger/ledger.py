@@ -228,7 +228,7 @@ class Ledger:
     def take_back(self, uid: str, call: str) -> Ledger:
         """The ledger without the charge of a call; the same ledger if another call was answered on it."""
         charge = self.reservations.get(uid)
-        return self.release(uid) if charge is not None and charge.call == call else self
+        return self.release(uid) if call and charge is not None and charge.call == call else self
 
     def release(self, uid: str, pieces: Collection[str] | None = None) -> Ledger:
         """The ledger without a charge, or without some pieces of it; the same ledger if the charge is missing."""

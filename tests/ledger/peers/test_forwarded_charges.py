@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from policies.quota.charges import Charge
 from policies.quota.ledger.ledger import Exceeded
-from webhook.ledger.writer import LedgerWriter
+from tests.ledger.conftest import bill
+from webhook.peers.forwarding_writer import ForwardingWriter
 
 
 async def test_charge_is_written_by_the_owner(namespace, replicas, pod, monkeypatch):
@@ -125,14 +127,78 @@ async def test_charge_stays_where_the_object_is_created_without_an_answer(
 ):
     namespace.make()
     owner, other = await replicas()
-    monkeypatch.setattr(LedgerWriter, "take_back", None)  # it is not called
+    cancelled = []
+    monkeypatch.setattr(ForwardingWriter, "_cancel", lambda _writer, *sent: cancelled.append(sent))
     waiting = asyncio.create_task(other.charge(pod("a"), enforced=False))
     await interrupted.is_written.wait()
     waiting.cancel()
     await asyncio.wait([waiting])
     interrupted.go_on.set()
     await owner.writer.close()
-    assert namespace.uids == ["a"]
+    assert (namespace.uids, cancelled) == (["a"], [])
+
+
+async def test_late_charge_of_a_refused_object_is_taken_back_where_the_link_is_lost(
+    namespace, replicas, pod, interrupted
+):
+    namespace.make(hard=4)
+    owner, other = await replicas()
+    waiting = asyncio.create_task(other.charge(pod("a", 3)))
+    await interrupted.is_written.wait()
+    waiting.cancel()
+    (link,) = other.peers.links
+    link._outbox = None
+    await asyncio.wait([waiting])
+    interrupted.go_on.set()
+    await owner.writer.close()
+    await other.writer.close()
+    assert namespace.uids == []
+
+
+async def test_charge_that_is_declined_costs_the_owner_no_read(namespace, replicas, pod, monkeypatch):
+    namespace.make(hard=2)
+    owner, other = await replicas()
+    monkeypatch.setattr(owner.client, "get", None)
+    assert not (await other.charge(pod("a", 3))).allowed
+    assert other.answers == {"declined": 1}
+
+
+async def test_charge_that_is_too_large_to_be_sent_is_written_by_the_replica_that_answers(namespace, replicas, pod):
+    namespace.make()
+    _, other = await replicas()
+    huge = lambda _quota: Charge("a", "Pod", "team-a", "a", {f"claim-{number}": bill(0) for number in range(4000)})  # noqa: E731
+    await other.charge(huge)
+    assert other.answers == {"declined": 1}
+
+
+async def test_charge_of_a_call_that_no_longer_waits_is_not_written_again(namespace, replicas, pod, shown, interrupt):
+    """The replica that answers has written it meanwhile, and it was counted."""
+    namespace.make()
+    owner, other = await replicas()
+    owner.is_blind = True
+    held = interrupt("GET")
+    waiting = asyncio.create_task(other.charge(pod("a")))
+    await held.is_written.wait()
+    assert (await waiting).allowed
+    namespace.count("2", shown("a", 1))
+    held.go_on.set()
+    await owner.writer.close()
+    assert (namespace.used, namespace.uids) == (1, [])
+
+
+async def test_hanging_owner_cancels_no_other_call(namespace, replicas, pod, monkeypatch):
+    """Nothing is read on the other side, so messages wait; each call ends by itself."""
+    namespace.make(hard=100)
+    _, other = await replicas()
+    (link,) = other.peers.links
+
+    async def hang(_socket, _message):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(type(link._outbox._socket), "send_bytes", hang)
+    verdicts = await asyncio.gather(*(other.charge(pod(f"pod-{number}")) for number in range(5)))
+    assert all(verdict.allowed for verdict in verdicts)
+    assert other.answers == {"late": 5}
 
 
 async def test_late_charge_of_a_refused_object_is_taken_back(namespace, replicas, pod, interrupt, until):

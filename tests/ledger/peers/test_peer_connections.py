@@ -1,5 +1,6 @@
 """Replicas trust exactly the certificates in the Leases of replicas."""
 
+import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +16,7 @@ from certs import KeyPair, issue_serving, make_authority, make_self_signed
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.leases import LEASE, holder_of
 from webhook.peers.answers import PATH
-from webhook.peers.messages import LARGEST
+from webhook.peers.messages import LARGEST, Cancellation, write_cancellation
 from webhook.peers.peer import peer_annotations
 from webhook.peers.tls import client_context
 
@@ -133,6 +134,8 @@ async def test_unknown_path_is_refused(replicas):
         b"[]",
         b"{}",
         b'{"cancelled": ["team-a", "a"]}',
+        b'{"cancelled": ["team-a", "a", ""]}',
+        b'{"cancelled": ["../team-a", "a", "call"]}',
         b'{"namespace": "team-a", "charges": [], "spec": ["u", 1]}',
         b'{"namespace": "team-a", "charges": [{}], "spec": ["u", 1]}',
         b'{"namespace": "team-a", "charges": [{"uid": "a", "kind": "Pod", "name": "a", "pieces": []}], "spec": [1, "u"]}',
@@ -156,7 +159,7 @@ async def test_running_replica_that_cannot_be_reached_is_noted(replicas, until):
     await other.stop()
     await until(lambda: not owner.connected)
     (link,) = owner.peers.links
-    link.lost -= 31
+    link.last_connected -= 31
     assert owner.peers.notes() == [
         (
             f"replica {other.identity} cannot be reached at {address(other)}, so replicas compete for the ledgers of quotas; "
@@ -170,7 +173,7 @@ async def test_replica_that_has_ended_is_not_noted(replicas, until):
     await other.stop()
     await until(lambda: not owner.connected)
     (link,) = owner.peers.links
-    link.lost -= 31
+    link.last_connected -= 31
     owner.peers._directory._clock = lambda: 1e9  # its Lease was not renewed since
     assert owner.peers.notes() == []
 
@@ -203,3 +206,71 @@ async def test_message_that_is_too_large_ends_the_connection(replicas, caplog):
         await socket.send_bytes(b" " * (LARGEST + 1))
         assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
     assert caplog.text == ""
+
+
+async def test_cancellation_of_a_guessed_call_does_nothing(replicas, namespace, pod):
+    namespace.make()
+    owner, other = await replicas()
+    await other.charge(pod("a"))
+    tls = context(owner, other.peers._pair)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
+    ):
+        await socket.send_bytes(write_cancellation(Cancellation("team-a", "a", "guessed")))
+        await socket.close()
+    await owner.writer.close()
+    assert namespace.uids == ["a"]
+
+
+async def test_cancellations_of_charges_that_never_came_cost_no_request(replicas, namespace):
+    namespace.make()
+    owner, other = await replicas()
+    before = len([*namespace.sandbox.requests])
+    tls = context(owner, other.peers._pair)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
+    ):
+        for number in range(1000):
+            await socket.send_bytes(write_cancellation(Cancellation(f"team-{number}", "a", f"call-{number}")))
+        await socket.close()
+    await owner.writer.close()
+    assert len([*namespace.sandbox.requests]) == before
+
+
+async def test_lease_with_an_empty_certificate_hides_no_other_replica(replicas, until):
+    owner, other = await replicas()
+    broken = {"gpu-admission.io/peer-certificate": "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"}
+    path = LEASE.path("gpu-admission", other.presence._name)
+    await owner.client.patch(path, {"metadata": {"annotations": broken}}, content_type=MERGE_PATCH)
+    await until(lambda: not list(owner.peers.links))
+    restored = dict(other.peers.annotations)
+    await owner.client.patch(path, {"metadata": {"annotations": restored}}, content_type=MERGE_PATCH)
+    await until(lambda: owner.connected == {other.identity})
+
+
+@pytest.mark.parametrize("strange", ["ex..ample:443", ".....:80", f"{'x' * 70}:443", "[fe80::1%lo]:1", "a\x00b:1"])
+async def test_strange_address_is_only_tried_again(replicas, until, strange, caplog):
+    owner, other = await replicas()
+    path = LEASE.path("gpu-admission", other.presence._name)
+    annotations = {"gpu-admission.io/peer-address": strange}
+    await owner.client.patch(path, {"metadata": {"annotations": annotations}}, content_type=MERGE_PATCH)
+    await until(lambda: [link.peer.address for link in owner.peers.links] == [strange])
+    (task,) = (task for _, task in owner.peers.links._links.values())
+    done, _ = await asyncio.wait([task], timeout=0.5)
+    assert (done, caplog.text) == (set(), "")
+
+
+async def test_connection_of_a_replica_that_has_ended_is_closed(replicas, until):
+    _owner, other = await replicas()
+    await other.presence.withdraw()
+    await until(lambda: not other.connected)
+
+
+async def test_no_link_is_made_after_the_end(replicas):
+    owner, _other = await replicas()
+    peers = owner.peers._directory.peers
+    await owner.peers.close()
+    owner.peers._meet(peers)
+    assert list(owner.peers.links) == []

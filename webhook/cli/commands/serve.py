@@ -91,7 +91,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--peer-host",
     envvar="POD_IP",
     metavar="ADDRESS",
-    help="The address at which other replicas reach this one; default: POD_IP, or --host unless that is empty.",
+    help="The address at which other replicas reach this one; default: POD_IP, else --host. If --host is every address, "
+    "replicas send no charges to each other.",
 )
 @click.option(
     "--max-connections",
