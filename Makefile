@@ -39,7 +39,7 @@ properties: export FUZZ_EXAMPLES ?= 3000
 properties: .venv/installed-dev
 	$(BIN)/pytest -m hypothesis $(LONG)
 
-# Writes benchmarks/results/DATE.json and docs/performance.md, in about ten minutes; KUBEBUILDER_ASSETS names an API server.
+# Writes benchmarks/results/DATE.json and docs/performance.md, in about a quarter of an hour; KUBEBUILDER_ASSETS names an API server.
 bench: .venv/installed-dev
 	$(BIN)/python -m benchmarks
 

@@ -21,7 +21,6 @@ import math
 import secrets
 import time
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import name_of
@@ -84,7 +83,7 @@ class Presence:
         identity: str,
         store: Callable[[], Store | None],
         *,
-        annotations: Mapping[str, str] = MappingProxyType({}),
+        annotations: Callable[[], Mapping[str, str]] = dict,
         timing: PresenceTiming = PresenceTiming(),
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
@@ -95,7 +94,7 @@ class Presence:
             namespace: The namespace of the Lease.
             identity: Names this replica in the Lease.
             store: Returns the cache of GPUQuotas; None while there is none.
-            annotations: More annotations of the Lease.
+            annotations: Returns more annotations of the Lease; called at each renewal.
             timing: Durations.
             clockwork: Time.
         """
@@ -182,7 +181,7 @@ class Presence:
             "renewTime": micro_time(self._clockwork.now()),
         }
         seen = "" if store is None else store.resource_version
-        metadata = {"annotations": {**self._annotations, _SEEN: seen}}
+        metadata = {"annotations": {**self._annotations(), _SEEN: seen}}
         return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
 
     def _is_awaited(self, version: int) -> bool:

@@ -171,7 +171,7 @@ class Kept:
     """The input of the last count that had nothing to write."""
     ledger: Ledger = field(default_factory=Ledger)
     """The last counted ledger."""
-    closed: float = -math.inf
+    last_close: float = -math.inf
     """When charges were closed by a write that changed nothing else, by the monotonic clock."""
 
     def is_of(self, document: Object) -> bool:

@@ -215,6 +215,8 @@ class QuotaRound:
             if is_written and await self._writer.change(namespace, count.make) is None:
                 self._forget(namespace)
                 return
+            if is_written and _only_closes(before, after):
+                kept.last_close = self._clockwork.clock()
             if not count.outdated:
                 self._take(namespace, kept, count)
                 kept.settled = None if is_written else replace(basis, both=both)
@@ -223,17 +225,8 @@ class QuotaRound:
         raise IncompleteRound("its status was counted from newer lists than the API server returns")
 
     def _may_wait(self, kept: Kept, before: Ledger, after: Ledger) -> bool:
-        """True if a write only closes charges, and such a write was made a moment ago.
-
-        Otherwise it is recorded as made now.
-        """
-        if not after.takes_the_same(before) or before.reservations.places > _MANY_CHARGES:
-            return False
-        now = self._clockwork.clock()
-        if now < kept.closed + _CLOSE_SECONDS:
-            return True
-        kept.closed = now
-        return False
+        """True if a write would only close charges, and such a write was made a moment ago."""
+        return _only_closes(before, after) and self._clockwork.clock() < kept.last_close + _CLOSE_SECONDS
 
     def _take(self, namespace: str, kept: Kept, count: Count) -> None:
         """Keep the result of a count, and report uncharged objects."""
@@ -314,6 +307,11 @@ class QuotaRound:
 
     def _time(self) -> str:
         return rfc3339(self._clockwork.now())
+
+
+def _only_closes(before: Ledger, after: Ledger) -> bool:
+    """True if a count only turns open charges into used amounts, and there are not many of them."""
+    return after.uses_the_same_amounts(before) and before.reservations.places <= _MANY_CHARGES
 
 
 def _rewritten(ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:

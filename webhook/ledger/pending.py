@@ -223,11 +223,16 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
 
     def _counted_amounts(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
         """The amounts that `used` already contains for the object; empty while its pod's charge is open."""
-        if not self.needs_coverage or (charge.of is not None and ledger.reservations.is_open(*charge.of)):
+        if not _must_read_coverage(charge, ledger, needs_coverage=self.needs_coverage):
             return {}
         if self.coverage is None or self.coverage.since.counted != ledger.counted:
             raise CoverageRequired(ledger)
         return self.coverage.amounts(quota)
+
+
+def _must_read_coverage(charge: Charge, ledger: Ledger, *, needs_coverage: bool) -> bool:
+    """True if `used` may contain amounts for the object. It does not while the charge of its pod is open."""
+    return needs_coverage and (charge.of is None or not ledger.reservations.is_open(*charge.of))
 
 
 @dataclass(eq=False)
@@ -243,7 +248,7 @@ class ForwardedCharge(PendingWrite[bool]):
     spec: Spec
     """The spec under which the charge was computed."""
     call: str
-    """As `PendingCharge` has it; of the other replica."""
+    """The random name of the other replica's call."""
     needs_coverage: bool = False
     """As `PendingCharge` has it."""
 
@@ -266,8 +271,8 @@ class ForwardedCharge(PendingWrite[bool]):
     def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[bool]:
         count_work(_CHARGE_UNITS)
         charge = self.charge
-        is_covered = not self.needs_coverage or (charge.of is not None and ledger.reservations.is_open(*charge.of))
-        if is_covered and Spec.of(reading.document) == self.spec:
+        must_read = _must_read_coverage(charge, ledger, needs_coverage=self.needs_coverage)
+        if not must_read and Spec.of(reading.document) == self.spec:
             charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call)
             if isinstance(charged, Ledger):
                 return Judgement(charged, True, False)

@@ -1,8 +1,8 @@
 """Batches the pending writes of each namespace's ledger: one compare-and-swap writes all that wait.
 
 The ledger of a namespace is the status of its GPUQuota. The writer caches the last document and tries it first: if only
-this replica writes to a namespace, a charge costs one request. A write after that of another replica meets
-a conflict, and the writer reads the ledger again. A lost response does no harm: the charge is found by its uid.
+this replica writes to a namespace, a charge costs at most one request. The writer bases a write on the newest document that it wrote or that its watch shows.
+If another write came in between, it meets a conflict and reads the ledger again. A lost response does no harm: the charge is found by its uid.
 
 Every answer is based on the latest document: a successful write over it proves that, or it was read for the answer.
 

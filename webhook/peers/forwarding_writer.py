@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.quota.bills import Uncountable
 from policies.quota.ledger.admit import ChargeVerdict
 from policies.quota.limits.quota import QuotaError, parse_quota
-from webhook.ledger.pending import Spec, new_call
+from webhook.ledger.pending import ForwardedCharge, Spec, new_call
 from webhook.ledger.writer import LedgerWriter
 from webhook.peers.links import LostLink
 from webhook.peers.messages import LARGEST, Cancellation, ChargeMessage, write_cancellation, write_charge
@@ -31,7 +31,6 @@ ANSWERS = ("charged", "declined", "late", "lost")
 """What became of charges that were sent to the owner of a ledger. All but the charged ones were tried by the sender."""
 _UNKNOWN = ("late", "lost")
 """Answers after which the owner may still write the charge."""
-_ANSWER_SECONDS = 0.3
 
 
 class ForwardingWriter(LedgerWriter):
@@ -127,7 +126,7 @@ class ForwardingWriter(LedgerWriter):
         text = write_charge(message, quota)
         answer = "declined"
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(ForwardedCharge.most_seconds):
                 if len(text) < LARGEST and await owner.ask(message.call, text):
                     answer = "charged"
         except TimeoutError:

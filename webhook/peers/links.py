@@ -102,7 +102,7 @@ class Link:
                 # A ValueError is an address that is none, or a message that is none.
                 _logger.debug("no connection to %s at %s: %s", self.peer.identity, self.peer.address, error)
             finally:
-                self._lose()
+                self._mark_lost()
             await self._clockwork.sleep(self._clockwork.with_jitter(pause))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -123,7 +123,7 @@ class Link:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer.is_charged)
 
-    def _lose(self) -> None:
+    def _mark_lost(self) -> None:
         if self._outbox is not None:
             self._outbox, self.last_connected = None, self._clockwork.clock()
         for answer in self._answers.values():
@@ -135,7 +135,7 @@ class Links:
     """The links to all other replicas."""
 
     def __init__(self, pair: KeyPair, clockwork: Clockwork = Clockwork()) -> None:  # noqa: B008 - it is immutable
-        """Without links; `pair` is shown to the other replicas."""
+        """Create without links; `pair` is the certificate that the other replicas see."""
         self._pair = pair
         self._clockwork = clockwork
         self._session: aiohttp.ClientSession | None = None

@@ -1,4 +1,4 @@
-"""The way between replicas: the certificate, the address and the connections of this one."""
+"""Connects a replica with the others: its certificate, address and connections."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["Peers"]
 
 
 class Peers:
-    """The other replicas, if this one has an address at which they reach it."""
+    """Connects this replica with the others, if it has an address at which they reach it."""
 
     def __init__(self, client: APIClient, config: ReplicaConfig, identity: str, now: datetime) -> None:
         """Make a certificate; sends no request and does not listen yet."""
         self._host = config.peer_host
         self._pair = make_self_signed(f"replica {secrets.token_hex(16)}", now=now)
         self._context = server_context(self._pair)
-        self._directory = Directory(client, config.namespace, identity, self._meet)
+        self._directory = Directory(client, config.namespace, identity, self._update_links)
         self._calls: PeerCalls | None = None
         self.links = Links(self._pair)
         """The connections to the other replicas."""
@@ -42,8 +42,8 @@ class Peers:
         """Of the Lease of this replica; empty before it listens."""
 
     @property
-    def are_reachable(self) -> bool:
-        """True if this replica takes part."""
+    def has_address(self) -> bool:
+        """True if other replicas can reach this one."""
         return bool(self._host)
 
     async def listen(self, listeners: Listeners, writer: LedgerWriter) -> None:
@@ -62,7 +62,14 @@ class Peers:
         await self._directory.run()
 
     def notes(self) -> list[str]:
-        """Which running replicas cannot be reached."""
+        """Why replicas compete for the ledgers of quotas; empty if they do not."""
+        if not self._host:
+            return [
+                (
+                    "this replica has no address for other replicas, so they compete for the ledgers of quotas; set POD_IP or "
+                    "--peer-host"
+                )
+            ]
         return self.links.notes(self._directory.is_present)
 
     async def close(self) -> None:
@@ -71,7 +78,7 @@ class Peers:
         if self._calls is not None:
             await self._calls.close()
 
-    def _meet(self, peers: frozenset[Peer]) -> None:
+    def _update_links(self, peers: frozenset[Peer]) -> None:
         for peer in peers:
             # A Lease with something that is not a certificate belongs to no replica.
             with suppress(ssl.SSLError):

@@ -97,7 +97,7 @@ class Replica:
             is_compact=lambda: is_upgraded(bundles.stored),
         )
         self._presence = presence = Presence(
-            client, config.namespace, identity, lambda: sync.store("GPUQuota"), annotations=peers.annotations
+            client, config.namespace, identity, lambda: sync.store("GPUQuota"), annotations=lambda: peers.annotations
         )
         quotas = QuotaKeeper(
             client,
@@ -162,7 +162,7 @@ class Replica:
         await self._certificate.look()
         self._background.begin("the watch of the webhook configurations", self._watch.run())
         self._background.begin("the upkeep of certificates", self._certificate.run())
-        if self._peers.are_reachable:
+        if self._peers.has_address:
             await self._peers.listen(self._listeners, self._writer)
             self._background.begin("the watch of other replicas", self._peers.run())
         self._background.begin("the presence of this replica", self._presence.run())

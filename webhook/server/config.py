@@ -59,7 +59,7 @@ class ListenConfig:
     clients: ClientCertificates | None = None
     """None if every client may call."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    """How many connections each of the two ports may have open."""
+    """Limits on the open connections of each port."""
     reload_seconds: float = POLL_SECONDS
     """Seconds between two reads of the certificate's files."""
     drain_delay: float = 15.0

@@ -243,17 +243,17 @@ class Ledger:
         """
         return self.limits == other.limits and self.reservations == other.reservations
 
-    def takes_the_same(self, other: Ledger) -> bool:
+    def uses_the_same_amounts(self, other: Ledger) -> bool:
         """True if the same amount of each limit is taken, used or reserved, and the conditions are equal."""
         return (
             self.counted is not None
             and other.counted is not None
             and self.conditions == other.conditions
-            and self._taken == other._taken
+            and self._amounts_in_use == other._amounts_in_use
         )
 
     @property
-    def _taken(self) -> dict[str, tuple[str, Fraction | None]]:
+    def _amounts_in_use(self) -> dict[str, tuple[str, Fraction | None]]:
         """Of each limit its key, and the amount that is used or reserved; None if it was not counted."""
         reserved = self.reservations.total
         return {

@@ -37,7 +37,9 @@ class Replica:
             lambda namespace: None if self.is_blind else sandbox.get("GPUQuota", "gpu", namespace),
             count=lambda answer: self.answers.update([answer]),
         )
-        self.presence = Presence(client, "gpu-admission", identity, lambda: None, annotations=self.peers.annotations)
+        self.presence = Presence(
+            client, "gpu-admission", identity, lambda: None, annotations=lambda: self.peers.annotations
+        )
         self._watching = None
 
     async def start(self):

@@ -272,5 +272,5 @@ async def test_no_link_is_made_after_the_end(replicas):
     owner, _other = await replicas()
     peers = owner.peers._directory.peers
     await owner.peers.close()
-    owner.peers._meet(peers)
+    owner.peers._update_links(peers)
     assert list(owner.peers.links) == []

@@ -36,7 +36,7 @@ _OUTAGE_SECONDS = 1.5
 _SILENCE_SECONDS = 40.0
 """Longer than the leader waits for a replica (`webhook.controllers.presence`)."""
 _HANG_SECONDS = 4.0
-"""Longer than the others wait for the owner of a ledger, and than they keep the connection to it."""
+"""At most; the others wait for an owner for 0.3 s, and close the connection to it after 3 s."""
 _WRITE_SECONDS = 0.02
 _WRITERS = 3
 _FORGED_SECONDS = 0.1
@@ -80,6 +80,8 @@ class Chaos:
         self._silences = silences
         self._silent: Replica | None = None
         """The replica that hears nothing."""
+        self._starting: list[Replica] = []
+        """The replicas that were killed and are being started."""
         self._spares_leader = spares_leader
         self._forger = Forger(client, cluster.replicas, namespaces, random)
 
@@ -126,14 +128,16 @@ class Chaos:
         spared = [self._silent, leader if self._spares_leader else None]
         replicas = [each for each in self._cluster.replicas if each not in spared]
         count = min(self._random.choice([1, 1, 1, 2]), len(replicas))
-        for replica in self._random.sample(replicas, count):
+        self._starting = self._random.sample(replicas, count)
+        for replica in self._starting:
             await asyncio.to_thread(replica.kill)
             self.done[_KILLED] += 1
         await asyncio.to_thread(self._cluster.replicas.start)
+        self._starting = []
         return self._pace
 
     async def _hang(self) -> float:
-        """A replica hangs, which owns ledgers; when it goes on, it takes itself for their owner still."""
+        """Suspend a replica for a while; when it resumes, it still takes itself for the owner of its ledgers."""
         replica = self._random.choice([*self._cluster.replicas])
         replica.suspend()
         try:
@@ -172,7 +176,8 @@ class Chaos:
         """One replica hears nothing from its API server, and API servers call it all the same."""
         if self.done[_SILENCED] < self._silences:
             replicas = [*self._cluster.replicas]
-            number = self._random.randrange(len(replicas))
+            # One that hears nothing could not start.
+            number = self._random.choice([n for n, each in enumerate(replicas) if each not in self._starting])
             self._silent = replicas[number]
             await self._cluster.to_replicas[number].silence(_SILENCE_SECONDS)
             self._silent = None
