@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger.allowances import ALLOWANCE
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota

@@ -168,7 +168,7 @@ class _Amounts(Collector):
 def _rows(quota: Quota, ledger: Ledger) -> Iterator[_Row]:
     """The amounts of each limit, without those that are not counted yet."""
     for limit in quota.limits:
-        used, reserved = ledger.used_amount(limit), ledger.reservations.total.get(limit.name, ZERO)
+        used, reserved = ledger.used_amount(limit), ledger.requested_amounts.get(limit.name, ZERO)
         for amount, value in (("hard", limit.hard), ("used", used), ("reserved", reserved)):
             if value is not None:
                 yield (limit.name, limit.unit, amount), float(value)

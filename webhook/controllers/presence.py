@@ -242,7 +242,7 @@ class Presences:
             leases = await list_all(self._client, LEASE, self._namespace, REPLICA_QUERY)
             now = self._clock()
             self._present |= {name_of(each): self._lease_state(each, now) for each in leases if holder_of(each)}
-            self._present |= self._vanished(leases, now)
+            self._present |= self._vanished_leases(leases, now)
             for lease in leases:
                 seen = self._present.get(name_of(lease))
                 if not holder_of(lease) or (seen is not None and now - seen.since >= self._timing.forgotten):
@@ -267,8 +267,8 @@ class Presences:
         behind = sorted(holder_of(each.lease) for each in waited_for if _is_behind(each.lease, version))
         return f"{', '.join(behind)} {'have' if len(behind) > 1 else 'has'} not seen it" if behind else ""
 
-    def _vanished(self, leases: Iterable[Object], now: float) -> dict[str, _LeaseState]:
-        """The Leases that are gone since the last look: their replicas may have renewed them until a moment ago."""
+    def _vanished_leases(self, leases: Iterable[Object], now: float) -> dict[str, _LeaseState]:
+        """The Leases that are gone since the last look; they may have been renewed a moment ago."""
         names = {name_of(each) for each in leases}
         gone, self._listed = self._listed - names, names
         return {name: _LeaseState(self._present[name].lease, now) for name in gone if name in self._present}

@@ -14,8 +14,9 @@ from policies.kubernetes.paths import lookup
 from policies.quota.charges import OWN
 from policies.quota.counting.conditions import ready_condition
 from policies.quota.counting.counter import Counter
-from policies.quota.ledger.allowances import ALLOWANCE, has_allowance
+from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
 from policies.view import UNKNOWN

@@ -22,8 +22,8 @@ from policies.quota.counting.conditions import (
     unreadable_condition,
 )
 from policies.quota.counting.counter import Terms
-from policies.quota.ledger.allowances import ALLOWANCE
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.status import has_compact_charges
 from policies.quota.limits.quota import QuotaError
 from policies.quota.opt_in import QUOTA_NAME, is_enforced

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from policies.quota.charges import OWN
 from policies.quota.ledger.allowances import (
-    ALLOWANCE,
     NOTHING,
     Spending,
     charge_sum,
@@ -21,7 +20,7 @@ from policies.quota.ledger.allowances import (
     with_spending,
 )
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
 from webhook.ledger.pending import Spec
 
 if TYPE_CHECKING:

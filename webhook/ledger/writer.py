@@ -309,7 +309,10 @@ class LedgerWriter:
         return sorted(waiting, key=lambda each: not isinstance(each, PendingChange))
 
     def _decline_late(self, batch: Iterable[_Pending]) -> None:
-        """Decline charges for which the other replica no longer waits: it may have written them, and they may be counted."""
+        """Decline charges for which the other replica no longer waits.
+
+        It may have written them itself, and they may be counted already.
+        """
         now = self._clockwork.clock()
         for each in batch:
             if isinstance(each, ForwardedCharge) and now >= each.since + each.most_seconds:

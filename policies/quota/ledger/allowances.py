@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.open_charges import OpenCharge, open_charge
+from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge, open_charge
 from policies.quota.ledger.sums import ZERO, add_amounts
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
 
 __all__ = [
-    "ALLOWANCE",
     "NOTHING",
     "Spending",
     "charge_sum",
@@ -39,8 +38,6 @@ __all__ = [
 
 _Name = TypeVar("_Name", bound=str)
 
-ALLOWANCE = "Allowance"
-"""The kind of an open charge that is an allowance."""
 NOTHING = Bill({}, {})
 _MOST_PARTS = 4
 """An allowance is a number of quarters of what is expected: sums of other fractions would grow long."""

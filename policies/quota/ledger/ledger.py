@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.compact_charges import compact_text
-from policies.quota.ledger.open_charges import OpenCharge, open_charge
+from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge, open_charge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import (
     Count,
@@ -261,6 +261,12 @@ class Ledger:
             for name, count in self.limits.items()
         }
 
+    @property
+    def requested_amounts(self) -> Amounts:
+        """What pods and claims have reserved, without the allowances of replicas."""
+        kept = self.reservations.map(lambda charge: None if charge.kind == ALLOWANCE else charge)
+        return kept.total
+
     def status(self, quota: Quota, generation: int, *, is_compact: bool = True) -> Object:
         """The status to write.
 
@@ -271,9 +277,12 @@ class Ledger:
         """
         ledger = self.under(quota)
         limits = [(limit, ledger.reservations.total.get(limit.name, ZERO)) for limit in quota.limits]
+        requested = ledger.requested_amounts
         status: Object = {
             "observedGeneration": generation,
-            "summary": ", ".join(summary(limit, ledger.used_amount(limit), reserved) for limit, reserved in limits),
+            "summary": ", ".join(
+                summary(limit, ledger.used_amount(limit), requested.get(limit.name, ZERO)) for limit in quota.limits
+            ),
             "limits": [limit_status(limit, ledger.limits[limit.name], reserved) for limit, reserved in limits],
             "openCharges": compact_text(ledger.reservations) if is_compact else "",
             "charges": [] if is_compact else [charge.document for charge in ledger.reservations],

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
     from policies.quota.limits.quota import Limit
 
-__all__ = ["HEAD_FIELDS", "OpenCharge", "open_charge"]
+__all__ = ["ALLOWANCE", "HEAD_FIELDS", "OpenCharge", "open_charge"]
+
+ALLOWANCE = "Allowance"
+"""The kind of a charge that the owner of a ledger reserves for itself, see `policies.quota.ledger.allowances`."""
 
 HEAD_FIELDS = ("uid", "kind", "name", "time", "call", "of", "counted")
 """The fields of a charge besides its pieces, in the order of `OpenCharge.compact_texts`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from policies.quota.ledger.allowances import ALLOWANCE
+from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.sums import ZERO, amount_texts
 
 if TYPE_CHECKING:

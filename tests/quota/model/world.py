@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.allowances import (
-    ALLOWANCE,
     NOTHING,
     Spending,
     covered_charge,
@@ -18,7 +17,7 @@ from policies.quota.ledger.allowances import (
     without_allowances,
 )
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from tests.quota.model.api_server import Server
 from tests.quota.model.state import Admission, Cover, Leader, Replica, Thing, amounts, bill

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from policies.quota.ledger.allowances import ALLOWANCE
+from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.status import charge_items
 from tests.storm.harness.oracle import Truth, compared, condition, of_pod
 from tests.storm.harness.orders import BEGUN
