@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,13 +39,17 @@ def main() -> int:
     """Run the command that the arguments name; without one, measure everything and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command")
-    commands.add_parser("check").add_argument("themes", nargs="*", choices=[[], *THEMES], metavar="THEME")
+    commands.add_parser("check").add_argument(
+        "themes", nargs="*", metavar="THEME", help=f"default: all of {', '.join(THEMES)}"
+    )
     commands.add_parser("render")
     one = commands.add_parser("measure")
     one.add_argument("theme", choices=THEMES)
     one.add_argument("file", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "check":
+        if unknown := set(arguments.themes) - set(THEMES):
+            parser.error(f"unknown theme {', '.join(sorted(unknown))}; themes: {', '.join(THEMES)}")
         return check(arguments.themes or THEMES)
     if arguments.command == "measure":
         arguments.file.write_text(measure(arguments.theme).model_dump_json(), encoding="utf-8")
@@ -114,10 +119,15 @@ def _results_of_process(theme: str) -> ThemeResults | None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "results.json")
         command = [sys.executable, "-m", "benchmarks", "measure", theme, str(file)]
-        try:
-            subprocess.run(command, cwd=_ROOT, check=True, timeout=_SECONDS)
-        except subprocess.SubprocessError as error:
-            print(f"{theme}: {error}", flush=True)
+        with subprocess.Popen(command, cwd=_ROOT, start_new_session=True) as process:
+            try:
+                code = process.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                # With the servers that it has started, which would disturb the next theme.
+                os.killpg(process.pid, signal.SIGKILL)
+                code = -signal.SIGKILL
+        if code:
+            print(f"{theme}: ended with {code}", flush=True)
             return None
         return ThemeResults.model_validate_json(file.read_text(encoding="utf-8"))
 

@@ -57,7 +57,9 @@ def ratio_chart(title: str, figures: Sequence[Figure]) -> str:
             svg.Rect(x=_round(aim) - 1, y=top - 4, width=2, height=_BAR + 8, class_=["text"]),
             _text(_LABELS + _TRACK + 10, top, _ratio_text(figure)),
         ]
-    legend = "Bar: ratio to the control. Mark: aim. End of the frame: limit."
+    legend = (
+        "Bar: the ratio, as a part of the limit. Mark: the aim. Right end: the limit. Each row has a scale of its own."
+    )
     elements.append(_text(_LABELS, len(figures) * _ROW + 10, legend))
     rows = (f"{figure.label}: {_ratio_text(figure)}" for figure in figures)
     return _document(title, rows, elements, len(figures) * _ROW + _ROW + 6)

@@ -23,15 +23,17 @@ _PREFIX = "performance-"
 
 _INTRODUCTION = """# Performance
 
-`make bench` writes this page. Each figure is a **ratio to a control of the same run**: milliseconds depend on the machine,
-ratios hardly do. Less is better. A figure has two thresholds: the *aim* is what we want, the *limit* is what must hold.
-`make bench-check` measures again, warns about a missed aim and fails over a limit.
+What gpu-admission costs. Each figure is a **ratio to a control of the same run**: milliseconds depend on the machine, ratios hardly
+do. A smaller ratio is better. *Measured* and *beside* are medians of the rounds; *ratio* is the median of the ratios of the
+rounds, so it may differ from the quotient of both. The *aim* is what we want, the *limit* is what must hold.
+
+`make bench` writes this page; `make bench-check` measures again, names missed aims, and fails if a figure is over its limit.
 """
 _REMARK = "> Client, webhook and API server share the cores of this machine. Compare ratios, not milliseconds.\n"
 _ELSEWHERE = """## Measured elsewhere
 
 - Memory over a million varied reviews: `make fuzz` fails if it grows by more than 15 % after the first 30 % of them.
-- Clusters with 5,000 nodes and 100,000 pods: the large scripts in [benchmarks](../benchmarks/README.md).
+- A cluster of 5,000 nodes and 100,000 pods: `make scale`, see [benchmarks](../benchmarks/README.md#a-large-cluster).
 - Quotas while replicas are killed and API servers restart: `make storm`.
 """
 
@@ -88,7 +90,7 @@ def _run(results: Results) -> Iterator[str]:
 def _overview(themes: Sequence[ThemeResults]) -> Iterator[str]:
     yield "## Overview"
     yield ""
-    yield "The chart has the figure of each theme that is nearest to its limit; the table names it."
+    yield "The chart has, for each theme, the figure that is nearest to its limit; the last column of the table names it."
     yield ""
     yield from _chart("overview", "For each theme, the figure that is nearest to its limit")
     yield "| theme | figures | within the aim | aim missed | over the limit | nearest to its limit |"
@@ -113,7 +115,8 @@ def _theme(theme: ThemeResults) -> Iterator[str]:
     yield from _chart(theme.name, f"{theme.title}: ratios to the control")
     yield from _table(theme.figures)
     for column in theme.charts:
-        yield f"{column[0].upper()}{column[1:]}:"
+        better = "more" if column.endswith("/s") else "less"
+        yield f"{column[0].upper()}{column[1:]} ({better} is better):"
         yield ""
         yield from _chart(theme.name, f"{theme.title}: {column}", column)
 

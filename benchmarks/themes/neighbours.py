@@ -29,7 +29,7 @@ _MODULE = "benchmarks.themes.neighbours"
 CLIENTS = 8
 WARM_UP = 200
 LOADED_SECONDS = 8.0
-LIMITED = ("long selectors", "dear selectors", "pods with quota")
+LIMITED = ("long selectors", "nested loops", "pods with quota")
 """Kinds of hostile requests that have a limit. Large bodies do not: parsing holds the interpreter."""
 ORDINARY = "conversions"
 """What the clients of the control send."""
@@ -39,7 +39,10 @@ _UNIQUE = "10000000"
 THEME = Theme(
     title="Noisy neighbours",
     text="""How long conversions of one namespace wait while eight clients of another namespace send expensive requests: their
-99th percentile, beside the 99th percentile while the eight clients send ordinary pods to convert.""",
+99th percentile, beside the 99th percentile while the eight clients send ordinary pods to convert. `long selectors` are claims with
+32 selectors of 330 terms, `nested loops` claims whose selectors loop over 330 times 330 numbers, `pods with quota` pods with 32 claims
+from templates in a namespace with a GPUQuota. *Hostile answers* is how many requests of the eight clients were answered
+meanwhile.""",
 )
 
 
@@ -191,7 +194,7 @@ KINDS = {
         "claims",
         review_of(_claim([f"[1].all(x,x>{_UNIQUE}{n})||" * 330 + "true" for n in range(32)])),
     ),
-    "dear selectors": (
+    "nested loops": (
         "claims",
         review_of(
             _claim([f"lists.range(330).all(x,lists.range(330).all(y,x+y>=-{_UNIQUE}{n}))" for n in range(6)]),

@@ -82,7 +82,9 @@ def _figures(rounds: Mapping[str, Sequence[Round]]) -> list[Figure]:
         for beside, (aim, limit) in measure.thresholds.items()
         for case, ours in rounds.items()
         for name, _, group in [case.partition(", ")]
-        if name == "GPUQuota" and (controls := rounds.get(f"{beside}, {group}"))
+        if name == "GPUQuota"
+        and (controls := rounds.get(f"{beside}, {group}"))
+        and all(getattr(each, measure.field) for each in controls)
     ]
 
 

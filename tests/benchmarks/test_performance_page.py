@@ -4,12 +4,15 @@ python tests/benchmarks/test_performance_page.py --update     writes the golden 
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from benchmarks.figures import Theme
 from benchmarks.page import DOCS, rendered_files, write_page
 from benchmarks.results import newest_file, read_results
+from benchmarks.themes import THEMES
 from tests.benchmarks.results_of_two_themes import RESULTS
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -32,6 +35,13 @@ def test_golden_folder_holds_nothing_else():
 
 def test_page_in_docs_is_that_of_the_newest_results():
     assert stored_files(DOCS) == rendered_files(read_results(newest_file()))
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_newest_results_describe_themes_as_they_are(name):
+    (stored,) = (theme for theme in read_results(newest_file()).themes if theme.name == name)
+    described = Theme(**stored.model_dump(include=set(Theme.model_fields)))
+    assert described == import_module(f"benchmarks.themes.{name}").THEME
 
 
 def test_writing_removes_charts_of_earlier_themes(tmp_path):

@@ -214,8 +214,10 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
         if isinstance(verdict.reason, Exceeded) and not verdict.allowed and has_allowance(ledger):
             # Another replica may give back what it has reserved, or write what it has admitted.
             freed, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
-            if freed.reason is None:
+            if freed.reason is None and not unwritten.allowed:
                 return Judgement(ledger, unwritten, unwritten)
+            if freed.reason is None:
+                verdict, charged = freed, verdict.reason.anyway
         opened = charged.reservations.get(charge.uid)
         if opened is not None and opened.call == self.call:
             self.written_uid = charge.uid

@@ -171,3 +171,11 @@ async def test_nothing_is_reserved_while_replicas_of_the_version_before_may_writ
 
 def test_allowance_is_written_before_it_may_be_used_no_more():
     assert FLUSH_SECONDS * 2 < 10
+
+
+async def test_quota_that_is_not_enforced_charges_beside_what_another_replica_has_reserved(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8)
+    await owner.stop()
+    verdict = await other.charge(pod("third", 6), enforced=False)
+    assert (verdict.allowed, verdict.reason) == (True, None)
+    assert "third" in namespace.uids
