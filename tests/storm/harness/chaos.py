@@ -138,12 +138,13 @@ class Chaos:
 
     async def _hang(self) -> float:
         """Suspend a replica for a while; when it resumes, it still takes itself for the owner of its ledgers."""
-        replica = self._random.choice([*self._cluster.replicas])
-        replica.suspend()
+        replica = self._random.choice([each for each in self._cluster.replicas if each not in self._starting])
+        # In threads: a replica that is being started makes both wait.
+        await asyncio.to_thread(replica.suspend)
         try:
             await asyncio.sleep(self._random.random() * _HANG_SECONDS)
         finally:
-            replica.resume()
+            await asyncio.to_thread(replica.resume)
         self.done["replicas that hung"] += 1
         return self._pace
 
