@@ -195,8 +195,14 @@ _Charge = tuple[str, str]
 
 _UNSEEN_SECONDS = 120.0
 """Longer than it takes to store an admitted object, and to show it in a watch."""
+_ALLOWANCE_SECONDS = 60.0
+"""Longer than a replica uses an allowance (10 s) and an API server stores what was admitted out of it (34 s)."""
 _MOST_LOOKUPS = 32
 """Per round; the others follow in the next round."""
+
+
+def _unseen_seconds(charge: OpenCharge) -> float:
+    return _ALLOWANCE_SECONDS if charge.kind == ALLOWANCE else _UNSEEN_SECONDS
 
 
 @dataclass(eq=False)
@@ -236,7 +242,8 @@ class Expiry:
             (charge.uid, charge.time): charge for charge in charges if OWN in charge.pieces or charge.kind != "Pod"
         }
         since = self._since[namespace] = {key: before.get(key, now) for key in unseen}
-        due = [unseen[key] for key, moment in since.items() if now >= moment + _UNSEEN_SECONDS][:_MOST_LOOKUPS]
+        due = [unseen[key] for key, moment in since.items() if now >= moment + _unseen_seconds(unseen[key])]
+        due = due[:_MOST_LOOKUPS]
         exist = await asyncio.gather(*(self._exists(namespace, charge) for charge in due))
         since.update({(charge.uid, charge.time): now for charge, exists in zip(due, exist, strict=True) if exists})
         return [charge for charge, exists in zip(due, exist, strict=True) if not exists]

@@ -211,13 +211,14 @@ class PendingCharge(PendingWrite[ChargeVerdict | NoQuota]):
         if self.dry_run:
             return Judgement(ledger, verdict, verdict)
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
-        if isinstance(verdict.reason, Exceeded) and not verdict.allowed and has_allowance(ledger):
+        exceeded = verdict.reason
+        if isinstance(exceeded, Exceeded) and not verdict.allowed and has_allowance(ledger):
             # Another replica may give back what it has reserved, or write what it has admitted.
             freed, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
             if freed.reason is None and not unwritten.allowed:
                 return Judgement(ledger, unwritten, unwritten)
             if freed.reason is None:
-                verdict, charged = freed, verdict.reason.anyway
+                verdict, charged = freed, exceeded.anyway
         opened = charged.reservations.get(charge.uid)
         if opened is not None and opened.call == self.call:
             self.written_uid = charge.uid

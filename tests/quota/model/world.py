@@ -27,6 +27,7 @@ STORED_WITHIN = 34
 ANSWERED_WITHIN = 10
 UNSEEN_FOR = 120
 USED_FOR = 10
+RESERVED_FOR = 60
 
 
 class World(Server):
@@ -310,7 +311,8 @@ class World(Server):
         leader.write = ledger
         for (uid, _), since in leader.watched.items():
             charge = ledger.reservations.get(uid)
-            if self.now - since >= UNSEEN_FOR and not self.exists(charge):
+            is_due = self.now - since >= (RESERVED_FOR if charge.kind == ALLOWANCE else UNSEEN_FOR)
+            if is_due and not self.exists(charge):
                 if charge.kind == ALLOWANCE:
                     leader.pods_at = leader.claims_at = len(self.history) - 1
                     quota = leader.document["quota"]

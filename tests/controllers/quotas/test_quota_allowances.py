@@ -1,0 +1,53 @@
+"""Allowances of replicas, as the leader counts."""
+
+from policies.quota.charges import OWN
+
+
+async def reserve(leader, gpus):
+    await leader.charge("allowance-of-a-replica", {OWN: gpus}, kind="Allowance", name="replica-1")
+
+
+async def test_allowance_stays_for_a_minute(team, leader):
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    for _ in range(2):
+        await leader.count()
+        team.seconds += 59
+    assert team.amounts == {"all": ("0", "2")}
+
+
+async def test_allowance_of_a_replica_that_has_ended_is_dropped(team, leader):
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    await leader.count()
+    team.seconds += 60
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("0", "0")}, {})
+
+
+async def test_pods_that_were_admitted_out_of_it_are_counted_before_it_is_dropped(team, leader):
+    """The caches do not show them yet."""
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    await leader.count()
+    team.pod("covered", 2)
+    team.seconds += 60
+    await leader.see("GPUQuota")
+    await leader.round.round()
+    assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
+
+
+async def test_pods_without_a_charge_are_not_reported_while_an_allowance_may_cover_them(team, leader):
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    team.pod("covered", 2)
+    await leader.count()
+    assert leader.sample("gpu_admission_quota_drift_total") == 0
+    team.seconds += 60
+    await leader.count()
+    await leader.count()
+    assert leader.sample("gpu_admission_quota_drift_total") == 1
