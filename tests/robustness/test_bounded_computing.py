@@ -20,6 +20,7 @@ from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
 from tests.quota.counted_objects import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
+from webhook.ledger.accounts import Account
 from webhook.ledger.documents import Reading
 from webhook.ledger.pending import PendingCharge
 from webhook.ledger.writer import _judge_batch
@@ -90,7 +91,7 @@ async def test_crowd_of_charges_is_too_much_for_the_loop():
         for number in range(100)
     ]
     with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
-        _judge_batch(reading, crowd)
+        _judge_batch(reading, crowd, Account("replica").balance(0.0, may_grant=False, is_flush=False, is_busy=False))
 
 
 async def test_work_for_a_ledger_runs_aside_if_it_is_long():
