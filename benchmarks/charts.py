@@ -60,7 +60,7 @@ def ratio_chart(title: str, figures: Sequence[Figure]) -> str:
     legend = (
         "Bar: the ratio, as a part of the limit. Mark: the aim. Right end: the limit. Each row has a scale of its own."
     )
-    elements.append(_text(_LABELS, len(figures) * _ROW + 10, legend))
+    elements.append(_text(_SIZE, len(figures) * _ROW + 10, legend))
     rows = (f"{figure.label}: {_ratio_text(figure)}" for figure in figures)
     return _document(title, rows, elements, len(figures) * _ROW + _ROW + 6)
 

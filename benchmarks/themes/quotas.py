@@ -24,7 +24,7 @@ THEME = Theme(
     title="Quotas",
     text="""32 clients create pods with one GPU each through three replicas, in one namespace or spread over 100, each with a
 quota that all of them fit into; then one client alone creates some. One run compares GPUQuota, ResourceQuota and none.
-ResourceQuota needs a real API server; with the sandbox only the comparison with no quota is made. `ledger writes` are those of the
+ResourceQuota needs a real API server; with the sandbox only the comparison with no quota is made. *Server CPU* is that of the API server. `ledger writes` are those of the
 status of GPUQuotas.""",
     charts=("pods/s",),
 )
@@ -43,7 +43,7 @@ _MEASURES = (
     _Measure("GPUQuota", "interval", "ms for a pod", {"ResourceQuota": (1.1, 2.5), "no quota": (2.0, 5.0)}),
     _Measure("GPUQuota, slowest", "most", "ms (p99)", {"ResourceQuota": (1.5, 5.0)}),
     _Measure("GPUQuota, one client", "alone", "ms (p50)", {"ResourceQuota": (1.3, 4.0)}),
-    _Measure("GPUQuota, CPU of the API server", "server", "ms for a pod", {"ResourceQuota": (1.3, 2.5)}),
+    _Measure("GPUQuota, server CPU", "server", "ms for a pod", {"ResourceQuota": (1.3, 2.5)}),
 )
 
 
