@@ -33,7 +33,7 @@ class Log:
         document["metadata"]["uid"] = uid
         document["status"] = {
             "conditions": [{"type": "Enforced", "status": status, "reason": "NotSeen"}],
-            "charges": [{"uid": charge} for charge in charges],
+            "charges": [{"uid": charge, "kind": "Pod"} for charge in charges],
             "counted": {"pods": str(counted), "claims": str(counted)},
             "limits": [
                 {"name": name, "used": str(used), "reserved": str(len(charges))} for name in ("gpus", "devices")
