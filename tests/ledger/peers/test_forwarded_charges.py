@@ -166,8 +166,9 @@ async def test_charge_that_is_declined_costs_the_owner_no_read(namespace, replic
 async def test_charge_that_is_too_large_to_be_sent_is_written_by_the_replica_that_answers(namespace, replicas, pod):
     namespace.make()
     _, other = await replicas()
-    huge = lambda _quota: Charge("a", "Pod", "team-a", "a", {f"claim-{number}": bill(0) for number in range(4000)})  # noqa: E731
-    await other.charge(huge)
+    pieces = {f"claim-{number}": bill(0) for number in range(4000)}
+    huge = Charge("a", "Pod", "team-a", "a", pieces)
+    await other.charge(lambda _quota: huge)
     assert other.answers == {"declined": 1}
 
 
