@@ -170,7 +170,9 @@ class Account:
         granted = NOTHING if allowance is None else allowance.pieces[OWN]
         self._spending, self._ledger = Spending(reading.quota, granted), written
         self._spec, self._until = Spec.of(reading.document), begun + _USED_SECONDS
-        self._recent.extend((begun, charge_sum(each)) for each in new_charges(balance.ledger(reading), written))
+        noted = set() if balance.spending is None else {each.uid for each in balance.spending.charges}
+        admitted = (each for each in new_charges(reading.ledger, written) if each.uid not in noted)
+        self._recent.extend((begun, charge_sum(each)) for each in admitted)
 
     def _has_charge(self, uid: str, spending: Spending) -> bool:
         return self._ledger.reservations.get(uid) is not None or any(each.uid == uid for each in spending.charges)

@@ -1,8 +1,9 @@
 """Batches the pending writes of each namespace's ledger: one compare-and-swap writes all that wait.
 
 The ledger of a namespace is the status of its GPUQuota. The writer caches the last document and tries it first: if only
-this replica writes to a namespace, a charge costs at most one request. The writer bases a write on the newest document that it wrote or that its watch shows.
-If another write came in between, it meets a conflict and reads the ledger again. A lost response does no harm: the charge is found by its uid.
+this replica writes to a namespace, a charge costs at most one request. The writer bases a write on the newest document that
+it wrote or that its watch shows. If another write came in between, it meets a conflict and reads the ledger again. A lost
+response does no harm: the charge is found by its uid.
 
 Every answer is based on the latest document: a successful write over it proves that, or it was read for the answer.
 
@@ -151,9 +152,10 @@ class LedgerWriter:
             QuotaError: the stored GPUQuota is invalid.
             ClusterError: the GPUQuota could not be read or written.
         """
-        if not dry_run and await self._is_covered(namespace, charge, call or new_call()):
+        call = call or new_call()
+        if not dry_run and await self._is_covered(namespace, charge, call):
             return ChargeVerdict(True, None)
-        pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call or new_call())
+        pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call)
         if cover is None:
             return await self._write_charge(namespace, pending())
         coverage = None

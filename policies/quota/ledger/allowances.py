@@ -143,7 +143,7 @@ def has_allowance(ledger: Ledger) -> bool:
 
 def without_allowances(ledger: Ledger) -> Ledger:
     """The ledger without any allowance."""
-    kept = ledger.reservations.map(lambda charge: None if charge.kind == ALLOWANCE else charge)
+    kept = ledger.reservations.without_allowances()
     return ledger if kept is ledger.reservations else replace(ledger, reservations=kept)
 
 

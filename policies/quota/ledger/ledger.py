@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.compact_charges import compact_text
-from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge, open_charge
+from policies.quota.ledger.open_charges import OpenCharge, open_charge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import (
     Count,
@@ -264,8 +264,7 @@ class Ledger:
     @property
     def requested_amounts(self) -> Amounts:
         """What pods and claims have reserved, without the allowances of replicas."""
-        kept = self.reservations.map(lambda charge: None if charge.kind == ALLOWANCE else charge)
-        return kept.total
+        return self.reservations.without_allowances().total
 
     def status(self, quota: Quota, generation: int, *, is_compact: bool = True) -> Object:
         """The status to write.

@@ -7,6 +7,7 @@ from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING
 
+from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class Reservations:
     def without(self, uid: str, pieces: Collection[str] | None = None) -> Reservations:
         """The reservations without some pieces of a charge, or without the charge if None."""
         return self.map(lambda charge: charge.without(pieces) if charge.uid == uid else charge)
+
+    def without_allowances(self) -> Reservations:
+        """The charges of pods, PodGroups and claims only."""
+        return self.map(lambda charge: None if charge.kind == ALLOWANCE else charge)
 
     def map(self, change: Callable[[OpenCharge], OpenCharge | None]) -> Reservations:
         """The reservations with `change` applied to each charge; a charge is removed if it returns None."""

@@ -131,8 +131,8 @@ def command(**given: Any) -> None:
     Watches the cluster that it runs in, or the one of a kubeconfig; with --cluster, it reads a cluster from files.
 
     Answers AdmissionReviews at one path for each entry, such as /convert-pods, /check-pods and /claims. Probes
-    (/livez, /readyz) and /metrics are on a second port. Replicas send charges to each other on a third one. The log has one line of JSON for each decision. /v1/explain
-    answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
+    (/livez, /readyz) and /metrics are on a second port. Replicas send charges to each other on a third one. The log has
+    one line of JSON for each decision. /v1/explain answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
 
     \b
     Try it out:
