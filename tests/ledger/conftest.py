@@ -112,11 +112,11 @@ async def writer(sandbox, tmp_path):
     """Make a writer: one for each replica."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def make(clockwork=None, run=None, **options):
+        async def make(clockwork=None, **options):
             kubeconfig = tmp_path / "kubeconfig"
             kubeconfig.write_text(sandbox.kubeconfig())
             client = await APIClient.connect(str(kubeconfig), environ={})
-            writer = LedgerWriter(client, run=run, clockwork=clockwork or Clockwork(), **options)
+            writer = LedgerWriter(client, clockwork=clockwork or Clockwork(), **options)
             stack.push_async_callback(client.close)
             stack.push_async_callback(writer.close)
             return writer

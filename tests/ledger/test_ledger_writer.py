@@ -10,7 +10,7 @@ from policies.quota.limits.quota import parse_quota
 from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.errors import APIError
 from webhook.ledger.documents import Reading
-from webhook.ledger.pending import PendingCharge
+from webhook.ledger.pending_charges import PendingCharge
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 

@@ -22,7 +22,7 @@ from tests.quota.counted_objects import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.accounts import Account
 from webhook.ledger.documents import Reading
-from webhook.ledger.pending import PendingCharge
+from webhook.ledger.pending_charges import PendingCharge
 from webhook.ledger.writer import _judge_batch
 from webhook.server.review_runner import IN_LOOP, LedgerRunner
 

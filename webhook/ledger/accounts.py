@@ -1,178 +1,144 @@
-"""Accounts: the allowance of this replica in each ledger that it owns, and what it was spent on."""
+"""The accounts of a replica: what is admitted out of its allowances, and when that is written."""
 
 from __future__ import annotations
 
-import math
-import secrets
-from collections import deque
-from dataclasses import dataclass, field
-from functools import reduce
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from policies.quota.charges import OWN
-from policies.quota.ledger.allowances import (
-    NOTHING,
-    Spending,
-    charge_sum,
-    covered_charge,
-    sum_bills,
-    with_allowance,
-    with_spending,
-)
-from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
-from webhook.ledger.pending import Spec
+from policies.quota.bills import Uncountable
+from policies.quota.limits.quota import QuotaError
+from webhook.cluster.clockwork import rfc3339
+from webhook.cluster.errors import ClusterError
+from webhook.ledger.account import FLUSH_SECONDS, Account
 
 if TYPE_CHECKING:
-    from policies.quota.charges import Bill, Charge
+    from collections.abc import Awaitable, Callable
+
+    from policies.quota.charges import Charge
+    from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
-    from webhook.ledger.documents import Reading
+    from webhook.cluster.clockwork import Clockwork
+    from webhook.ledger.account import Balance
+    from webhook.ledger.documents import Reading, Spec
 
-__all__ = ["FLUSH_SECONDS", "Account", "Balance"]
+__all__ = ["Accounts", "Runner"]
 
-FLUSH_SECONDS = 4.0
-"""After a write with an allowance, the charges that it was spent on are written, or it is given back."""
-_USED_SECONDS = 10.0
-"""An allowance is used for this long after the write that made it began. The leader keeps it for much longer."""
-_MOST_CHARGES = 500
-"""Charges that wait to be written; half of what a ledger has room for."""
+T = TypeVar("T")
+
+_MOST_ACCOUNTS = 1024
+"""Beyond that, accounts without an allowance are forgotten, and with them what was admitted in the last seconds."""
+
+_logger = logging.getLogger("gpu_admission.ledger")
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """An account at the beginning of a write."""
+class Runner(Protocol):
+    """Runs the computation for a namespace, which may take too long for the event loop."""
 
-    uid: str
-    """Of the allowance."""
-    name: str
-    """Of this replica, for people."""
-    spending: Spending | None
-    recent: tuple[Bill, ...] = ()
-    """What was admitted in the last seconds."""
-    may_grant: bool = False
-    """True if this replica owns the ledger."""
-    is_flush: bool = False
-    """True if an allowance that was not used is given back."""
-    is_busy: bool = False
-    """True if this replica writes several ledgers, so that one charge is reason enough for an allowance."""
+    async def __call__(self, namespace: str, work: Callable[[], T], /) -> T:
+        """Return or raise what `work` does; may call it twice."""
+        ...
 
-    def ledger(self, reading: Reading) -> Ledger:
-        """The ledger that was read, with all charges and without the allowance."""
-        if self.spending is None and reading.ledger.reservations.get(self.uid) is None:
-            return reading.ledger
-        spending = self.spending or Spending(reading.quota, NOTHING)
-        return with_spending(reading.ledger, self.uid, spending, reading.quota)
 
-    def settle(self, before: Ledger, after: Ledger, reading: Reading, *, is_refused: bool) -> Ledger:
-        """The ledger to write, with an allowance; the one that was read if there is nothing to write.
+class Accounts:
+    """The accounts by namespace. From `begin` to `commit` or `end`, nothing is admitted out of an allowance."""
+
+    def __init__(self, name: str, run: Runner, flush: Callable[[str], Awaitable[None]], clockwork: Clockwork) -> None:
+        """Create no account.
 
         Args:
-            before: The ledger that `ledger` returned.
-            after: The same with the changes of all pending writes.
-            reading: The GPUQuota that was read.
-            is_refused: True if a charge was refused; the allowance may be what it lacked.
+            name: Names this replica in allowances, for people.
+            run: Runs the computation for a namespace.
+            flush: Writes what the allowance of a namespace was spent on.
+            clockwork: Provides time.
         """
-        has_spent = self.spending is not None and bool(self.spending.charges)
-        if after is before and not (has_spent or self.is_flush or is_refused):
-            return reading.ledger
-        if not self.may_grant or is_refused or (self.is_flush and not has_spent):
-            return after
-        admitted = new_charges(before, after)
-        recent = (*self.recent, *map(charge_sum, admitted))
-        expected = reduce(sum_bills, (each for each in recent if self.is_busy or len(recent) > 1), NOTHING)
-        expected = sum_bills(expected, expected)
-        for charge in admitted:
-            expected = sum_bills(expected, charge_sum(charge.without((OWN,)) or _EMPTY))
-        return with_allowance(
-            after, reading.quota, expected, OpenCharge(self.uid, ALLOWANCE, self.name, reading.time, {})
+        self._name = name
+        self._run = run
+        self._flush = flush
+        self._clockwork = clockwork
+        self._accounts: dict[str, Account] = {}
+        self._writing: set[str] = set()
+        self._flushers: dict[str, asyncio.Task[None]] = {}
+        self._is_closing = False
+
+    async def compute(
+        self, namespace: str, spec: Spec | None, charge: Callable[[Quota], Charge | None]
+    ) -> Charge | None:
+        """The charge of an object that may be admitted out of an allowance; None if it certainly cannot be."""
+        account = self._usable(namespace, spec)
+        quota = None if account is None else account.quota(spec, self._clockwork.clock())
+        try:
+            return None if quota is None else await self._run(namespace, partial(charge, quota))
+        except Uncountable:
+            return None
+
+    def admit(self, namespace: str, spec: Spec | None, charge: Charge, call: str) -> bool:
+        """True if an object is admitted out of an allowance; its charge is written later.
+
+        Args:
+            namespace: Namespace of the object.
+            spec: The spec under which the charge was computed.
+            charge: The charge of the object.
+            call: Of the call that is answered.
+        """
+        account = self._usable(namespace, spec)
+        time = rfc3339(self._clockwork.now())
+        return account is not None and account.admit(charge, call, time, self._clockwork.clock())
+
+    def begin(self, namespace: str, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
+        """The account of a namespace at the beginning of a write; `Balance` says what the arguments mean."""
+        if len(self._accounts) >= _MOST_ACCOUNTS:
+            self._accounts = {name: account for name, account in self._accounts.items() if account.is_open}
+        account = self._accounts.setdefault(namespace, Account(self._name))
+        self._writing.add(namespace)
+        return account.balance(
+            self._clockwork.clock(), may_grant=may_grant and not self._is_closing, is_flush=is_flush, is_busy=is_busy
         )
 
+    def close(self, namespace: str) -> None:
+        """Use an allowance no more until `commit`, because a write of its ledger is sent."""
+        self._accounts[namespace].close()
 
-_EMPTY = OpenCharge("", "", "", "", {})
+    def commit(self, namespace: str, balance: Balance, reading: Reading, written: Ledger, begun: float) -> None:
+        """Take note of a write, as `Account.commit` does, and flush its allowance later."""
+        account = self._accounts[namespace]
+        account.commit(balance, reading, written, begun)
+        if account.is_open and namespace not in self._flushers and not self._is_closing:
+            self._flushers[namespace] = asyncio.create_task(
+                self._flush_repeatedly(namespace), name=f"allowance of {namespace}"
+            )
 
+    def end(self, namespace: str) -> None:
+        """A write has ended, whatever became of it."""
+        self._writing.discard(namespace)
 
-def new_charges(before: Ledger, after: Ledger) -> list[OpenCharge]:
-    """The charges of pods and claims that a ledger has and an earlier one has not."""
-    known = before.reservations
-    return [each for each in after.reservations if known.get(each.uid) is None and each.kind != ALLOWANCE]
+    def drop(self, namespace: str) -> None:
+        """Forget the account of a namespace that has no quota."""
+        self._accounts.pop(namespace, None)
 
+    def begin_closing(self) -> tuple[str, ...]:
+        """Admit nothing from now on; returns the namespaces whose allowances are to be flushed."""
+        self._is_closing = True
+        for flusher in self._flushers.values():
+            flusher.cancel()
+        return tuple(namespace for namespace, account in self._accounts.items() if account.is_open)
 
-@dataclass
-class Account:
-    """The allowance of this replica in one ledger."""
-
-    name: str
-    """Of this replica, for people."""
-    uid: str = field(default_factory=lambda: f"allowance-{secrets.token_hex(8)}", init=False)
-    _spending: Spending | None = field(default=None, init=False)
-    _spec: Spec | None = field(default=None, init=False)
-    """The spec of the last write."""
-    _ledger: Ledger = field(default_factory=Ledger, init=False)
-    """The ledger of the last write."""
-    _until: float = field(default=-math.inf, init=False)
-    """Until when the allowance may be used, by the monotonic clock."""
-    _recent: deque[tuple[float, Bill]] = field(default_factory=deque, init=False)
-    """When charges were admitted in the last seconds."""
-
-    @property
-    def is_open(self) -> bool:
-        """True if there is an allowance, or something was spent."""
-        spending = self._spending
-        return spending is not None and bool(spending.charges or spending.granted.amounts)
-
-    def quota(self, spec: Spec | None, now: float) -> Quota | None:
-        """The quota under which a charge may be admitted out of the allowance; None if none can be now."""
-        spending = self._spending
-        if spending is None or not spending.granted.amounts or self._spec != spec or now >= self._until:
+    def _usable(self, namespace: str, spec: Spec | None) -> Account | None:
+        """The account of a namespace if objects may be admitted out of its allowance now, under this spec."""
+        account = self._accounts.get(namespace)
+        if account is None or namespace in self._writing or self._is_closing:
             return None
-        return spending.quota
+        return account if account.quota(spec, self._clockwork.clock()) else None
 
-    def admit(self, charge: Charge, call: str, time: str, now: float) -> bool:
-        """True if an object is admitted out of the allowance; its charge is written later.
-
-        Args:
-            charge: Computed under the quota that `quota` has returned a moment ago.
-            call: Of the call that is answered.
-            time: Now, in RFC 3339.
-            now: By the monotonic clock.
-        """
-        spending = self._spending
-        if spending is None or len(spending.charges) >= _MOST_CHARGES or self._has_charge(charge.uid, spending):
-            return False
-        opened = covered_charge(charge, spending, call, time)
-        if opened is None:
-            return False
-        self._spending = spending.spend(opened)
-        self._recent.append((now, charge_sum(opened)))
-        return True
-
-    def balance(self, now: float, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
-        """The account at the beginning of a write; nothing may be admitted out of it until `commit`."""
-        while self._recent and self._recent[0][0] < now - FLUSH_SECONDS:
-            self._recent.popleft()
-        recent = tuple(bill for _, bill in self._recent)
-        return Balance(self.uid, self.name, self._spending, recent, may_grant, is_flush, is_busy)
-
-    def close(self) -> None:
-        """Use the allowance no more, because the result of a write is unknown or it met a conflict."""
-        self._until = -math.inf
-
-    def commit(self, balance: Balance, reading: Reading, written: Ledger, begun: float) -> None:
-        """Take note of a write, which had all that was spent.
-
-        Args:
-            balance: The account at its beginning.
-            reading: The GPUQuota that it rests on.
-            written: The ledger that was written.
-            begun: When it began, by the monotonic clock.
-        """
-        allowance = written.reservations.get(balance.uid)
-        granted = NOTHING if allowance is None else allowance.pieces[OWN]
-        self._spending, self._ledger = Spending(reading.quota, granted), written
-        self._spec, self._until = Spec.of(reading.document), begun + _USED_SECONDS
-        noted = set() if balance.spending is None else {each.uid for each in balance.spending.charges}
-        admitted = (each for each in new_charges(reading.ledger, written) if each.uid not in noted)
-        self._recent.extend((begun, charge_sum(each)) for each in admitted)
-
-    def _has_charge(self, uid: str, spending: Spending) -> bool:
-        return self._ledger.reservations.get(uid) is not None or any(each.uid == uid for each in spending.charges)
+    async def _flush_repeatedly(self, namespace: str) -> None:
+        """Write what an allowance was spent on every few seconds, until it is given back."""
+        try:
+            while (account := self._accounts.get(namespace)) is not None and account.is_open:
+                await self._clockwork.sleep(FLUSH_SECONDS)
+                try:
+                    await self._flush(namespace)
+                except (ClusterError, QuotaError, TimeoutError) as error:
+                    _logger.warning("charges of %s are admitted and not written yet: %s", namespace, error)
+        finally:
+            del self._flushers[namespace]

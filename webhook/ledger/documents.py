@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.ledger import Ledger
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
 
-__all__ = ["Documents", "Reading", "Swap"]
+__all__ = ["Documents", "Reading", "Spec", "Swap"]
 
 _RESOURCE = RESOURCES["GPUQuota"]
 _CALL_SECONDS = 5.0
@@ -31,6 +31,18 @@ _logger = logging.getLogger("gpu_admission.ledger")
 
 Swap = bool | None
 """True if a ledger replaced the version that it is based on, False on a conflict, None if the result is unknown."""
+
+
+class Spec(NamedTuple):
+    """Identifies the spec of a GPUQuota."""
+
+    uid: str
+    generation: int
+
+    @classmethod
+    def of(cls, document: Object) -> Spec:
+        """The spec of a stored GPUQuota."""
+        return cls(lookup(document, ("metadata", "uid")), lookup(document, ("metadata", "generation")))
 
 
 @dataclass(frozen=True, slots=True)

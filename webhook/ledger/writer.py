@@ -18,23 +18,20 @@ import asyncio
 import logging
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from policies.quota.bills import Uncountable
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota
-from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
-from webhook.cluster.errors import ClusterError
-from webhook.ledger.accounts import FLUSH_SECONDS, Account
-from webhook.ledger.documents import Documents, Reading
-from webhook.ledger.pending import (
+from webhook.ledger.accounts import Accounts
+from webhook.ledger.documents import Documents, Reading, Spec
+from webhook.ledger.pending import PendingChange, PendingFlush
+from webhook.ledger.pending_charges import (
     Coverage,
     CoverageRequired,
     ForwardedCharge,
-    PendingChange,
     PendingCharge,
-    PendingFlush,
-    Spec,
+    PendingObject,
     new_call,
 )
 
@@ -46,11 +43,12 @@ if TYPE_CHECKING:
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
-    from webhook.ledger.accounts import Balance
+    from webhook.ledger.account import Balance
+    from webhook.ledger.accounts import Runner
     from webhook.ledger.documents import Swap
     from webhook.ledger.pending import Make
 
-__all__ = ["LedgerWriter", "Runner"]
+__all__ = ["LedgerWriter"]
 
 _Pending: TypeAlias = "PendingCharge | ForwardedCharge | PendingChange | PendingFlush"
 
@@ -59,18 +57,8 @@ T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.3
 _BUSY = 4
 """Ledgers that are written at once from which the first charge of a namespace leaves an allowance, too."""
-_MOST_ACCOUNTS = 1024
-"""Beyond that, accounts without an allowance are forgotten, and with them what was admitted in the last seconds."""
 
 _logger = logging.getLogger("gpu_admission.ledger")
-
-
-class Runner(Protocol):
-    """Runs the computation for a namespace, which may take too long for the event loop."""
-
-    async def __call__(self, namespace: str, work: Callable[[], T]) -> T:
-        """Return or raise what `work` does; may call it twice."""
-        ...
 
 
 async def _run_at_once(_namespace: str, work: Callable[[], T]) -> T:
@@ -94,7 +82,7 @@ class LedgerWriter:
         self,
         client: APIClient,
         *,
-        run: Runner | None = None,
+        run: Runner = _run_at_once,
         is_compact: Callable[[], bool] = lambda: True,
         shown: Callable[[str], Object | None] = lambda _namespace: None,
         name: str = "",
@@ -110,18 +98,12 @@ class LedgerWriter:
             name: Names this replica in allowances, for people.
             clockwork: Provides time and random numbers.
         """
-        self.name = name
         self.is_compact = is_compact
         self._documents = Documents(client, is_compact, shown)
-        self._run = run or _run_at_once
+        self._run = run
         self._clockwork = clockwork
         self._waiting: dict[str, list[_Pending]] = {}
-        self._accounts: dict[str, Account] = {}
-        """By namespace."""
-        self._writing: set[str] = set()
-        """The namespaces whose ledgers are being written, so that nothing may be admitted out of their allowances."""
-        self._flushers: dict[str, asyncio.Task[None]] = {}
-        self._is_closing = False
+        self._accounts = Accounts(name, self._run, self._flush, clockwork)
         self._workers: dict[str, asyncio.Task[None]] = {}
 
     async def charge(
@@ -185,8 +167,7 @@ class LedgerWriter:
             ClusterError: the GPUQuota could not be read or written.
             TimeoutError: the computation took too long.
         """
-        account = self._usable_account(namespace, spec)
-        if account is not None and account.admit(charge, call, self._time(), self._clockwork.clock()):
+        if self._accounts.admit(namespace, spec, charge, call):
             return True
         forwarded = ForwardedCharge(self._clockwork.clock(), charge, spec, call, needs_coverage)
         self._queue(namespace, forwarded)
@@ -226,12 +207,8 @@ class LedgerWriter:
 
     async def close(self) -> None:
         """Finish all pending writes, and give all allowances back."""
-        self._is_closing = True
-        for flusher in self._flushers.values():
-            flusher.cancel()
-        for namespace, account in self._accounts.items():
-            if account.is_open:
-                self._queue(namespace, PendingFlush(self._clockwork.clock()))
+        for namespace in self._accounts.begin_closing():
+            self._queue(namespace, PendingFlush(self._clockwork.clock()))
         while self._workers:
             await asyncio.wait(self._workers.values())
 
@@ -239,31 +216,16 @@ class LedgerWriter:
         """True if this replica may reserve an allowance in the ledger of a namespace."""
         return False
 
-    def _account(self, namespace: str) -> Account:
-        if len(self._accounts) >= _MOST_ACCOUNTS:
-            self._accounts = {name: account for name, account in self._accounts.items() if account.is_open}
-        return self._accounts.setdefault(namespace, Account(self.name))
-
-    def _usable_account(self, namespace: str, spec: Spec | None) -> Account | None:
-        """The account of a namespace if objects may be admitted out of its allowance now, under this spec."""
-        account = self._accounts.get(namespace)
-        is_usable = account is not None and namespace not in self._writing and not self._is_closing
-        return account if account is not None and is_usable and account.quota(spec, self._clockwork.clock()) else None
-
     async def _is_covered(self, namespace: str, charge: Callable[[Quota], Charge], call: str) -> bool:
         """True if an object is admitted out of the allowance of this replica."""
+        spec = self._spec(namespace)
+        computed = await self._accounts.compute(namespace, spec, charge)
+        return computed is not None and self._accounts.admit(namespace, spec, computed, call)
+
+    def _spec(self, namespace: str) -> Spec | None:
+        """The latest spec of a namespace's GPUQuota that was read, written or watched."""
         document = self._documents.cached_document(namespace)
-        spec = None if document is None else Spec.of(document)
-        account = self._usable_account(namespace, spec)
-        quota = None if account is None else account.quota(spec, self._clockwork.clock())
-        if quota is None:
-            return False
-        try:
-            computed = await self._run(namespace, partial(charge, quota))
-        except Uncountable:
-            return False
-        account = self._usable_account(namespace, spec)
-        return account is not None and account.admit(computed, call, self._time(), self._clockwork.clock())
+        return None if document is None else Spec.of(document)
 
     async def _write_charge(self, namespace: str, charge: PendingCharge) -> ChargeVerdict | NoQuota:
         self._queue(namespace, charge)
@@ -293,6 +255,9 @@ class LedgerWriter:
         lost, is_contended = 0, False
         try:
             while batch := self._batch(namespace):
+                batch = await self._uncovered(namespace, batch)
+                if not batch:
+                    continue
                 begun = self._clockwork.clock()
                 turn = await self._turn(namespace, batch)
                 lost = lost + 1 if turn is _Turn.LOST else 0
@@ -303,6 +268,23 @@ class LedgerWriter:
                     await self._clockwork.sleep(self._rest(self._clockwork.clock() - begun))
         finally:
             del self._waiting[namespace], self._workers[namespace]
+
+    async def _uncovered(self, namespace: str, batch: Sequence[_Pending]) -> list[_Pending]:
+        """What needs a write. Charges that came in during the last one are admitted out of the allowance if they fit."""
+        spec = self._spec(namespace)
+        for each in batch:
+            if not isinstance(each, PendingObject):
+                continue
+            try:
+                charge = await self._accounts.compute(namespace, spec, partial(each.charge_without_write, spec))
+            except Exception as error:  # noqa: BLE001 - any error is raised in the caller that waits for the answer
+                each.answer(error)
+                continue
+            self._decline_late([each])
+            is_waiting = charge is not None and not each.answered.done()
+            if charge is not None and is_waiting and self._accounts.admit(namespace, spec, charge, each.call):
+                each.answer_charged(charge)
+        return [each for each in batch if not each.answered.done()]
 
     def _batch(self, namespace: str) -> list[_Pending]:
         """The writes that are still pending, changes before charges: a change may free quota."""
@@ -322,7 +304,6 @@ class LedgerWriter:
 
     async def _turn(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
         """Try to write a batch once; an error answers every pending write of the batch."""
-        self._writing.add(namespace)
         try:
             return await self._try(namespace, batch)
         except Exception as error:  # noqa: BLE001 - any error is raised in the callers that wait for the answers
@@ -331,14 +312,13 @@ class LedgerWriter:
                 each.answer(error)
             return _Turn.READ
         finally:
-            self._writing.discard(namespace)
+            self._accounts.end(namespace)
 
     async def _try(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
-        account = self._account(namespace)
         begun = self._clockwork.clock()
-        balance = account.balance(
-            begun,
-            may_grant=self.owns(namespace) and not self._is_closing,
+        balance = self._accounts.begin(
+            namespace,
+            may_grant=self.owns(namespace),
             is_flush=any(isinstance(each, PendingFlush) for each in batch),
             is_busy=len(self._workers) >= _BUSY,
         )
@@ -348,18 +328,17 @@ class LedgerWriter:
             reading = self._parse_reading(namespace, await self._documents.read(namespace))
             self._decline_late(batch)
             if reading is None:
-                self._accounts.pop(namespace, None)
+                self._accounts.drop(namespace)
                 for each in batch:
                     each.answer_without_quota()
                 return _Turn.READ
             ledger = await self._ledger_after(namespace, reading, batch, balance)
         swap: Swap = True
         if ledger is not reading.ledger:
-            account.close()
+            self._accounts.close(namespace)
             swap = await self._documents.swap(namespace, reading, ledger)
             if swap:
-                account.commit(balance, reading, ledger, begun)
-                self._flush_later(namespace, account)
+                self._accounts.commit(namespace, balance, reading, ledger, begun)
         for each in batch:
             each.finish_attempt(swap, self._clockwork.clock())
         if ledger is reading.ledger:
@@ -371,23 +350,10 @@ class LedgerWriter:
     ) -> Ledger:
         return await self._run(namespace, partial(_judge_batch, reading, batch, balance))
 
-    def _flush_later(self, namespace: str, account: Account) -> None:
-        if account.is_open and namespace not in self._flushers and not self._is_closing:
-            self._flushers[namespace] = asyncio.create_task(self._flush(namespace), name=f"allowance of {namespace}")
-
     async def _flush(self, namespace: str) -> None:
-        """Write what an allowance was spent on every few seconds, until it is given back."""
-        try:
-            while (account := self._accounts.get(namespace)) is not None and account.is_open:
-                await self._clockwork.sleep(FLUSH_SECONDS)
-                flush = PendingFlush(self._clockwork.clock())
-                self._queue(namespace, flush)
-                try:
-                    await flush.answered
-                except (ClusterError, QuotaError, TimeoutError) as error:
-                    _logger.warning("charges of %s are admitted and not written yet: %s", namespace, error)
-        finally:
-            del self._flushers[namespace]
+        flush = PendingFlush(self._clockwork.clock())
+        self._queue(namespace, flush)
+        await flush.answered
 
     def _time(self) -> str:
         return rfc3339(self._clockwork.now())

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from policies.quota.bills import Uncountable
 from policies.quota.ledger.admit import ChargeVerdict
 from policies.quota.limits.quota import QuotaError, parse_quota
-from webhook.ledger.pending import ForwardedCharge, Spec, new_call
+from webhook.ledger.documents import Spec
+from webhook.ledger.pending_charges import ForwardedCharge, new_call
 from webhook.ledger.writer import LedgerWriter
 from webhook.peers.links import LostLink
 from webhook.peers.messages import LARGEST, Cancellation, ChargeMessage, write_cancellation, write_charge

@@ -11,7 +11,7 @@ from policies.kubernetes.names import is_dns_label
 from policies.quota.charges import Charge
 from policies.quota.ledger.open_charges import open_charge
 from policies.quota.ledger.status import GarbageError, read_charge
-from webhook.ledger.pending import Spec
+from webhook.ledger.documents import Spec
 
 if TYPE_CHECKING:
     from policies.quota.ledger.open_charges import OpenCharge

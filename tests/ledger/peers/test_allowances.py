@@ -5,7 +5,7 @@ import asyncio
 from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.ledger import Exceeded
 from tests.ledger.conftest import bill
-from webhook.ledger.accounts import FLUSH_SECONDS
+from webhook.ledger.account import FLUSH_SECONDS
 
 
 def pod_with_claims(uid, gpus, *pieces):
@@ -28,7 +28,7 @@ async def busy_owner(namespace, replicas, pod, hard=100, count=2, **spec):
 
 
 async def until_flushed(owner):
-    await asyncio.wait(owner.writer._flushers.values())
+    await asyncio.wait(owner.writer._accounts._flushers.values())
 
 
 async def test_single_charge_reserves_nothing(namespace, replicas, pod):
@@ -106,6 +106,40 @@ async def test_charge_beyond_the_allowance_is_written_with_all_others(namespace,
     assert (namespace.uids, namespace.writes() - before) == (["first", "second", "third", "fourth"], 1)
 
 
+async def test_charges_that_come_in_during_a_write_need_no_other(namespace, replicas, pod, until):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    put, late = owner.client.put, []
+
+    async def put_when_others_wait(*arguments, **options):
+        if not late:
+            late.extend(asyncio.create_task(owner.charge(pod(uid))) for uid in ("fourth", "fifth"))
+            await until(lambda: len(owner.writer._waiting["team-a"]) == 3)
+        return await put(*arguments, **options)
+
+    owner.client.put = put_when_others_wait
+    before = namespace.writes()
+    assert (await owner.charge(pod("third", 5))).allowed
+    assert [verdict.allowed for verdict in await asyncio.gather(*late)] == [True, True]
+    assert namespace.writes() - before == 1
+
+
+async def test_charge_of_a_cancelled_call_that_came_in_during_a_write_is_taken_back(namespace, replicas, pod, until):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    put, late = owner.client.put, []
+
+    async def put_when_another_waits(*arguments, **options):
+        if not late:
+            late.append(asyncio.create_task(owner.charge(pod("fourth"))))
+            await until(lambda: len(owner.writer._waiting["team-a"]) == 2)
+            late[0].cancel()
+        return await put(*arguments, **options)
+
+    owner.client.put = put_when_another_waits
+    assert (await owner.charge(pod("third", 5))).allowed
+    await owner.writer.close()
+    assert (late[0].cancelled(), namespace.uids) == (True, ["first", "second", "third"])
+
+
 async def test_allowance_keeps_nothing_from_fitting(namespace, replicas, pod):
     _, other = await busy_owner(namespace, replicas, pod, hard=8)
     assert namespace.allowance == {"all": "3"}
@@ -153,7 +187,7 @@ async def test_charge_under_a_changed_spec_is_written(namespace, replicas, pod):
 
 async def test_allowance_is_not_used_for_long_without_a_write(namespace, replicas, pod, monkeypatch):
     owner, _ = await busy_owner(namespace, replicas, pod)
-    (account,) = owner.writer._accounts.values()
+    (account,) = owner.writer._accounts._accounts.values()
     account._until = -1.0
     before = namespace.writes()
     await owner.charge(pod("third"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
-from webhook.ledger.pending import Spec
+from webhook.ledger.documents import Spec
 from webhook.peers.messages import (
     Answer,
     Cancellation,

@@ -1,0 +1,197 @@
+"""Charges that wait for a write of a namespace's ledger."""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
+from policies.quota.ledger.allowances import has_allowance, without_allowances
+from policies.quota.ledger.ledger import Exceeded, Ledger
+from policies.work import count_work
+from webhook.ledger.documents import Spec
+from webhook.ledger.pending import Judgement, PendingWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.quota.charges import Amounts, Charge
+    from policies.quota.limits.quota import Quota
+    from webhook.ledger.documents import Reading
+
+__all__ = ["Coverage", "CoverageRequired", "ForwardedCharge", "PendingCharge", "PendingObject", "new_call"]
+
+_Answer = TypeVar("_Answer")
+
+_CHARGE_UNITS = 300
+"""Units of work for a charge on a ledger with 1,000 open charges. All pending charges are evaluated together."""
+
+
+def new_call() -> str:
+    """A random name for one call, which no caller can guess."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The amounts that `used` already contains for a claim that the scheduler creates."""
+
+    amounts: Callable[[Quota], Amounts]
+    since: Ledger
+    """The ledger before the amounts were read. They stay valid for later ledgers whose `counted` is the same: an object
+    is either in the lists that were counted, or its charge is still on the ledger."""
+
+
+class CoverageRequired(Exception):  # noqa: N818 - not an error: the caller reads the coverage and retries
+    """Nothing was charged: the amounts that `used` already contains for the claim must be read first."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self.ledger = ledger
+        """The current ledger."""
+
+
+class PendingObject(PendingWrite[_Answer]):
+    """A charge for an object that is being created."""
+
+    call: str
+    """Marks the charge on the ledger as written by this call. Random, so that no caller can guess another's value."""
+
+    @abstractmethod
+    def charge_without_write(self, spec: Spec | None, quota: Quota) -> Charge | None:
+        """The charge under a spec, to be admitted without a write; None if that is not allowed.
+
+        Raises:
+            Uncountable: the quota cannot count what the object requests.
+        """
+
+    @abstractmethod
+    def answer_charged(self, charge: Charge) -> None:
+        """Answer that the object is charged."""
+
+
+@dataclass(eq=False)
+class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
+    """A charge for an object that is being created, in a call that this replica answers."""
+
+    most_seconds = 3.0
+
+    charge: Callable[[Quota], Charge]
+    """Returns the charge for the current limits."""
+    enforced: bool
+    dry_run: bool = False
+    needs_coverage: bool = False
+    """True if `used` may already contain amounts for the object."""
+    coverage: Coverage | None = None
+    call: str = field(default_factory=new_call)
+    written_uid: str = field(default="", init=False)
+    """The uid of the charge that this call wrote or may have written. A conflict does not prove that the write failed:
+    the client retries after a broken connection, and the second write then conflicts with the first."""
+
+    def charge_without_write(self, spec: Spec | None, quota: Quota) -> Charge | None:
+        """The charge; None for a dry run."""
+        return None if self.dry_run else self.charge(quota)
+
+    def answer_charged(self, charge: Charge) -> None:
+        """Answer that the object may be created."""
+        self.written_uid = charge.uid
+        self.answer(ChargeVerdict(True, None))
+
+    @property
+    def is_refused(self) -> bool:
+        """True if the object is not admitted. False for a dry run, for which nothing may be written."""
+        found = self._judgement if not self.answered.done() and not self.dry_run else None
+        return isinstance(found, Judgement) and isinstance(found.written, ChargeVerdict) and not found.written.allowed
+
+    def answer_without_quota(self) -> None:
+        """Answer that the namespace has no limits."""
+        self.answer(NoQuota())
+
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[ChargeVerdict | NoQuota]:
+        count_work(_CHARGE_UNITS)
+        quota, charge = reading.quota, self.charge(reading.quota)
+        counted = self._counted_amounts(charge, ledger, quota)
+        verdict, charged = admit(
+            ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
+        )
+        if self.dry_run:
+            return Judgement(ledger, verdict, verdict)
+        unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
+        exceeded = verdict.reason
+        if isinstance(exceeded, Exceeded) and not verdict.allowed and has_allowance(ledger):
+            # Another replica may give back what it has reserved, or write what it has admitted.
+            freed, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            if freed.reason is None and not unwritten.allowed:
+                return Judgement(ledger, unwritten, unwritten)
+            if freed.reason is None:
+                verdict, charged = freed, exceeded.anyway
+        opened = charged.reservations.get(charge.uid)
+        if opened is not None and opened.call == self.call:
+            self.written_uid = charge.uid
+        return Judgement(charged, verdict, unwritten)
+
+    def _counted_amounts(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
+        """The amounts that `used` already contains for the object; empty while its pod's charge is open."""
+        if not _must_read_coverage(charge, ledger, needs_coverage=self.needs_coverage):
+            return {}
+        if self.coverage is None or self.coverage.since.counted != ledger.counted:
+            raise CoverageRequired(ledger)
+        return self.coverage.amounts(quota)
+
+
+def _must_read_coverage(charge: Charge, ledger: Ledger, *, needs_coverage: bool) -> bool:
+    """True if `used` may contain amounts for the object. It does not while the charge of its pod is open."""
+    return needs_coverage and (charge.of is None or not ledger.reservations.is_open(*charge.of))
+
+
+@dataclass(eq=False)
+class ForwardedCharge(PendingObject[bool]):
+    """A charge for a call that another replica answers; the answer is True if it is on the ledger.
+
+    It is written only if it fits. The other replica decides everything else itself.
+    """
+
+    most_seconds = 0.3
+
+    charge: Charge
+    spec: Spec
+    """The spec under which the charge was computed."""
+    call: str
+    needs_coverage: bool = False
+    """As `PendingCharge` has it."""
+
+    def charge_without_write(self, spec: Spec | None, quota: Quota) -> Charge | None:
+        """The charge, if it was computed under this spec."""
+        return self.charge if self.spec == spec else None
+
+    def answer_charged(self, charge: Charge) -> None:
+        """Answer that it is on the ledger, or will be."""
+        self.answer(True)
+
+    @property
+    def needs_latest(self) -> bool:
+        """False if it was not charged: the other replica reads the latest GPUQuota then."""
+        if self.answered.done():
+            return False
+        return not isinstance(self._judgement, Judgement) or self._judgement.written
+
+    @property
+    def is_refused(self) -> bool:
+        """True if it was not charged."""
+        return not self.needs_latest
+
+    def answer_without_quota(self) -> None:
+        """Answer that nothing was charged."""
+        self.answer(False)
+
+    def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[bool]:
+        count_work(_CHARGE_UNITS)
+        charge = self.charge
+        must_read = _must_read_coverage(charge, ledger, needs_coverage=self.needs_coverage)
+        if not must_read and Spec.of(reading.document) == self.spec:
+            charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call)
+            if isinstance(charged, Ledger):
+                return Judgement(charged, True, False)
+        return Judgement(ledger, False, False)
