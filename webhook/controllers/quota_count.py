@@ -174,6 +174,8 @@ class Kept:
     """The last counted ledger."""
     last_close: float = -math.inf
     """When charges were closed by a write that changed nothing else, by the monotonic clock."""
+    closable_since: float | None = None
+    """Since when charges wait to be closed; None if none does."""
 
     def is_of(self, document: Object) -> bool:
         """True if this is the state of a GPUQuota, and not of an earlier one of its name."""

@@ -22,6 +22,7 @@ from policies.quota.counting.conditions import (
     unreadable_condition,
 )
 from policies.quota.counting.counter import Terms
+from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.status import has_compact_charges
@@ -216,7 +217,7 @@ class QuotaRound:
                 self._forget(namespace)
                 return
             if is_written and _only_closes(before, after):
-                kept.last_close = self._clockwork.clock()
+                kept.last_close, kept.closable_since = self._clockwork.clock(), None
             if not count.outdated:
                 self._take(namespace, kept, count)
                 kept.settled = None if is_written else replace(basis, both=both)
@@ -225,8 +226,17 @@ class QuotaRound:
         raise IncompleteRound("its status was counted from newer lists than the API server returns")
 
     def _may_wait(self, kept: Kept, before: Ledger, after: Ledger) -> bool:
-        """True if a write would only close charges, and such a write was made a moment ago."""
-        return _only_closes(before, after) and self._clockwork.clock() < kept.last_close + _CLOSE_SECONDS
+        """True if a write would only close charges, and such a write was made, or another one will be made, in a moment.
+
+        The owner of an allowance writes what it was spent on, and these charges can then be closed, too.
+        """
+        if not _only_closes(before, after):
+            return False
+        now = self._clockwork.clock()
+        if kept.closable_since is None:
+            kept.closable_since = now
+        since = kept.closable_since if has_allowance(before) else kept.last_close
+        return now < since + _CLOSE_SECONDS
 
     def _take(self, namespace: str, kept: Kept, count: Count) -> None:
         """Keep the result of a count, and report uncharged objects."""

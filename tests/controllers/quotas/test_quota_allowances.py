@@ -17,6 +17,20 @@ async def test_allowance_stays_for_a_minute(team, leader):
     assert team.amounts == {"all": ("0", "2")}
 
 
+async def test_charges_are_closed_five_seconds_later_while_an_allowance_is_open(team, leader):
+    """Its owner writes others meanwhile."""
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    await leader.charge("train", {OWN: 1})
+    team.pod("train", 1)
+    await leader.count()
+    assert team.amounts == {"all": ("0", "3")}
+    team.seconds += 5
+    await leader.count()
+    assert team.amounts == {"all": ("1", "2")}
+
+
 async def test_allowance_of_a_replica_that_has_ended_is_dropped(team, leader):
     team.quota()
     await leader.count()
