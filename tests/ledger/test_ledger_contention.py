@@ -9,6 +9,7 @@ from policies.quota.ledger.admit import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from tests.sandbox.faults import conflict
 from webhook.cluster.errors import APIError
+from webhook.ledger.pending_charges import ForwardedCharge
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 
@@ -31,6 +32,14 @@ async def test_contention_without_end_is_reported(
     answer = await (await writer(hurried)).charge("team-a", pod("a", gpus), enforced=enforced)
     assert (answer.allowed, answer.reason) == (allowed, Contended())
     assert namespace.uids == []
+
+
+async def test_nobody_waits_for_other_writers_for_more_than_two_seconds(namespace, sandbox, writer, hurried, pod):
+    namespace.make()
+    sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
+    begun = hurried.clock()
+    await (await writer(hurried)).charge("team-a", pod("a"), enforced=True)
+    assert hurried.clock() - begun + ForwardedCharge.most_seconds <= 2
 
 
 async def test_dry_run_gets_no_message_about_contention(namespace, sandbox, writer, hurried, pod):

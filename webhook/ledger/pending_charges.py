@@ -76,7 +76,8 @@ class PendingObject(PendingWrite[_Answer]):
 class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
     """A charge for an object that is being created, in a call that this replica answers."""
 
-    most_seconds = 3.0
+    most_seconds = 1.25
+    """With the time that the owner of the ledger has, and a last pause and attempt, two seconds."""
 
     charge: Callable[[Quota], Charge]
     """Returns the charge for the current limits."""

@@ -26,6 +26,7 @@ _LIFETIME = (2.0, 6.0)
 _TRIES = 6
 _SECONDS = 40.0
 """For one request: longer than all webhooks together may take."""
+_LONG_SECONDS = 2.0
 _LONGEST_PAUSE = 0.5
 _LOST = (429, 500, 502, 503, 504)
 """Answers after which clients come again."""
@@ -47,11 +48,23 @@ class Tally:
         self.by_tag: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
         """The first message of each refusal."""
+        self.waits: list[float] = []
+        """Seconds of each request until its answer."""
 
     @property
     def enough(self) -> bool:
         """Whether as many were stored as shall be, and enough went wrong."""
         return self.stored >= self._goal and self._is_bad_enough()
+
+    @property
+    def waited(self) -> str:
+        """How long requests took, to be read by people."""
+        waits = sorted(self.waits)
+        slow = sum(wait > _LONG_SECONDS for wait in waits)
+        return (
+            f"{waits[len(waits) // 2]:.2f} s p50, {waits[len(waits) * 99 // 100]:.2f} s p99, {waits[-1]:.1f} s at most, "
+            f"{slow} of {len(waits)} above {_LONG_SECONDS:.0f} s"
+        )
 
     def note(self, outcome: str, message: str = "") -> None:
         """One request was answered."""
@@ -118,7 +131,13 @@ class Client:
     async def _post(self, order: Order, document: Document) -> Any:
         path = RESOURCES[document["kind"]].path(order.namespace)
         document["metadata"].setdefault("annotations", {})[BEGUN] = str(time.monotonic_ns())
-        return await self._client.post(path, document, {"dryRun": "All"} if order.dry_run else None, timeout=_SECONDS)
+        begun = time.monotonic()
+        try:
+            return await self._client.post(
+                path, document, {"dryRun": "All"} if order.dry_run else None, timeout=_SECONDS
+            )
+        finally:
+            self._tally.waits.append(time.monotonic() - begun)
 
     async def _was_stored(self, order: Order, document: Document) -> bool:
         """Whether something was stored of which nobody was told; such a thing is kept like any other."""

@@ -128,6 +128,7 @@ class Outcome:
 
     def __str__(self) -> str:
         lines = [f"{self.tally.stored} pods with GPUs stored, {self.changes} changes looked at, {self.gaps} gaps"]
+        lines.append(f"requests: {self.tally.waited}")
         shown = {
             "answers": self.tally.outcomes,
             "kinds": self.tally.by_tag,
