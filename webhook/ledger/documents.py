@@ -87,12 +87,13 @@ class Documents:
     ) -> None:
         self._client = client
         self._is_compact = is_compact
-        self._shown = shown
+        self.shown = shown
+        """Returns the GPUQuota of a namespace that a watch shows, if any."""
         self._cache: OrderedDict[str, _CachedQuota] = OrderedDict()
 
     def cached_document(self, namespace: str) -> Object | None:
         """The latest document that was read, written or watched; None if it is probably outdated."""
-        cached, shown = self._cache.get(namespace), self._shown(namespace)
+        cached, shown = self._cache.get(namespace), self.shown(namespace)
         if shown is not None and (cached is None or is_older(_version(cached.document), _version(shown))):
             self._remember(namespace, shown, is_trusted=True)
             return shown

@@ -12,9 +12,9 @@ from aiohttp import WSMsgType, web
 
 from policies.quota.limits.quota import QuotaError
 from webhook.cluster.errors import ClusterError
-from webhook.peers.messages import LARGEST, Answer, BadMessage, Cancellation, read_question, write_answer
+from webhook.peers.contexts import peer_certificate
+from webhook.peers.messages import MOST_MESSAGE_BYTES, Answer, BadMessage, Cancellation, read_question, write_answer
 from webhook.peers.outbox import Outbox
-from webhook.peers.tls import peer_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -64,7 +64,7 @@ class PeerCalls:
         if request.path != PATH:
             return web.Response(status=404, text=f"Replicas send charges to {PATH}.\n")
         socket = web.WebSocketResponse(
-            timeout=CLOSE_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=LARGEST
+            timeout=CLOSE_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=MOST_MESSAGE_BYTES
         )
         await socket.prepare(request)
         self._open[socket] = certificate

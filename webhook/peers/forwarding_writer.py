@@ -14,7 +14,7 @@ from webhook.ledger.documents import Spec
 from webhook.ledger.pending_charges import ForwardedCharge, new_call
 from webhook.ledger.writer import LedgerWriter
 from webhook.peers.links import LostLink
-from webhook.peers.messages import LARGEST, Cancellation, ChargeMessage, write_cancellation, write_charge
+from webhook.peers.messages import MOST_MESSAGE_BYTES, Cancellation, ChargeMessage, write_cancellation, write_charge
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,7 +65,6 @@ class ForwardingWriter(LedgerWriter):
         super().__init__(client, shown=shown, name=identity, **options)
         self._identity = identity
         self._links = links
-        self._view = shown
         self._count = count
 
     async def charge(
@@ -111,7 +110,7 @@ class ForwardingWriter(LedgerWriter):
         self, namespace: str, charge: Callable[[Quota], Charge], call: str, needs_coverage: bool
     ) -> tuple[ChargeMessage, Quota] | None:
         """The charge under the spec that the watch shows; None if it cannot be computed or shown no spec."""
-        document = self._view(namespace)
+        document = self._documents.shown(namespace)
         if document is None:
             return None
         try:
@@ -128,7 +127,7 @@ class ForwardingWriter(LedgerWriter):
         answer = "declined"
         try:
             async with asyncio.timeout(ForwardedCharge.most_seconds):
-                if len(text) < LARGEST and await owner.ask(message.call, text):
+                if len(text) < MOST_MESSAGE_BYTES and await owner.ask(message.call, text):
                     answer = "charged"
         except TimeoutError:
             answer = "late"

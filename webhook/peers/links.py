@@ -12,9 +12,9 @@ import aiohttp
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.peers.answers import CLOSE_SECONDS, HEARTBEAT_SECONDS, PATH
-from webhook.peers.messages import LARGEST, read_answer
+from webhook.peers.contexts import peer_client_context
+from webhook.peers.messages import MOST_MESSAGE_BYTES, read_answer
 from webhook.peers.outbox import Outbox
-from webhook.peers.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ class Link:
             ssl.SSLError: OpenSSL cannot read the certificate of the peer.
         """
         self.peer = peer
-        self._context = client_context(pair, peer.certificate)
+        self._context = peer_client_context(pair, peer.certificate)
         self._session = session
         self._clockwork = clockwork
         self._outbox: Outbox | None = None
@@ -112,7 +112,7 @@ class Link:
             ssl=self._context,
             timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             heartbeat=HEARTBEAT_SECONDS,
-            max_msg_size=LARGEST,
+            max_msg_size=MOST_MESSAGE_BYTES,
             compress=0,
         )
 

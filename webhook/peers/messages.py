@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
 
 __all__ = [
-    "LARGEST",
+    "MOST_MESSAGE_BYTES",
     "Answer",
     "BadMessage",
     "Cancellation",
@@ -30,7 +30,7 @@ __all__ = [
     "write_charge",
 ]
 
-LARGEST = 256 * 1024
+MOST_MESSAGE_BYTES = 256 * 1024
 """Bytes that no message has; a replica writes a larger charge itself."""
 
 

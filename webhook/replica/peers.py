@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from certs import make_self_signed
 from webhook.peers.answers import PeerCalls
+from webhook.peers.contexts import peer_server_context, trust
 from webhook.peers.directory import Directory
 from webhook.peers.links import Links
 from webhook.peers.peer import peer_annotations
-from webhook.peers.tls import server_context, trust
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,7 +33,7 @@ class Peers:
         """Make a certificate; sends no request and does not listen yet."""
         self._host = config.peer_host
         self._pair = make_self_signed(f"replica {secrets.token_hex(16)}", now=now)
-        self._context = server_context(self._pair)
+        self._context = peer_server_context(self._pair)
         self._directory = Directory(client, config.namespace, identity, self._update_links)
         self._calls: PeerCalls | None = None
         self.links = Links(self._pair)

@@ -13,7 +13,8 @@ from webhook.peers.forwarding_writer import ForwardingWriter
 async def test_charge_is_written_by_the_owner(namespace, replicas, pod, monkeypatch):
     namespace.make()
     _owner, other = await replicas()
-    monkeypatch.setattr(other.writer, "_documents", None)  # it reads and writes no ledger
+    for call in ("read", "swap"):
+        monkeypatch.setattr(other.writer._documents, call, None)
     verdict = await other.charge(pod("a"))
     assert (verdict.allowed, verdict.reason, namespace.uids) == (True, None, ["a"])
     assert other.answers == {"charged": 1}
@@ -63,7 +64,7 @@ async def test_charge_under_an_earlier_spec_is_written_by_the_replica_that_answe
     namespace.make(hard=2)
     _owner, other = await replicas()
     stored = namespace.stored
-    other.writer._view = lambda _namespace: {**stored, "metadata": {**stored["metadata"], "generation": 0}}
+    other.writer._documents.shown = lambda _namespace: {**stored, "metadata": {**stored["metadata"], "generation": 0}}
     assert (await other.charge(pod("a"))).allowed
     assert (namespace.uids, other.answers) == (["a"], {"declined": 1})
 

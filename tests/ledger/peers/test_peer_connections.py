@@ -16,9 +16,9 @@ from certs import KeyPair, issue_serving, make_authority, make_self_signed
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.leases import LEASE, holder_of
 from webhook.peers.answers import PATH
-from webhook.peers.messages import LARGEST, Cancellation, write_cancellation
+from webhook.peers.contexts import peer_client_context
+from webhook.peers.messages import MOST_MESSAGE_BYTES, Cancellation, write_cancellation
 from webhook.peers.peer import peer_annotations
-from webhook.peers.tls import client_context
 
 NOW = datetime.now(UTC)
 
@@ -34,7 +34,7 @@ def address(replica):
 def context(replica, pair):
     """That of a client who knows the certificate of a replica."""
     certificate = replica.peers.annotations["gpu-admission.io/peer-certificate"]
-    return client_context(pair, ssl.PEM_cert_to_DER_cert(certificate))
+    return peer_client_context(pair, ssl.PEM_cert_to_DER_cert(certificate))
 
 
 def issued_by(pair):
@@ -203,7 +203,7 @@ async def test_message_that_is_too_large_ends_the_connection(replicas, caplog):
         aiohttp.ClientSession() as session,
         session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
     ):
-        await socket.send_bytes(b" " * (LARGEST + 1))
+        await socket.send_bytes(b" " * (MOST_MESSAGE_BYTES + 1))
         assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
     assert caplog.text == ""
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from certs import KeyPair
 
-__all__ = ["client_context", "peer_certificate", "server_context", "trust"]
+__all__ = ["peer_certificate", "peer_client_context", "peer_server_context", "trust"]
 
 
-def server_context(pair: KeyPair) -> ssl.SSLContext:
+def peer_server_context(pair: KeyPair) -> ssl.SSLContext:
     """A context that requires a trusted client certificate; none is trusted yet."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, pair)
     # A resumed session would show a certificate that is no longer trusted.
@@ -23,7 +23,7 @@ def server_context(pair: KeyPair) -> ssl.SSLContext:
     return context
 
 
-def client_context(pair: KeyPair, certificate: bytes) -> ssl.SSLContext:
+def peer_client_context(pair: KeyPair, certificate: bytes) -> ssl.SSLContext:
     """A context that trusts one server certificate, in DER."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, pair)
     # The certificate itself is trusted, whatever its names.
