@@ -179,3 +179,25 @@ async def test_quota_that_is_not_enforced_charges_beside_what_another_replica_ha
     verdict = await other.charge(pod("third", 6), enforced=False)
     assert (verdict.allowed, verdict.reason) == (True, None)
     assert "third" in namespace.uids
+
+
+async def test_dry_run_is_not_refused_for_what_another_replica_has_reserved(namespace, replicas, pod):
+    _, other = await busy_owner(namespace, replicas, pod, hard=8)
+    before = namespace.writes()
+    verdict = await other.charge(pod("third", 6), dry_run=True)
+    assert (verdict.allowed, verdict.reason, namespace.writes() - before) == (True, None, 0)
+
+
+async def test_refusal_leaves_out_what_another_replica_has_reserved(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8)
+    await owner.stop()
+    verdict = await other.charge(pod("third", 7))
+    assert (verdict.allowed, verdict.reason.limits[0].reserved) == (False, 2)
+
+
+async def test_mode_warn_does_not_warn_about_what_another_replica_has_reserved(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8, mode="Warn")
+    await owner.stop()
+    verdict = await other.charge(pod("third", 6))
+    assert (verdict.allowed, verdict.reason) == (True, None)
+    assert "third" in namespace.uids
