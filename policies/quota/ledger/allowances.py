@@ -54,10 +54,20 @@ class Spending:
     charges: tuple[OpenCharge, ...] = ()
     total: Bill = NOTHING
     """Of the charges, each by its full amount."""
+    size: int = 0
+    """Bytes of the charges as JSON."""
+    places: int = 0
+    """The number of open charges that they count as."""
 
     def spend(self, charge: OpenCharge) -> Spending:
         """The spending with one more charge."""
-        return replace(self, charges=(*self.charges, charge), total=sum_bills(self.total, charge_sum(charge)))
+        return replace(
+            self,
+            charges=(*self.charges, charge),
+            total=sum_bills(self.total, charge_sum(charge)),
+            size=self.size + charge.size,
+            places=self.places + charge.places,
+        )
 
 
 def covered_charge(charge: Charge, spending: Spending, call: str, time: str) -> OpenCharge | None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from policies.quota.charges import OWN, Charge
-from policies.quota.ledger.ledger import Exceeded
+from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Exceeded, Full, Ledger
 from tests.ledger.conftest import bill
 from webhook.ledger.accounts import FLUSH_SECONDS
 
@@ -201,3 +201,18 @@ async def test_mode_warn_does_not_warn_about_what_another_replica_has_reserved(n
     verdict = await other.charge(pod("third", 6))
     assert (verdict.allowed, verdict.reason) == (True, None)
     assert "third" in namespace.uids
+
+
+def pod_with_other_claims(uid, count):
+    """A pod with a GPU, and claims that no limit counts."""
+    uncounted = {f"{uid}-{number}".ljust(63, "x"): bill(1, ()) for number in range(count)}
+    return lambda _quota: Charge(uid, "Pod", "team-a", f"pod-{uid}", {OWN: bill(1), **uncounted})
+
+
+async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, replicas):
+    owner, _ = await busy_owner(namespace, replicas, lambda uid: pod_with_other_claims(uid, 300))
+    verdicts = [await owner.charge(pod_with_other_claims(f"more-{number}", 300)) for number in range(2)]
+    assert [(each.allowed, type(each.reason)) for each in verdicts] == [(True, type(None)), (False, Full)]
+    reservations = Ledger.read(namespace.stored).reservations
+    assert reservations.places <= MOST_CHARGES
+    assert reservations.size <= MOST_BYTES
