@@ -175,7 +175,7 @@ class Account:
         self._recent.extend((begun, charge_sum(each)) for each in admitted)
 
     def _has_room(self, charge: OpenCharge, spending: Spending) -> bool:
-        """True if the ledger of the last write has room for one more charge; a larger one might never be stored."""
+        """True if the ledger has room for one more charge. One that is too large could never be written."""
         stored = self._ledger.reservations
         return (
             stored.size + spending.size + charge.size <= MOST_BYTES
