@@ -110,8 +110,11 @@ def with_spending(ledger: Ledger, uid: str, spending: Spending, quota: Quota) ->
     for spent in spending.charges:
         charge, before = spent.with_limits(new, names), reservations.get(spent.uid)
         if before is not None and before.call != charge.call:
-            # Several calls were answered on it, so none of them can take it back.
-            charge = replace(before.with_pieces(charge.pieces), call="")
+            # Several calls were answered on it, so none of them can take it back. If one of them is forged, it may name a pod
+            # for whose piece the object is not.
+            of = before.of if before.of == charge.of else None
+            charge = replace(before.with_pieces(charge.pieces), call="", of=of)
+            reservations = reservations.without(charge.uid)
         elif before is not None:
             continue
         reservations = reservations.with_charge(charge)

@@ -216,3 +216,14 @@ async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, 
     reservations = Ledger.read(namespace.stored).reservations
     assert reservations.places <= MOST_CHARGES
     assert reservations.size <= MOST_BYTES
+
+
+async def test_charge_that_another_call_forged_counts_in_full(namespace, replicas, writer, pod):
+    """A call to a replica that is not connected says of the uid that it is a claim for a piece of a charged pod."""
+    namespace.make()
+    owner, _ = await replicas()
+    await owner.charge(pod_with_claims("first", 2, "gpu"))
+    assert (await owner.charge(pod("second", 2))).allowed
+    assert (await (await writer()).charge("team-a", claim_of("first", "gpu", "second", 2), enforced=True)).allowed
+    await owner.writer.close()
+    assert (namespace.uids, namespace.reserved) == (["first", "second"], 4)
