@@ -241,7 +241,8 @@ class LedgerWriter:
 
     def _account(self, namespace: str) -> Account:
         if len(self._accounts) >= _MOST_ACCOUNTS:
-            self._accounts = {name: account for name, account in self._accounts.items() if account.is_open}
+            kept = self._writing
+            self._accounts = {name: each for name, each in self._accounts.items() if each.is_open or name in kept}
         return self._accounts.setdefault(namespace, Account(self.name))
 
     def _usable_account(self, namespace: str, spec: Spec | None) -> Account | None:

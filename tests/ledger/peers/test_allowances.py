@@ -5,6 +5,7 @@ import asyncio
 from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Exceeded, Full, Ledger
 from tests.ledger.conftest import bill
+from webhook.ledger import writer as writers
 from webhook.ledger.accounts import FLUSH_SECONDS
 
 
@@ -227,3 +228,19 @@ async def test_charge_that_another_call_forged_counts_in_full(namespace, replica
     assert (await (await writer()).charge("team-a", claim_of("first", "gpu", "second", 2), enforced=True)).allowed
     await owner.writer.close()
     assert (namespace.uids, namespace.reserved) == (["first", "second"], 4)
+
+
+async def test_account_is_kept_while_its_ledger_is_written(namespace, replicas, pod, interrupt, monkeypatch):
+    monkeypatch.setattr(writers, "_MOST_ACCOUNTS", 2)
+    namespace.make()
+    owner, _ = await replicas()
+    await owner.charge(pod("first"))
+    held = interrupt()
+    second = asyncio.create_task(owner.charge(pod("second")))
+    await held.is_written.wait()
+    for other in ("team-b", "team-c"):
+        owner.writer._account(other)
+    held.go_on.set()
+    assert (await second).allowed
+    await owner.writer.close()
+    assert (namespace.allowance, namespace.uids) == (None, ["first", "second"])
