@@ -1,6 +1,7 @@
 """The owner of a busy ledger reserves an allowance, and admits objects out of it without a write."""
 
 import asyncio
+import time
 
 from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Exceeded, Full, Ledger
@@ -157,6 +158,15 @@ async def test_allowance_is_not_used_for_long_without_a_write(namespace, replica
     (account,) = owner.writer._accounts.values()
     account._until = -1.0
     before = namespace.writes()
+    await owner.charge(pod("third"))
+    assert namespace.writes() == before + 1
+
+
+async def test_allowance_is_not_used_after_the_machine_was_suspended(namespace, replicas, pod, monkeypatch):
+    """The leader may have dropped it meanwhile. A monotonic clock stands still, the one of the time since boot does not."""
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    before, now = namespace.writes(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(time, "clock_gettime", lambda _clock: now + 600)
     await owner.charge(pod("third"))
     assert namespace.writes() == before + 1
 
