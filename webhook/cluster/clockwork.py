@@ -20,7 +20,7 @@ def _utc() -> datetime:
 
 
 def _seconds_since_boot() -> float:
-    """Monotonic seconds. On Linux they go on while the machine is suspended, as the clocks of other replicas do."""
+    """Monotonic seconds, which on Linux go on while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
