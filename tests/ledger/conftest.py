@@ -136,10 +136,10 @@ def hurried():
     return Clockwork(clock=lambda: passed[0], sleep=sleep)
 
 
-def bill(gpus):
+def bill(gpus, limits=("all",)):
     amount = Fraction(gpus)
     most = {"gpus": amount, "devices": amount, "memory": Fraction(0)}
-    return Bill({"all": amount} if amount else {}, most)
+    return Bill(dict.fromkeys(limits, amount) if amount else {}, most)
 
 
 @pytest.fixture(scope="session")

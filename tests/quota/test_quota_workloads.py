@@ -10,6 +10,7 @@ from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
 from tests.quota.pod_group_objects import ENTRY, group, group_claim
+from tests.quota.reported_quotas import charge, counted
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -69,6 +70,12 @@ def test_deployment_whose_pods_do_not_fit_together_is_reported_at_its_replicas()
 
 def test_deployment_whose_pods_do_not_fit_alone_gets_a_warning_of_the_refusal():
     assert findings_of(deployment(2, 4), running("other", 6)) == [("GA502", "spec.template")]
+
+
+@pytest.mark.parametrize(("replicas", "gpus"), [(4, 2), (1, 8)])
+def test_allowance_of_a_replica_gives_no_warning(replicas, gpus):
+    reserved = counted(quota(), charge("replica-1", "Allowance", amount="4"), all="0")
+    assert findings_of(deployment(replicas, gpus), reserved) == []
 
 
 def test_deployment_that_scales_beyond_the_quota_is_reported():

@@ -19,6 +19,11 @@ def _utc() -> datetime:
     return datetime.now(UTC)
 
 
+def _seconds_since_boot() -> float:
+    """Monotonic seconds, which on Linux go on while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 def rfc3339(moment: datetime) -> str:
     """A moment in UTC as Kubernetes writes it into objects, in seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -28,7 +33,7 @@ def rfc3339(moment: datetime) -> str:
 class Clockwork:
     """Time and randomness; tests replace both."""
 
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = _seconds_since_boot
     """Monotonic seconds, for durations."""
     now: Callable[[], datetime] = _utc
     """The time of day in UTC, for timestamps."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.controllers.quota_lists import Both
 
-__all__ = ["Basis", "Count", "Expiry", "Kept"]
+__all__ = ["Basis", "Count", "Expiry", "Kept", "without_charges"]
 
 
 @dataclass
@@ -57,6 +57,8 @@ class Count:
     foreign: Versions | None = None
     """Versions newer than later lists by quorum: they are not from this API server's history, so the ledger that has
     them is not valid."""
+    allowances: Sequence[OpenCharge] = ()
+    """The allowances to drop with this count, unless their replicas have written them again."""
 
     began_anew: bool = field(default=False, init=False)
     """True if such versions were found, now or before."""
@@ -93,6 +95,7 @@ class Count:
             return ledger
         self.began_anew = is_foreign or self.began_anew or self.kept.began_anew
         self._note(snapshot, ledger)
+        after = without_charges(self.allowances, after)
         after = self.ledger = replace(after, conditions=self._conditions(after, quota, document))
         is_observed = lookup(document, ("status", "observedGeneration")) == generation_of(document)
         if is_observed and after.holds_the_same(ledger) and after.conditions == ledger.conditions and not is_foreign:
@@ -127,6 +130,15 @@ class Count:
         ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
         wanted = (ready, *self.conditions)
         return tuple(with_conditions(after.conditions, wanted, generation_of(document), self.time))
+
+
+def without_charges(charges: Iterable[OpenCharge], ledger: Ledger) -> Ledger:
+    """The ledger without these charges, except those that were charged again since."""
+    for charge in charges:
+        found = ledger.reservations.get(charge.uid)
+        if found is not None and found.time == charge.time:
+            ledger = ledger.release(charge.uid)
+    return ledger
 
 
 @dataclass(frozen=True)

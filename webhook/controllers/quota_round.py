@@ -36,7 +36,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.quota_count import Basis, Count, Expiry, Kept
+from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, without_charges
 from webhook.controllers.quota_lists import Lists
 from webhook.controllers.run import IncompleteRound
 from webhook.server.pacing import run_spread
@@ -200,17 +200,19 @@ class QuotaRound:
         self._expiry.forget(namespace)
         self._metrics.forget(namespace)
 
-    async def _count(self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, may_wait: bool = True) -> None:
-        """Count, with newer lists if the ledger has newer ones."""
+    async def _count(
+        self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, allowances: Sequence[OpenCharge] = ()
+    ) -> None:
+        """Count, with newer lists if the ledger has newer ones; drops allowances in the same write."""
         both, foreign = basis.both, None
         for attempt in range(_TRIES):
             if attempt:
                 both = await self._lists.by_quorum(namespace)
-            count = Count(both, terms, kept, basis.conditions, self._time(), self._lists.gone, foreign)
+            count = Count(both, terms, kept, basis.conditions, self._time(), self._lists.gone, foreign, allowances)
             before = Ledger.read(basis.document)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
-            if is_written and may_wait and self._may_wait(kept, before, after):
+            if is_written and not allowances and self._may_wait(kept, before, after):
                 self._take(namespace, kept, count)
                 return
             if is_written and await self._writer.change(namespace, count.make) is None:
@@ -264,11 +266,14 @@ class QuotaRound:
         gone = await self._expiry.gone(namespace, kept.ledger.reservations)
         if not gone:
             return
-        if any(charge.kind == ALLOWANCE for charge in gone):
-            # What was admitted out of it was stored long ago, and must be counted before it is dropped.
+        allowances = [charge for charge in gone if charge.kind == ALLOWANCE]
+        if others := [charge for charge in gone if charge.kind != ALLOWANCE]:
+            await self._writer.change(namespace, partial(_without, others))
+        if allowances:
+            # What was admitted out of them was stored long ago. It is counted in the same write: otherwise another leader
+            # could still count older lists that lack it.
             both = await self._lists.by_quorum(namespace)
-            await self._count(namespace, kept, terms, replace(basis, both=both), may_wait=False)
-        await self._writer.change(namespace, partial(_without, gone))
+            await self._count(namespace, kept, terms, replace(basis, both=both), allowances=allowances)
         self._metrics.count_expired(len(gone))
         _logger.info(
             "dropped %d charges whose objects do not exist",
@@ -330,12 +335,7 @@ def _rewritten(ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
 
 
 def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    """The ledger without these charges, except those that were charged again since."""
-    for charge in gone:
-        found = ledger.reservations.get(charge.uid)
-        if found is not None and found.time == charge.time:
-            ledger = ledger.release(charge.uid)
-    return ledger
+    return without_charges(gone, ledger)
 
 
 def _with_conditions(

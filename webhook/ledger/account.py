@@ -19,7 +19,7 @@ from policies.quota.ledger.allowances import (
     with_allowance,
     with_spending,
 )
-from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
 from webhook.ledger.documents import Spec
 
@@ -140,7 +140,7 @@ class Account:
         if spending is None or len(spending.charges) >= _MOST_CHARGES or self._has_charge(charge.uid, spending):
             return False
         opened = covered_charge(charge, spending, call, time)
-        if opened is None:
+        if opened is None or not self._has_room(opened, spending):
             return False
         self._spending = spending.spend(opened)
         self._recent.append((now, charge_sum(opened)))
@@ -173,6 +173,14 @@ class Account:
         noted = set() if balance.spending is None else {each.uid for each in balance.spending.charges}
         admitted = (each for each in new_charges(reading.ledger, written) if each.uid not in noted)
         self._recent.extend((begun, charge_sum(each)) for each in admitted)
+
+    def _has_room(self, charge: OpenCharge, spending: Spending) -> bool:
+        """True if the ledger has room for one more charge. One that is too large could never be written."""
+        stored = self._ledger.reservations
+        return (
+            stored.size + spending.size + charge.size <= MOST_BYTES
+            and stored.places + spending.places + charge.places <= MOST_CHARGES
+        )
 
     def _has_charge(self, uid: str, spending: Spending) -> bool:
         return self._ledger.reservations.get(uid) is not None or any(each.uid == uid for each in spending.charges)

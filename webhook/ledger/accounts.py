@@ -89,7 +89,8 @@ class Accounts:
     def begin(self, namespace: str, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
         """The account of a namespace at the beginning of a write; `Balance` says what the arguments mean."""
         if len(self._accounts) >= _MOST_ACCOUNTS:
-            self._accounts = {name: account for name, account in self._accounts.items() if account.is_open}
+            kept = self._writing
+            self._accounts = {name: each for name, each in self._accounts.items() if each.is_open or name in kept}
         account = self._accounts.setdefault(namespace, Account(self._name))
         self._writing.add(namespace)
         return account.balance(

@@ -117,17 +117,15 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
         verdict, charged = admit(
             ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
         )
+        unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
+        if isinstance(exceeded := verdict.reason, Exceeded) and has_allowance(ledger):
+            # Another replica may give back what it has reserved, or write what it has admitted.
+            verdict, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            if verdict.reason is None and not (self.dry_run or unwritten.allowed):
+                return Judgement(ledger, unwritten, unwritten)
+            charged = exceeded.anyway if verdict.allowed else ledger
         if self.dry_run:
             return Judgement(ledger, verdict, verdict)
-        unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
-        exceeded = verdict.reason
-        if isinstance(exceeded, Exceeded) and not verdict.allowed and has_allowance(ledger):
-            # Another replica may give back what it has reserved, or write what it has admitted.
-            freed, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
-            if freed.reason is None and not unwritten.allowed:
-                return Judgement(ledger, unwritten, unwritten)
-            if freed.reason is None:
-                verdict, charged = freed, exceeded.anyway
         opened = charged.reservations.get(charge.uid)
         if opened is not None and opened.call == self.call:
             self.written_uid = charge.uid

@@ -54,10 +54,20 @@ class Spending:
     charges: tuple[OpenCharge, ...] = ()
     total: Bill = NOTHING
     """Of the charges, each by its full amount."""
+    size: int = 0
+    """Bytes of the charges as JSON."""
+    places: int = 0
+    """The number of open charges that they count as."""
 
     def spend(self, charge: OpenCharge) -> Spending:
         """The spending with one more charge."""
-        return replace(self, charges=(*self.charges, charge), total=sum_bills(self.total, charge_sum(charge)))
+        return replace(
+            self,
+            charges=(*self.charges, charge),
+            total=sum_bills(self.total, charge_sum(charge)),
+            size=self.size + charge.size,
+            places=self.places + charge.places,
+        )
 
 
 def covered_charge(charge: Charge, spending: Spending, call: str, time: str) -> OpenCharge | None:
@@ -100,8 +110,11 @@ def with_spending(ledger: Ledger, uid: str, spending: Spending, quota: Quota) ->
     for spent in spending.charges:
         charge, before = spent.with_limits(new, names), reservations.get(spent.uid)
         if before is not None and before.call != charge.call:
-            # Several calls were answered on it, so none of them can take it back.
-            charge = replace(before.with_pieces(charge.pieces), call="")
+            # Several calls were answered on it, so none of them can take it back. If one of them is forged, it may name a pod
+            # for whose piece the object is not.
+            of = before.of if before.of == charge.of else None
+            charge = replace(before.with_pieces(charge.pieces), call="", of=of)
+            reservations = reservations.without(charge.uid)
         elif before is not None:
             continue
         reservations = reservations.with_charge(charge)

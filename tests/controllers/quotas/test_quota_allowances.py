@@ -65,3 +65,52 @@ async def test_pods_without_a_charge_are_not_reported_while_an_allowance_may_cov
     await leader.count()
     await leader.count()
     assert leader.sample("gpu_admission_quota_drift_total") == 1
+
+
+async def test_allowance_is_not_dropped_while_another_spec_cannot_be_counted(team, leader):
+    """The limit is raised while the leader looks, so it leaves the count to its next round."""
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    await leader.count()
+    team.pod("covered", 2)
+    team.seconds += 60
+    await leader.see("GPUQuota")
+    team.quota({"name": "all", "gpus": 9})
+    await leader.round.round()
+    assert team.amounts == {"all": ("0", "2")}
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
+
+
+async def test_older_lists_of_another_leader_are_not_counted_after_an_allowance_was_dropped(team, leader, replica):
+    """They lack what was admitted out of it, although the amounts were the same."""
+    team.quota()
+    team.pod("before", 2)
+    other = await replica()
+    for each in (leader, other):
+        await each.count()
+    team.sandbox.remove("Pod", "before", "team-a")
+    await other.see()
+    team.pod("covered", 2)
+    await reserve(leader, 2)
+    await leader.count()
+    team.seconds += 60
+    await leader.count()
+    assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
+    team.seconds += 60
+    await other.round.round()
+    assert team.amounts == {"all": ("2", "0")}
+
+
+async def test_allowance_of_a_replica_that_has_ended_is_dropped_during_a_rollback(team, leader):
+    """The leader writes it as an item of the list that the version before reads."""
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    leader.is_compact = False
+    await leader.count()
+    assert [each["kind"] for each in team.status["charges"]] == ["Allowance"]
+    team.seconds += 60
+    await leader.count()
+    assert team.status["charges"] == []

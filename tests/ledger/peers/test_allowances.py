@@ -1,10 +1,12 @@
 """The owner of a busy ledger reserves an allowance, and admits objects out of it without a write."""
 
 import asyncio
+import time
 
 from policies.quota.charges import OWN, Charge
-from policies.quota.ledger.ledger import Exceeded
+from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Exceeded, Full, Ledger
 from tests.ledger.conftest import bill
+from webhook.ledger import accounts
 from webhook.ledger.account import FLUSH_SECONDS
 
 
@@ -194,6 +196,15 @@ async def test_allowance_is_not_used_for_long_without_a_write(namespace, replica
     assert namespace.writes() == before + 1
 
 
+async def test_allowance_is_not_used_after_the_machine_was_suspended(namespace, replicas, pod, monkeypatch):
+    """The leader may have dropped it meanwhile. A monotonic clock stands still, the one of the time since boot does not."""
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    before, now = namespace.writes(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(time, "clock_gettime", lambda _clock: now + 600)
+    await owner.charge(pod("third"))
+    assert namespace.writes() == before + 1
+
+
 async def test_nothing_is_reserved_while_replicas_of_the_version_before_may_write(namespace, replicas, pod):
     namespace.make()
     owner, _ = await replicas()
@@ -213,3 +224,68 @@ async def test_quota_that_is_not_enforced_charges_beside_what_another_replica_ha
     verdict = await other.charge(pod("third", 6), enforced=False)
     assert (verdict.allowed, verdict.reason) == (True, None)
     assert "third" in namespace.uids
+
+
+async def test_dry_run_is_not_refused_for_what_another_replica_has_reserved(namespace, replicas, pod):
+    _, other = await busy_owner(namespace, replicas, pod, hard=8)
+    before = namespace.writes()
+    verdict = await other.charge(pod("third", 6), dry_run=True)
+    assert (verdict.allowed, verdict.reason, namespace.writes() - before) == (True, None, 0)
+
+
+async def test_refusal_leaves_out_what_another_replica_has_reserved(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8)
+    await owner.stop()
+    verdict = await other.charge(pod("third", 7))
+    assert (verdict.allowed, verdict.reason.limits[0].reserved) == (False, 2)
+
+
+async def test_mode_warn_does_not_warn_about_what_another_replica_has_reserved(namespace, replicas, pod):
+    owner, other = await busy_owner(namespace, replicas, pod, hard=8, mode="Warn")
+    await owner.stop()
+    verdict = await other.charge(pod("third", 6))
+    assert (verdict.allowed, verdict.reason) == (True, None)
+    assert "third" in namespace.uids
+
+
+def pod_with_other_claims(uid, count):
+    """A pod with a GPU, and claims that no limit counts."""
+    uncounted = {f"{uid}-{number}".ljust(63, "x"): bill(1, ()) for number in range(count)}
+    return lambda _quota: Charge(uid, "Pod", "team-a", f"pod-{uid}", {OWN: bill(1), **uncounted})
+
+
+async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, replicas):
+    owner, _ = await busy_owner(namespace, replicas, lambda uid: pod_with_other_claims(uid, 300))
+    verdicts = [await owner.charge(pod_with_other_claims(f"more-{number}", 300)) for number in range(2)]
+    assert [(each.allowed, type(each.reason)) for each in verdicts] == [(True, type(None)), (False, Full)]
+    reservations = Ledger.read(namespace.stored).reservations
+    assert reservations.places <= MOST_CHARGES
+    assert reservations.size <= MOST_BYTES
+
+
+async def test_charge_that_another_call_forged_counts_in_full(namespace, replicas, writer, pod):
+    """A call to a replica that is not connected says of the uid that it is a claim for a piece of a charged pod."""
+    namespace.make()
+    owner, _ = await replicas()
+    await owner.charge(pod_with_claims("first", 2, "gpu"))
+    assert (await owner.charge(pod("second", 2))).allowed
+    assert (await (await writer()).charge("team-a", claim_of("first", "gpu", "second", 2), enforced=True)).allowed
+    await owner.writer.close()
+    assert (namespace.uids, namespace.reserved) == (["first", "second"], 4)
+
+
+async def test_account_is_kept_while_its_ledger_is_written(namespace, replicas, pod, interrupt, monkeypatch):
+    monkeypatch.setattr(accounts, "_MOST_ACCOUNTS", 2)
+    namespace.make()
+    owner, _ = await replicas()
+    await owner.charge(pod("first"))
+    held = interrupt()
+    second = asyncio.create_task(owner.charge(pod("second")))
+    await held.is_written.wait()
+    for other in ("team-b", "team-c"):
+        owner.writer._accounts.begin(other, may_grant=False, is_flush=False, is_busy=False)
+        owner.writer._accounts.end(other)
+    held.go_on.set()
+    assert (await second).allowed
+    await owner.writer.close()
+    assert (namespace.allowance, namespace.uids) == (None, ["first", "second"])
