@@ -27,6 +27,7 @@ CHARGES = st.builds(
     st.none() | st.tuples(TEXTS, st.just(OWN) | TEXTS),
     AMOUNTS,
     st.just("") | TEXTS,
+    st.booleans(),
 )
 
 
@@ -41,9 +42,9 @@ def test_text_holds_the_items_of_the_list(charges):
 
 def test_pieces_of_pods_of_one_template_are_written_once():
     assert compact_text([pod("a"), pod("b"), pod("c", 2)]) == (
-        '[["a","Pod","train-a","2026-01-01T00:00:00Z",null,null,null,[{"name":"","amounts":{"all":"1"},"most":{"gpus":"1"}}]],'
-        '["b","Pod","train-b","2026-01-01T00:00:00Z",null,null,null],'
-        '["c","Pod","train-c","2026-01-01T00:00:00Z",null,null,null,[{"name":"","amounts":{"all":"2"},"most":{"gpus":"2"}}]]]'
+        '[["a","Pod","train-a","2026-01-01T00:00:00Z",null,null,null,null,[{"name":"","amounts":{"all":"1"},"most":{"gpus":"1"}}]],'
+        '["b","Pod","train-b","2026-01-01T00:00:00Z",null,null,null,null],'
+        '["c","Pod","train-c","2026-01-01T00:00:00Z",null,null,null,null,[{"name":"","amounts":{"all":"2"},"most":{"gpus":"2"}}]]]'
     )
 
 
@@ -58,8 +59,8 @@ GARBAGE = {
     "a mapping": "{}",
     "a charge that is no list": "[7]",
     "few values": '[["a","Pod"]]',
-    "many values": json.dumps([["a", "Pod", "a", None, None, None, None, [], []]]),
-    "no pieces before": json.dumps([["a", "Pod", "a", None, None, None, None]]),
+    "many values": json.dumps([["a", "Pod", "a", None, None, None, None, None, [], []]]),
+    "no pieces before": json.dumps([["a", "Pod", "a", None, None, None, None, None]]),
     "deep": "[" * 100_000,
     "a number": 7,
 }

@@ -60,7 +60,7 @@ class Balance:
         """The ledger that was read, with all charges and without the allowance."""
         if self.spending is None and reading.ledger.reservations.get(self.uid) is None:
             return reading.ledger
-        spending = self.spending or Spending(reading.quota, NOTHING)
+        spending = self.spending or Spending(reading.quota, NOTHING, reading.ledger.counted)
         return with_spending(reading.ledger, self.uid, spending, reading.quota)
 
     def settle(self, before: Ledger, after: Ledger, reading: Reading, *, is_refused: bool) -> Ledger:
@@ -168,7 +168,7 @@ class Account:
         """
         allowance = written.reservations.get(balance.uid)
         granted = NOTHING if allowance is None else allowance.pieces[OWN]
-        self._spending, self._ledger = Spending(reading.quota, granted), written
+        self._spending, self._ledger = Spending(reading.quota, granted, written.counted), written
         self._spec, self._until = Spec.of(reading.document), begun + _USED_SECONDS
         noted = set() if balance.spending is None else {each.uid for each in balance.spending.charges}
         admitted = (each for each in new_charges(reading.ledger, written) if each.uid not in noted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
-from policies.quota.ledger.allowances import has_allowance, without_allowances
+from policies.quota.ledger.allowances import has_certain_charges, with_certain_charges, without_allowances
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.work import count_work
 from webhook.ledger.documents import Spec
@@ -118,11 +118,13 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
             ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
         )
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
-        if isinstance(exceeded := verdict.reason, Exceeded) and has_allowance(ledger):
-            # Another replica may give back what it has reserved, or write what it has admitted.
-            verdict, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+        if isinstance(exceeded := verdict.reason, Exceeded) and not has_certain_charges(ledger):
+            # Another replica may give back what it has reserved, and the leader counts late charges in a moment.
+            verdict, _ = admit(with_certain_charges(ledger), quota, charge, enforced=self.enforced, counted=counted)
             if verdict.reason is None and not (self.dry_run or unwritten.allowed):
                 return Judgement(ledger, unwritten, unwritten)
+            if verdict.reason is not None:
+                verdict, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
             charged = exceeded.anyway if verdict.allowed else ledger
         if self.dry_run:
             return Judgement(ledger, verdict, verdict)

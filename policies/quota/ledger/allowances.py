@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from policies.quota.charges import Charge
     from policies.quota.ledger.ledger import Ledger
+    from policies.quota.ledger.status import Versions
     from policies.quota.limits.quota import Quota
 
 __all__ = [
@@ -30,8 +31,10 @@ __all__ = [
     "charge_sum",
     "covered_charge",
     "has_allowance",
+    "has_certain_charges",
     "sum_bills",
     "with_allowance",
+    "with_certain_charges",
     "with_spending",
     "without_allowances",
 ]
@@ -51,6 +54,8 @@ class Spending:
     """The spec under which they were computed."""
     granted: Bill
     """The allowance on the ledger."""
+    counted: Versions | None
+    """The versions of the lists from which `used` was counted when the allowance was written."""
     charges: tuple[OpenCharge, ...] = ()
     total: Bill = NOTHING
     """Of the charges, each by its full amount."""
@@ -100,20 +105,22 @@ def with_spending(ledger: Ledger, uid: str, spending: Spending, quota: Quota) ->
     Args:
         ledger: With the allowance, unless it was dropped.
         uid: Of the allowance.
-        spending: The charges.
+        spending: The charges. They are marked as late if `used` was counted again since the allowance was written.
         quota: The current spec.
     """
+    late = ledger.counted != spending.counted
     known = {(limit.name, limit.key) for limit in spending.quota.limits}
     new = [limit for limit in quota.limits if (limit.name, limit.key) not in known]
     names = {limit.name for limit in quota.limits}
     reservations = ledger.reservations.without(uid)
     for spent in spending.charges:
-        charge, before = spent.with_limits(new, names), reservations.get(spent.uid)
+        charge = replace(spent.with_limits(new, names), late=late)
+        before = reservations.get(spent.uid)
         if before is not None and before.call != charge.call:
             # Several calls were answered on it, so none of them can take it back. If one of them is forged, it may name a pod
             # for whose piece the object is not.
             of = before.of if before.of == charge.of else None
-            charge = replace(before.with_pieces(charge.pieces), call="", of=of)
+            charge = replace(before.with_pieces(charge.pieces), call="", of=of, late=late or before.late)
             reservations = reservations.without(charge.uid)
         elif before is not None:
             continue
@@ -157,6 +164,17 @@ def has_allowance(ledger: Ledger) -> bool:
 def without_allowances(ledger: Ledger) -> Ledger:
     """The ledger without any allowance."""
     kept = ledger.reservations.without_allowances()
+    return ledger if kept is ledger.reservations else replace(ledger, reservations=kept)
+
+
+def has_certain_charges(ledger: Ledger) -> bool:
+    """True if each charge is for an object that `used` does not contain."""
+    return not any(charge.kind == ALLOWANCE or charge.late for charge in ledger.reservations)
+
+
+def with_certain_charges(ledger: Ledger) -> Ledger:
+    """The ledger without allowances, and without charges for objects that `used` may contain."""
+    kept = ledger.reservations.map(lambda charge: None if charge.kind == ALLOWANCE or charge.late else charge)
     return ledger if kept is ledger.reservations else replace(ledger, reservations=kept)
 
 

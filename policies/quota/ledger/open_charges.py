@@ -24,7 +24,7 @@ __all__ = ["ALLOWANCE", "HEAD_FIELDS", "OpenCharge", "open_charge"]
 ALLOWANCE = "Allowance"
 """The kind of a charge that the owner of a ledger reserves for itself, see `policies.quota.ledger.allowances`."""
 
-HEAD_FIELDS = ("uid", "kind", "name", "time", "call", "of", "counted")
+HEAD_FIELDS = ("uid", "kind", "name", "time", "call", "of", "counted", "late")
 """The fields of a charge besides its pieces, in the order of `OpenCharge.compact_texts`."""
 
 _NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
@@ -53,6 +53,8 @@ class OpenCharge:
     """The part of that piece that `used` contains already; ignored while the piece is open."""
     call: str = ""
     """The only call that was answered on this charge, which may take it back; empty if there may be others."""
+    late: bool = False
+    """True if it was written after its object was admitted: until the next count, `used` may contain the object, too."""
 
     @property
     def amounts(self) -> Amounts:
@@ -122,6 +124,8 @@ class OpenCharge:
             document["counted"] = counted
         if self.call:
             document["call"] = self.call
+        if self.late:
+            document["late"] = True
         document["pieces"] = [
             {
                 "name": name,

@@ -93,7 +93,8 @@ def recount(ledger: Ledger, quota: Quota, snapshot: Snapshot) -> Ledger | None:
     shared = _move_to_groups(ledger.reservations, snapshot.shares)
     unseen = shared.map(lambda charge: _open_part(charge, ledger, snapshot, made))
     backed = unseen.map(lambda claim: _with_counted_amounts(claim, snapshot, made))
-    settled = replace(ledger, reservations=backed).under(quota)
+    counted_once = backed.map(lambda charge: replace(charge, late=False) if charge.late else charge)
+    settled = replace(ledger, reservations=counted_once).under(quota)
     used = _total_use(snapshot, made)
     limits = {
         name: Count(count.key, used.get(name, ZERO) if count.key else None) for name, count in settled.limits.items()

@@ -206,6 +206,7 @@ def read_charge(item: Any) -> OpenCharge:
         of=None if of is None else (_text(of, "uid"), _text(of, "piece", empty=True)),
         counted=_amounts(item, "counted"),
         call=call if isinstance(call, str) else "",
+        late=lookup(item, ("late",)) is True,
     )
 
 

@@ -4,6 +4,8 @@ import asyncio
 import time
 
 from policies.quota.charges import OWN, Charge
+from policies.quota.ledger.admit import Contended
+from policies.quota.ledger.allowances import has_certain_charges
 from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Exceeded, Full, Ledger
 from tests.ledger.conftest import bill
 from webhook.ledger import accounts
@@ -162,6 +164,33 @@ async def test_what_another_replica_has_reserved_refuses_nothing_for_good(namesp
     await owner.stop()
     verdict = await other.charge(pod("third", 6))
     assert (verdict.allowed, type(verdict.reason).__name__) == (False, "Contended")
+
+
+async def test_pod_that_was_counted_before_its_charge_was_written_refuses_nothing(namespace, replicas, pod, shown):
+    owner, _ = await busy_owner(namespace, replicas, pod, hard=4)
+    assert (await owner.charge(pod("third"))).allowed
+    seen = [shown(uid, 1) for uid in ("first", "second", "third")]
+    namespace.count("2", *seen)
+    early = await owner.charge(pod("fourth"))
+    namespace.count("3", *seen)
+    assert [early.reason, (await owner.charge(pod("fourth"))).reason] == [Contended(), None]
+    assert type((await owner.charge(pod("fifth"))).reason) is Exceeded
+
+
+async def test_refusal_stands_beside_a_pod_that_was_counted_before_its_charge_was_written(
+    namespace, replicas, pod, shown
+):
+    owner, _ = await busy_owner(namespace, replicas, pod, hard=4)
+    await owner.charge(pod("third"))
+    namespace.count("2", *(shown(uid, 1) for uid in ("first", "second", "third")))
+    assert type((await owner.charge(pod("fourth", 2))).reason) is Exceeded
+
+
+async def test_charge_that_was_written_before_the_next_count_is_certain(namespace, replicas, pod):
+    owner, _ = await busy_owner(namespace, replicas, pod)
+    await owner.charge(pod("third"))
+    await owner.writer.close()
+    assert has_certain_charges(Ledger.read(namespace.stored))
 
 
 async def test_covered_charge_of_a_call_that_ends_is_taken_back(namespace, replicas, pod):

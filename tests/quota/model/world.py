@@ -179,7 +179,7 @@ class World(Server):
     # allowances: any replica may take itself for the owner
 
     def with_what_was_spent(self, replica, ledger, quota):
-        spending = replica.spending or Spending(quota, NOTHING)
+        spending = replica.spending or Spending(quota, NOTHING, ledger.counted)
         return with_spending(ledger, replica.allowance, spending, quota)
 
     def with_allowance(self, replica, ledger, quota):
@@ -194,7 +194,7 @@ class World(Server):
             return
         allowance = ledger.reservations.get(replica.allowance)
         granted = NOTHING if allowance is None else allowance.pieces[OWN]
-        replica.spending, replica.granted_at = Spending(quota, granted), self.now
+        replica.spending, replica.granted_at = Spending(quota, granted, ledger.counted), self.now
 
     def lacks_an_allowance(self, admission, ledger, quota):
         """Whether something fits but for what another replica has reserved; it is tried again."""
