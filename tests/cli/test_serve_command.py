@@ -234,22 +234,32 @@ def test_certificate_that_is_missing_is_reported_in_a_sentence(run, cluster):
     ],
 )
 def test_port_is_that_of_the_url_unless_it_is_given(url, port, expected):
-    others = dict.fromkeys(
-        ["settings", "kubeconfig", "context", "namespace", "tls_cert", "tls_key", "ca_out", "client_ca"]
-    )
-    options = ServeOptions(
-        **others,
-        cluster=(),
-        client_name=(),
-        url=url,
-        port=port,
-        host="",
-        probe_port=0,
-        peer_port=0,
-        peer_host=None,
-        max_connections=2048,
-        max_connections_per_address=1024,
-        drain_delay=0.0,
-        log_level="info",
-    )
-    assert replica_config(options).port == expected
+    assert replica_config(serve_options(url=url, port=port)).port == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "peer_host", "expected"),
+    [("", None, ""), ("0.0.0.0", None, ""), ("10.0.0.7", None, "10.0.0.7"), ("0.0.0.0", "10.0.0.8", "10.0.0.8")],
+    ids=["unknown", "every address", "that of the webhook", "given"],
+)
+def test_other_replicas_reach_this_one_at_its_address(host, peer_host, expected):
+    assert replica_config(serve_options(host=host, peer_host=peer_host)).peer_host == expected
+
+
+def serve_options(**given):
+    """The options of a command line that names none besides these."""
+    absent = ["settings", "kubeconfig", "context", "namespace", "tls_cert", "tls_key", "ca_out", "client_ca", "url"]
+    defaults = {
+        "cluster": (),
+        "client_name": (),
+        "host": "",
+        "port": None,
+        "probe_port": 0,
+        "peer_port": 0,
+        "peer_host": None,
+        "max_connections": 2048,
+        "max_connections_per_address": 1024,
+        "drain_delay": 0.0,
+        "log_level": "info",
+    }
+    return ServeOptions(**{**dict.fromkeys(absent), **defaults, **given})

@@ -16,9 +16,14 @@ from certs import KeyPair, issue_serving, make_authority, make_self_signed
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.leases import LEASE, holder_of
 from webhook.peers.answers import PATH
-from webhook.peers.contexts import peer_client_context
+from webhook.peers.contexts import peer_client_context, peer_server_context
 from webhook.peers.messages import MOST_MESSAGE_BYTES, Cancellation, write_cancellation
 from webhook.peers.peer import peer_annotations
+from webhook.replica.config import ReplicaConfig
+from webhook.replica.peers import Peers
+from webhook.server.listeners import Listeners
+from webhook.server.metrics import Metrics
+from webhook.server.probes import Readiness
 
 NOW = datetime.now(UTC)
 
@@ -60,6 +65,20 @@ async def connect(replica, tls, path=PATH):
         async with session.ws_connect(url, ssl=tls) as socket:
             await socket.send_bytes(b"{}")
             return await socket.receive()
+
+
+def test_sessions_with_peers_are_not_resumed():
+    """A resumed one would show a certificate that is no longer trusted."""
+    assert peer_server_context(make_self_signed("replica", now=NOW)).num_tickets == 0
+
+
+async def test_address_of_ipv6_is_in_brackets(replicas):
+    owner, _ = await replicas()
+    config = ReplicaConfig(host="127.0.0.1", peer_host="fd00::7", peer_port=0)
+    peers, listeners = Peers(owner.client, config, "other", NOW), Listeners(config, Readiness([]), Metrics())
+    await peers.listen(listeners, owner.writer)
+    await listeners.close()
+    assert peers.annotations["gpu-admission.io/peer-address"].startswith("[fd00::7]:")
 
 
 async def test_stranger_is_refused(replicas):
