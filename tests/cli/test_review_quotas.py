@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.quota.ledger.ledger import MOST_CHARGES
+from policies.quota.ledger.ledger import ROOM
 from policies.quota.limits.quota import parse_quota
 
 
@@ -96,7 +96,7 @@ def test_pod_that_cannot_be_charged_now_is_one_too_many_requests(write, invoke):
         "limits": [
             {"name": "all", "key": parse_quota(document).limits[0].key, "hard": "8", "used": "0", "reserved": "0"}
         ],
-        "charges": [{"uid": f"u{n}", "kind": "Pod", "name": f"p{n}", "pieces": [nothing]} for n in range(MOST_CHARGES)],
+        "charges": [{"uid": f"u{n}", "kind": "Pod", "name": f"p{n}", "pieces": [nothing]} for n in range(ROOM.charges)],
         "counted": {"pods": "1", "claims": "1"},
     }
     enforced = namespace(**{"gpu-admission.io/quota": "enforced"})

@@ -4,7 +4,7 @@ import pytest
 
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.admit import ChargeVerdict, Contended, admit, admit_unwritten
-from policies.quota.ledger.ledger import MOST_CHARGES, Exceeded, Full, Ledger, NotPrimed
+from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger, NotPrimed
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.ledger.reservations import Reservations
@@ -15,7 +15,7 @@ QUOTA = Quota(LIMITS)
 WARNING = Quota(LIMITS, mode="Warn")
 PRIMED = recount(Ledger(), QUOTA, Snapshot({}, {}, "5", "5"))
 CROWD = Reservations(
-    OpenCharge(f"p{index}", "Pod", "n", "", {OWN: Bill({}, {"gpus": Fraction(0)})}) for index in range(MOST_CHARGES)
+    OpenCharge(f"p{index}", "Pod", "n", "", {OWN: Bill({}, {"gpus": Fraction(0)})}) for index in range(ROOM.charges)
 )
 FULL = Ledger(PRIMED.limits, CROWD, PRIMED.counted)
 

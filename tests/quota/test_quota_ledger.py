@@ -4,7 +4,7 @@ import pytest
 
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import (
-    MOST_CHARGES,
+    ROOM,
     ChargedOtherwise,
     Exceeded,
     Full,
@@ -237,7 +237,7 @@ def test_limit_stays_unprimed_while_a_charge_is_not_known_under_it():
 
 def test_ledger_without_room_refuses_pods_but_not_the_claims_that_it_waits_for():
     bills = {OWN: bill(0), "train": Bill({"h100": Fraction(1, 1000)}, {unit: Fraction(1) for unit in UNITS})}
-    crowd = Reservations(OpenCharge(f"p{index}", "Pod", "n", "", bills) for index in range(MOST_CHARGES))
+    crowd = Reservations(OpenCharge(f"p{index}", "Pod", "n", "", bills) for index in range(ROOM.charges))
     ledger = Ledger(primed().limits, crowd, primed().counted)
     assert isinstance(ledger.charge(pod("q", 1), QUOTA), Full)
     assert isinstance(ledger.charge(claim("c", 0, ("p1", "train")), QUOTA), Ledger)

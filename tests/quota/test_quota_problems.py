@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.quota.ledger.ledger import MOST_CHARGES
+from policies.quota.ledger.ledger import ROOM
 from policies.quota.report.report import QuotaState
 from tests.quota.reported_quotas import before, charge, counted, namespace, node, pod, quota, reported
 
@@ -91,10 +91,10 @@ def test_reservation_that_waits_for_long_is_reported(pieces, made):
 
 
 def test_ledger_without_room_is_reported():
-    charges = (charge(f"pod-{number}", amount="0") for number in range(MOST_CHARGES))
+    charges = (charge(f"pod-{number}", amount="0") for number in range(ROOM.charges))
     report = reported(counted(quota(), *charges, all="0"), namespace())
     assert report.remarks == (
-        "it has no room for more reservations: 1,000 are open, 1,000 are the most; new pods cannot be charged until some are closed",
+        "it has no room for more reservations: 5,000 are open, 5,000 are the most; new pods cannot be charged until some are closed",
     )
 
 

@@ -26,7 +26,7 @@ DOCUMENT = {"kind": "Pod"}
 
 EXCEEDED = Exceeded((OVER,), Ledger())
 NOT_PRIMED = NotPrimed(("h100",), Ledger())
-FULL = Full(1001, 204800)
+FULL = Full(1001, 204800, 1000)
 CHARGED_OTHERWISE = ChargedOtherwise(OpenCharge("u", "Pod", "pretrain-0", "", {}))
 UNSTORABLE = Unstorable("metadata.uid must be at most 128 printable ASCII characters without blanks")
 UNKNOWN_PRODUCT = UnknownProduct(H100, DEMAND)

@@ -209,7 +209,7 @@ class QuotaRound:
             if attempt:
                 both = await self._lists.by_quorum(namespace)
             count = Count(both, terms, kept, basis.conditions, self._time(), self._lists.gone, foreign, allowances)
-            before = Ledger.read(basis.document)
+            before = Ledger.read(basis.document, kept.ledger)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
             if is_written and not allowances and self._may_wait(kept, before, after):

@@ -19,7 +19,7 @@ from policies.quota.ledger.allowances import (
     with_allowance,
     with_spending,
 )
-from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Ledger
+from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
 from webhook.ledger.documents import Spec
 
@@ -34,8 +34,8 @@ FLUSH_SECONDS = 4.0
 """After a write with an allowance, the charges that it was spent on are written, or it is given back."""
 _USED_SECONDS = 10.0
 """An allowance is used for this long after the write that made it began. The leader keeps it for much longer."""
-_MOST_CHARGES = 500
-"""Charges that wait to be written; half of what a ledger has room for."""
+_MOST_CHARGES = 1000
+"""Charges that wait to be written; more are not admitted without a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Balance:
             reading: The GPUQuota that was read.
             is_refused: True if a charge was refused; the allowance may be what it lacked.
         """
-        has_spent = self.spending is not None and bool(self.spending.charges)
+        has_spent = self.spending is not None and len(self.spending.charges) > 0
         if after is before and not (has_spent or self.is_flush or is_refused):
             return reading.ledger
         if not self.may_grant or is_refused or (self.is_flush and not has_spent):
@@ -118,7 +118,7 @@ class Account:
     def is_open(self) -> bool:
         """True if there is an allowance, or something was spent."""
         spending = self._spending
-        return spending is not None and bool(spending.charges or spending.granted.amounts)
+        return spending is not None and bool(len(spending.charges) or spending.granted.amounts)
 
     def quota(self, spec: Spec | None, now: float) -> Quota | None:
         """The quota under which a charge may be admitted out of the allowance; None if none can be now."""
@@ -140,9 +140,10 @@ class Account:
         if spending is None or len(spending.charges) >= _MOST_CHARGES or self._has_charge(charge.uid, spending):
             return False
         opened = covered_charge(charge, spending, call, time)
-        if opened is None or not self._has_room(opened, spending):
+        spent = None if opened is None else spending.spend(opened)
+        if opened is None or spent is None or not self._has_room(spent):
             return False
-        self._spending = spending.spend(opened)
+        self._spending = spent
         self._recent.append((now, charge_sum(opened)))
         return True
 
@@ -174,13 +175,10 @@ class Account:
         admitted = (each for each in new_charges(reading.ledger, written) if each.uid not in noted)
         self._recent.extend((begun, charge_sum(each)) for each in admitted)
 
-    def _has_room(self, charge: OpenCharge, spending: Spending) -> bool:
-        """True if the ledger has room for one more charge. One that is too large could never be written."""
-        stored = self._ledger.reservations
-        return (
-            stored.size + spending.size + charge.size <= MOST_BYTES
-            and stored.places + spending.places + charge.places <= MOST_CHARGES
-        )
+    def _has_room(self, spent: Spending) -> bool:
+        """True if the ledger has room for what was spent; otherwise it could never be written."""
+        stored, new = self._ledger.reservations, spent.charges
+        return stored.size + new.size <= ROOM.size and stored.places + new.places <= ROOM.charges
 
     def _has_charge(self, uid: str, spending: Spending) -> bool:
-        return self._ledger.reservations.get(uid) is not None or any(each.uid == uid for each in spending.charges)
+        return self._ledger.reservations.get(uid) is not None or spending.charges.get(uid) is not None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.paths import lookup
-from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.ledger import ROOM, ROOM_AS_LIST, Ledger, Room
+from policies.quota.limits.quota import parse_quota
 from policies.quota.opt_in import QUOTA_NAME
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
@@ -54,6 +55,8 @@ class Reading:
     ledger: Ledger
     time: str
     """In RFC 3339."""
+    room: Room = ROOM
+    """How many open charges the ledger may have."""
 
 
 @dataclass(slots=True)
@@ -99,12 +102,16 @@ class Documents:
             return shown
         return cached.document if cached is not None and cached.is_trusted else None
 
-    def ledger(self, namespace: str, document: Object) -> Ledger:
-        """The ledger of the cached document of a namespace; reuses the charges that were parsed the last time."""
-        cached = self._cache[namespace]
+    def parse(self, namespace: str, document: Object, time: str) -> Reading:
+        """Parse the cached document of a namespace; reuses the charges that were parsed the last time.
+
+        Raises:
+            QuotaError: the stored GPUQuota is invalid.
+        """
+        quota, cached = parse_quota(document), self._cache[namespace]
         if not cached.is_parsed:
             cached.ledger, cached.is_parsed = Ledger.read(document, cached.ledger), True
-        return cached.ledger
+        return Reading(document, quota, cached.ledger, time, ROOM if self._is_compact() else ROOM_AS_LIST)
 
     def forget(self, namespace: str) -> None:
         """Remove a namespace from the cache."""

@@ -115,7 +115,14 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
         quota, charge = reading.quota, self.charge(reading.quota)
         counted = self._counted_amounts(charge, ledger, quota)
         verdict, charged = admit(
-            ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
+            ledger,
+            quota,
+            charge,
+            enforced=self.enforced,
+            time=reading.time,
+            counted=counted,
+            call=self.call,
+            room=reading.room,
         )
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
         if isinstance(exceeded := verdict.reason, Exceeded) and not has_certain_charges(ledger):
@@ -192,7 +199,7 @@ class ForwardedCharge(PendingObject[bool]):
         charge = self.charge
         must_read = _must_read_coverage(charge, ledger, needs_coverage=self.needs_coverage)
         if not must_read and Spec.of(reading.document) == self.spec:
-            charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call)
+            charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call, room=reading.room)
             if isinstance(charged, Ledger):
                 return Judgement(charged, True, False)
         return Judgement(ledger, False, False)

@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota
-from policies.quota.limits.quota import parse_quota
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.accounts import Accounts
 from webhook.ledger.documents import Documents, Reading, Spec
@@ -322,10 +321,10 @@ class LedgerWriter:
             is_flush=any(isinstance(each, PendingFlush) for each in batch),
             is_busy=len(self._workers) >= _BUSY,
         )
-        reading = self._parse_reading(namespace, self._documents.cached_document(namespace))
+        reading = await self._parse(namespace, self._documents.cached_document(namespace))
         ledger = None if reading is None else await self._ledger_after(namespace, reading, batch, balance)
         if reading is None or ledger is None or (ledger is reading.ledger and any(each.needs_latest for each in batch)):
-            reading = self._parse_reading(namespace, await self._documents.read(namespace))
+            reading = await self._parse(namespace, await self._documents.read(namespace))
             self._decline_late(batch)
             if reading is None:
                 self._accounts.drop(namespace)
@@ -358,11 +357,10 @@ class LedgerWriter:
     def _time(self) -> str:
         return rfc3339(self._clockwork.now())
 
-    def _parse_reading(self, namespace: str, document: Object | None) -> Reading | None:
+    async def _parse(self, namespace: str, document: Object | None) -> Reading | None:
         if document is None:
             return None
-        ledger = self._documents.ledger(namespace, document)
-        return Reading(document, parse_quota(document), ledger, self._time())
+        return await self._run(namespace, partial(self._documents.parse, namespace, document, self._time()))
 
     def _backoff(self, lost: int) -> float:
         return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())

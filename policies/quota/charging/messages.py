@@ -12,7 +12,6 @@ from policies.quota.bills import Uncountable
 from policies.quota.charges import TooManyClaims
 from policies.quota.ledger.admit import Contended
 from policies.quota.ledger.ledger import (
-    MOST_CHARGES,
     ChargedOtherwise,
     Exceeded,
     Full,
@@ -141,7 +140,7 @@ def _full_message(found: Full, namespace: str, *, admitted: bool) -> ChargeMessa
     said = (
         f"quota {QUOTA_NAME} of namespace {namespace} has no room for one more pod or claim on its way: "
         f"it remembers {found.charges - 1:,} ({found.size / 1024:,.0f} KiB) that were admitted and have not been seen "
-        f"since, and {MOST_CHARGES:,} are the most; those that were never stored are given up after two minutes"
+        f"since, and {found.most:,} are the most; those that were never stored are given up after two minutes"
     )
     look = (
         "see whether something refuses what the quota admits, and whether the controllers that make claims and count "

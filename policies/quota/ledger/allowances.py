@@ -9,12 +9,13 @@ A crash of the owner loses no amount: the allowance stays until the leader has c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.quota.charges import OWN, Bill
 from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge, open_charge
+from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.sums import ZERO, add_amounts
 
 if TYPE_CHECKING:
@@ -56,23 +57,13 @@ class Spending:
     """The allowance on the ledger."""
     counted: Versions | None
     """The versions of the lists from which `used` was counted when the allowance was written."""
-    charges: tuple[OpenCharge, ...] = ()
+    charges: Reservations = field(default_factory=Reservations)
     total: Bill = NOTHING
     """Of the charges, each by its full amount."""
-    size: int = 0
-    """Bytes of the charges as JSON."""
-    places: int = 0
-    """The number of open charges that they count as."""
 
     def spend(self, charge: OpenCharge) -> Spending:
         """The spending with one more charge."""
-        return replace(
-            self,
-            charges=(*self.charges, charge),
-            total=sum_bills(self.total, charge_sum(charge)),
-            size=self.size + charge.size,
-            places=self.places + charge.places,
-        )
+        return replace(self, charges=self.charges.with_charge(charge), total=sum_bills(self.total, charge_sum(charge)))
 
 
 def covered_charge(charge: Charge, spending: Spending, call: str, time: str) -> OpenCharge | None:
@@ -113,8 +104,10 @@ def with_spending(ledger: Ledger, uid: str, spending: Spending, quota: Quota) ->
     new = [limit for limit in quota.limits if (limit.name, limit.key) not in known]
     names = {limit.name for limit in quota.limits}
     reservations = ledger.reservations.without(uid)
+    written = []
     for spent in spending.charges:
-        charge = replace(spent.with_limits(new, names), late=late)
+        charge = spent.with_limits(new, names) if new or len(names) < len(known) else spent
+        charge = replace(charge, late=True) if late else charge
         before = reservations.get(spent.uid)
         if before is not None and before.call != charge.call:
             # Several calls were answered on it, so none of them can take it back. If one of them is forged, it may name a pod
@@ -124,7 +117,8 @@ def with_spending(ledger: Ledger, uid: str, spending: Spending, quota: Quota) ->
             reservations = reservations.without(charge.uid)
         elif before is not None:
             continue
-        reservations = reservations.with_charge(charge)
+        written.append(charge)
+    reservations = reservations.with_charges(written) if written else reservations
     return ledger if reservations is ledger.reservations else replace(ledger, reservations=reservations)
 
 

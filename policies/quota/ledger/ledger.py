@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.compact_charges import compact_text
@@ -37,25 +37,36 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Limit, Quota
 
 __all__ = [
-    "MOST_BYTES",
-    "MOST_CHARGES",
+    "ROOM",
+    "ROOM_AS_LIST",
     "ChargedOtherwise",
     "Exceeded",
     "Full",
     "Ledger",
     "NotPrimed",
     "Over",
+    "Room",
     "Unstorable",
 ]
 
-MOST_CHARGES = 1000
-"""Open charges that a ledger has room for."""
-MOST_BYTES = 512 * 1024
-"""The most bytes of open charges; etcd stores at most 1.5 MiB for an object."""
-_MOST_BYTES_EXPECTED = 1024 * 1024
-"""The same for claims of charged pods: if they were refused, the pods' charges could not be closed."""
+_SIZE_EXPECTED = 256 * 1024
+"""Bytes besides, for claims of charged pods: if they were refused, the pods' charges could not be closed."""
 
 _NOTHING: Amounts = MappingProxyType({})
+
+
+class Room(NamedTuple):
+    """How many open charges a ledger may have."""
+
+    charges: int
+    size: int
+    """In bytes, as one text."""
+
+
+ROOM = Room(5000, 768 * 1024)
+"""etcd stores at most 1.5 MiB for an object, and the CRD allows 1 MiB for the text."""
+ROOM_AS_LIST = Room(1000, 384 * 1024)
+"""While charges are written as a list, which is longer, and costs the API server much more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,8 @@ class Full:
     charges: int
     size: int
     """In bytes, of the open charges."""
+    most: int
+    """Open charges that the ledger has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +189,14 @@ class Ledger:
         return count is not None and count.key == limit.key
 
     def charge(
-        self, charge: Charge, quota: Quota, *, time: str = "", counted: Amounts = _NOTHING, call: str = ""
+        self,
+        charge: Charge,
+        quota: Quota,
+        *,
+        time: str = "",
+        counted: Amounts = _NOTHING,
+        call: str = "",
+        room: Room = ROOM,
     ) -> Ledger | Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable:
         """The ledger after a charge, or the reason against it; the same ledger if nothing needs to be written.
 
@@ -196,6 +216,7 @@ class Ledger:
                 them: the part of the pod's own `used` that no other such claim covers. It must come from a read of pod
                 and claims that began after this ledger was read; empty without such a read.
             call: Identifies the call; chosen by this server, so that no caller can imitate another one.
+            room: How many open charges the ledger may have.
         """
         before = self.under(quota)
         names = {limit.name for limit in quota.limits}
@@ -221,7 +242,7 @@ class Ledger:
         if reservations is before.reservations:
             return self
         after = replace(before, reservations=reservations)
-        if (full := _full(reservations, is_expected=is_expected)) is not None:
+        if (full := _full(reservations, room, is_expected=is_expected)) is not None:
             return full if any(any(bill.amounts.values()) for bill in charge.bills) else self
         return _verdict(before, after, quota)
 
@@ -307,12 +328,12 @@ def _without_call(charge: OpenCharge) -> OpenCharge:
     return replace(charge, call="")
 
 
-def _full(reservations: Reservations, *, is_expected: bool) -> Full | None:
+def _full(reservations: Reservations, room: Room, *, is_expected: bool) -> Full | None:
     size = reservations.size
-    most_bytes = _MOST_BYTES_EXPECTED if is_expected else MOST_BYTES
-    if size <= most_bytes and (is_expected or reservations.places <= MOST_CHARGES):
+    most_bytes = room.size + _SIZE_EXPECTED if is_expected else room.size
+    if size <= most_bytes and (is_expected or reservations.places <= room.charges):
         return None
-    return Full(reservations.places, size)
+    return Full(reservations.places, size, room.charges)
 
 
 def _verdict(before: Ledger, after: Ledger, quota: Quota) -> Ledger | Exceeded | NotPrimed:

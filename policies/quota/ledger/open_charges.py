@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import orjson
 
 from policies.quota.charges import OWN, Bill
 from policies.quota.ledger.sums import ZERO, amount_texts, larger_amounts, select_amounts
@@ -143,11 +144,6 @@ class OpenCharge:
         head = [document.get(field) for field in HEAD_FIELDS]
         return _json_text(head)[1:-1], _json_text(document["pieces"])
 
-    @cached_property
-    def size(self) -> int:
-        """Bytes of the item as JSON."""
-        return len(json.dumps(self.document)) + 1
-
 
 def open_charge(
     charge: Charge, known: OpenCharge | None, names: Collection[str], time: str, counted: Amounts, call: str
@@ -172,7 +168,7 @@ def open_charge(
 
 
 def _json_text(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return orjson.dumps(value).decode()
 
 
 def _larger(first: Bill, second: Bill) -> Bill:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from policies.quota.charges import Amounts, Bill
     from policies.quota.ledger.open_charges import OpenCharge
 
 __all__ = ["Reservations"]
+
+_Group: TypeAlias = tuple[str, str]
+"""What claims are made for: the uid of a pod or a PodGroup, and its piece."""
 
 
 class Reservations:
@@ -50,23 +54,19 @@ class Reservations:
     @cached_property
     def total(self) -> Amounts:
         """The total of all charges, by limit."""
-        made: dict[tuple[str, str], list[OpenCharge]] = {}
-        for charge in self:
-            if charge.of is not None:
-                made.setdefault(charge.of, []).append(charge)
         alone = (
             bill.amounts
             for charge in self
             if charge.of is None
             for piece, bill in charge.pieces.items()
-            if (charge.uid, piece) not in made
+            if (charge.uid, piece) not in self._claims
         )
-        return sum_amounts(chain(alone, (self._come_to(group, claims) for group, claims in made.items())))
+        return sum_amounts(chain(alone, map(self._come_to, self._claims)))
 
     @cached_property
     def size(self) -> int:
-        """Bytes of all items as JSON."""
-        return sum(charge.size for charge in self)
+        """Bytes of the charges as one text."""
+        return len(compact_text(self))
 
     @cached_property
     def places(self) -> int:
@@ -82,15 +82,15 @@ class Reservations:
         return self._piece((uid, piece)) is not None
 
     def with_charge(self, charge: OpenCharge) -> Reservations:
-        """The reservations with one added, or replaced if it has the same uid; the total is updated."""
+        """The reservations with one added, or replaced if it has the same uid."""
+        return self.with_charges([charge])
+
+    def with_charges(self, charges: Sequence[OpenCharge]) -> Reservations:
+        """The reservations with some added, or replaced if they have the same uid; if all are new, sums are updated."""
         after = Reservations()
-        after._charges = self._charges | {charge.uid: charge}
-        groups = {charge.of} if charge.of is not None else {(charge.uid, piece) for piece in charge.pieces}
-        total = self.total
-        for group in groups:
-            grown = after._come_to(group, after._made_for(group))
-            total = add_amounts(subtract_amounts(total, self._come_to(group, self._made_for(group))), grown)
-        vars(after)["total"] = total
+        after._charges = self._charges | {charge.uid: charge for charge in charges}
+        if len(after) == len(self) + len(charges):
+            after._continue_sums(self, charges)
         return after
 
     def without(self, uid: str, pieces: Collection[str] | None = None) -> Reservations:
@@ -106,17 +106,48 @@ class Reservations:
         after = [changed for charge in self if (changed := change(charge)) is not None]
         return self if len(after) == len(self) and all(map(is_, after, self)) else Reservations(after)
 
-    def _piece(self, group: tuple[str, str]) -> Bill | None:
+    def _piece(self, group: _Group) -> Bill | None:
         charge = self._charges.get(group[0])
         return None if charge is None or charge.of is not None else charge.pieces.get(group[1])
 
-    def _made_for(self, group: tuple[str, str]) -> list[OpenCharge]:
-        return [charge for charge in self if charge.of == group]
+    @cached_property
+    def _claims(self) -> dict[_Group, tuple[OpenCharge, ...]]:
+        """The charges of claims by what they are made for."""
+        return _by_group(self)
 
-    def _come_to(self, group: tuple[str, str], made: Iterable[OpenCharge]) -> Amounts:
+    def _come_to(self, group: _Group) -> Amounts:
         requested: Amounts = {}
         counted: Amounts = {}
-        for claim in made:
+        for claim in self._claims.get(group, ()):
             requested, counted = add_amounts(requested, claim.amounts), larger_amounts(counted, claim.counted)
         piece = self._piece(group)
         return subtract_amounts(requested, counted) if piece is None else larger_amounts(piece.amounts, requested)
+
+    def _continue_sums(self, before: Reservations, new: Sequence[OpenCharge]) -> None:
+        """Update the sums of reservations that lack some charges."""
+        made = {group: before._claims.get(group, ()) + claims for group, claims in _by_group(new).items()}
+        pieces = ((charge.uid, piece) for charge in new if charge.of is None for piece in charge.pieces)
+        groups = made.keys() | pieces
+        sums: dict[str, Any] = {"_claims": before._claims | made}
+        vars(self).update(sums)
+        lost, grown = sum_amounts(map(before._come_to, groups)), sum_amounts(map(self._come_to, groups))
+        sums["total"] = add_amounts(subtract_amounts(before.total, lost), grown)
+        alone = sum(charge.places for charge in new if charge.of is None)
+        sums["places"] = before.places + alone + self._places_of(groups) - before._places_of(groups)
+        last = list(islice(reversed(before._charges.values()), 1))
+        sums["size"] = before.size + len(compact_text([*last, *new])) - len(compact_text(last))
+        vars(self).update(sums)
+
+    def _places_of(self, groups: Iterable[_Group]) -> int:
+        """The number of claims for some pieces that are not open."""
+        return sum(
+            claim.places for group in groups if self._piece(group) is None for claim in self._claims.get(group, ())
+        )
+
+
+def _by_group(charges: Iterable[OpenCharge]) -> dict[_Group, tuple[OpenCharge, ...]]:
+    made: dict[_Group, list[OpenCharge]] = {}
+    for charge in charges:
+        if charge.of is not None:
+            made.setdefault(charge.of, []).append(charge)
+    return {group: tuple(claims) for group, claims in made.items()}

@@ -16,9 +16,10 @@ from policies.quota.ledger.compact_charges import expand_text
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.amounts import bare_amount
+from policies.work import count_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from policies.kubernetes.objects import Object
     from policies.quota.limits.quota import Limit
@@ -45,6 +46,8 @@ _AMOUNT = re.compile(r"(?=.{1,256}$)[0-9]+(?:/[1-9][0-9]*)?", re.ASCII)
 _VERSION = re.compile(r"[1-9][0-9]{0,127}", re.ASCII)
 _UNITS = frozenset({"gpus", "memory", "devices"})
 _MOST_CONDITIONS = 8
+_UNITS_KNOWN, _UNITS_READ = 7, 15
+"""Units of work for each charge, and for one that was not read before."""
 _LONGEST_CONDITION = 2048
 
 
@@ -112,8 +115,19 @@ def read_charges(status: Any, known: Reservations | None = None) -> Reservations
     Raises:
         GarbageError: it cannot be read.
     """
-    known = known or Reservations()
-    charges = [_charge_as_known(known, item) for item in charge_items(status)]
+    known, items = known or Reservations(), charge_items(status)
+    count_work(_UNITS_KNOWN * len(items))
+    charges: list[OpenCharge] = []
+    last: Any = None
+    for item in items:
+        charge = known.get(_text(item, "uid"))
+        if charge is None or charge.document != item:
+            # Charges of alike pods share one list of pieces.
+            is_alike = lookup(last, ("pieces",)) is not None and lookup(last, ("pieces",)) is lookup(item, ("pieces",))
+            charge = read_charge(item, charges[-1].pieces if is_alike else None)
+            count_work(_UNITS_READ)
+        charges.append(charge)
+        last = item
     if len({charge.uid for charge in charges}) < len(charges):
         raise GarbageError("two charges have the same uid")
     return known if len(charges) == len(known) and all(map(is_, charges, known)) else Reservations(charges)
@@ -185,13 +199,12 @@ def _limit(item: Any) -> tuple[str, Count]:
     return _text(item, "name"), Count(key if isinstance(key, str) else "", None if used is None else _amount(used))
 
 
-def _charge_as_known(known: Reservations, item: Any) -> OpenCharge:
-    charge = known.get(_text(item, "uid"))
-    return charge if charge is not None and charge.document == item else read_charge(item)
-
-
-def read_charge(item: Any) -> OpenCharge:
+def read_charge(item: Any, pieces: Mapping[str, Bill] | None = None) -> OpenCharge:
     """The open charge in an item of `status.charges`.
+
+    Args:
+        item: The item.
+        pieces: Its pieces, if they were read already.
 
     Raises:
         GarbageError: it cannot be read.
@@ -202,7 +215,7 @@ def read_charge(item: Any) -> OpenCharge:
         kind=_text(item, "kind"),
         name=_text(item, "name"),
         time=time if isinstance(time, str) else "",
-        pieces=dict(_each(item, "pieces", _piece)),
+        pieces=dict(_each(item, "pieces", _piece)) if pieces is None else pieces,
         of=None if of is None else (_text(of, "uid"), _text(of, "piece", empty=True)),
         counted=_amounts(item, "counted"),
         call=call if isinstance(call, str) else "",

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from policies.phrases import format_list
-from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES
+from policies.quota.ledger.ledger import ROOM
 from policies.quota.ledger.sums import ZERO
 from policies.quota.limits.amounts import amount_with_unit
 
@@ -45,9 +45,9 @@ def remarks_on(report: QuotaReport, ledger: Ledger, here: Ledger | None, *, is_s
             yield _old(each, here)
     if old := [each for each in report.reservations if each.age is not None and each.age > _LONG]:
         yield _waiting_text(old)
-    if ledger.reservations.places >= MOST_CHARGES or ledger.reservations.size >= MOST_BYTES:
+    if ledger.reservations.places >= ROOM.charges or ledger.reservations.size >= ROOM.size:
         yield (
-            f"it has no room for more reservations: {ledger.reservations.places:,} are open, {MOST_CHARGES:,} are the "
+            f"it has no room for more reservations: {ledger.reservations.places:,} are open, {ROOM.charges:,} are the "
             "most; new pods cannot be charged until some are closed"
         )
 

@@ -6,9 +6,9 @@ import time
 from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.admit import Contended
 from policies.quota.ledger.allowances import has_certain_charges
-from policies.quota.ledger.ledger import MOST_BYTES, MOST_CHARGES, Exceeded, Full, Ledger
+from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger, Room
 from tests.ledger.conftest import bill
-from webhook.ledger import accounts
+from webhook.ledger import account, accounts, documents
 from webhook.ledger.account import FLUSH_SECONDS
 
 
@@ -283,13 +283,15 @@ def pod_with_other_claims(uid, count):
     return lambda _quota: Charge(uid, "Pod", "team-a", f"pod-{uid}", {OWN: bill(1), **uncounted})
 
 
-async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, replicas):
+async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, replicas, monkeypatch):
+    room = Room(1000, ROOM.size)
+    for module in (account, documents):
+        monkeypatch.setattr(module, "ROOM", room)
     owner, _ = await busy_owner(namespace, replicas, lambda uid: pod_with_other_claims(uid, 300))
     verdicts = [await owner.charge(pod_with_other_claims(f"more-{number}", 300)) for number in range(2)]
     assert [(each.allowed, type(each.reason)) for each in verdicts] == [(True, type(None)), (False, Full)]
     reservations = Ledger.read(namespace.stored).reservations
-    assert reservations.places <= MOST_CHARGES
-    assert reservations.size <= MOST_BYTES
+    assert reservations.places <= room.charges
 
 
 async def test_charge_that_another_call_forged_counts_in_full(namespace, replicas, writer, pod):
