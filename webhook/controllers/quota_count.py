@@ -210,7 +210,7 @@ _Charge = tuple[str, str]
 _UNSEEN_SECONDS = 120.0
 """Longer than it takes to store an admitted object, and to show it in a watch."""
 _ALLOWANCE_SECONDS = 60.0
-"""Longer than a replica uses an allowance (10 s) and an API server stores what was admitted out of it (34 s)."""
+"""Longer than a replica uses an allowance (20 s) and an API server stores what was admitted out of it (34 s)."""
 _MOST_LOOKUPS = 32
 """Per round; the others follow in the next round."""
 

@@ -326,7 +326,7 @@ class QuotaRound:
 
 def _only_closes(before: Ledger, after: Ledger) -> bool:
     """True if a count only turns open charges into used amounts, and there are not many of them."""
-    return after.uses_the_same_amounts(before) and before.reservations.places <= _MANY_CHARGES
+    return after.is_known_to(before) and before.reservations.places <= _MANY_CHARGES
 
 
 def _rewritten(ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FLUSH_SECONDS", "Account", "Balance"]
 
-FLUSH_SECONDS = 4.0
+FLUSH_SECONDS = 8.0
 """After a write with an allowance, the charges that it was spent on are written, or it is given back."""
-_USED_SECONDS = 10.0
+_USED_SECONDS = 20.0
 """An allowance is used for this long after the write that made it began. The leader keeps it for much longer."""
 _MOST_CHARGES = 1000
 """Charges that wait to be written; more are not admitted without a write."""

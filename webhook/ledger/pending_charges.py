@@ -187,8 +187,8 @@ class ForwardedCharge(PendingObject[bool]):
 
     @property
     def is_refused(self) -> bool:
-        """True if it was not charged."""
-        return not self.needs_latest
+        """True if it does not fit; False if it came too late."""
+        return not (self.answered.done() or self.needs_latest)
 
     def answer_without_quota(self) -> None:
         """Answer that nothing was charged."""

@@ -264,21 +264,25 @@ class Ledger:
         """
         return self.limits == other.limits and self.reservations == other.reservations
 
-    def uses_the_same_amounts(self, other: Ledger) -> bool:
-        """True if the same amount of each limit is taken, used or reserved, and the conditions are equal."""
-        return (
-            self.counted is not None
-            and other.counted is not None
-            and self.conditions == other.conditions
-            and self._amounts_in_use == other._amounts_in_use
+    def is_known_to(self, before: Ledger) -> bool:
+        """True if this count adds nothing to what a ledger says: each amount is used instead of reserved.
+
+        What was admitted out of an allowance is used besides, and the allowance has reserved it.
+        """
+        if self.counted is None or before.counted is None or self.conditions != before.conditions:
+            return False
+        allowed = subtract_amounts(before.reservations.total, before.requested_amounts)
+        new, old = self._amounts_in_use, before._amounts_in_use
+        return new.keys() == old.keys() and all(
+            _is_growth_within(old[limit], amount, allowed.get(limit[0], ZERO)) for limit, amount in new.items()
         )
 
     @property
-    def _amounts_in_use(self) -> dict[str, tuple[str, Fraction | None]]:
-        """Of each limit its key, and the amount that is used or reserved; None if it was not counted."""
+    def _amounts_in_use(self) -> dict[tuple[str, str], Fraction | None]:
+        """By the name and key of a limit, the amount that is used or reserved; None if it was not counted."""
         reserved = self.reservations.total
         return {
-            name: (count.key, None if count.used is None else count.used + reserved.get(name, ZERO))
+            (name, count.key): None if count.used is None else count.used + reserved.get(name, ZERO)
             for name, count in self.limits.items()
         }
 
@@ -312,6 +316,12 @@ class Ledger:
         if ledger.conditions:
             status["conditions"] = list(ledger.conditions)
         return status
+
+
+def _is_growth_within(before: Fraction | None, after: Fraction | None, most: Fraction) -> bool:
+    if before is None or after is None:
+        return before is after
+    return ZERO <= after - before <= most
 
 
 def _without_counts(limits: Mapping[str, Count]) -> dict[str, Count]:

@@ -31,6 +31,28 @@ async def test_charges_are_closed_five_seconds_later_while_an_allowance_is_open(
     assert team.amounts == {"all": ("1", "2")}
 
 
+async def test_pods_that_an_allowance_covers_are_counted_five_seconds_later(team, leader):
+    """Their charges are written meanwhile."""
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    team.pod("covered", 2)
+    await leader.count()
+    assert team.amounts == {"all": ("0", "2")}
+    team.seconds += 5
+    await leader.count()
+    assert team.amounts == {"all": ("2", "2")}
+
+
+async def test_pods_beyond_an_allowance_are_counted_at_once(team, leader):
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    team.pod("uncovered", 3)
+    await leader.count()
+    assert team.amounts == {"all": ("3", "2")}
+
+
 async def test_allowance_of_a_replica_that_has_ended_is_dropped(team, leader):
     team.quota()
     await leader.count()
