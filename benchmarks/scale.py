@@ -41,6 +41,7 @@ from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound
+from webhook.server.lifecycle import set_up_interpreter
 from webhook.server.pacing import run_aside
 from webhook.server.warm_up import warm_up
 
@@ -57,8 +58,6 @@ STEADY = 10.0
 CHANGES = 100
 """Pods that are created in each second of the steady state, and as many that are deleted."""
 REVIEWS = 200
-SWITCH_SECONDS = 0.0005
-"""The switch interval of threads that a server sets (`webhook.server.lifecycle`)."""
 QUESTIONS = {
     "the first, 1 GPU": template(1, "40Gi"),
     "8 GPUs": template(8, "79Gi"),
@@ -278,6 +277,6 @@ if __name__ == "__main__":
     MADE["Namespace"] = (namespace, NAMESPACES)
     live.RESTARTS = 2 * CHANGES
     MADE["DeviceClass"] = (device_class, 1)
-    sys.setswitchinterval(SWITCH_SECONDS)
+    set_up_interpreter()
     load_rooms()
     sys.exit(asyncio.run(live.serve()) if "--serve" in sys.argv else main())
