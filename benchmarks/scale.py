@@ -35,7 +35,7 @@ from real_api_server import EtcdObjects, define_quotas, real_api_server, until_r
 
 from policies import explanation
 from policies.quota.charges import Bill, Charge
-from policies.quota.ledger.ledger import MOST_CHARGES, Ledger
+from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
 from policies.review import load_rooms, review
@@ -239,7 +239,7 @@ async def charges(client: APIClient) -> list[Figure]:
             await client.put(status, await client.get(path))
 
     async def charge() -> None:
-        for number in range(MOST_CHARGES - CHARGES, MOST_CHARGES):
+        for number in range(ROOM.charges - CHARGES, ROOM.charges):
             verdict = await writer.charge(CHARGED, lambda _, number=number: pod_charge(number), enforced=True)
             if not getattr(verdict, "allowed", False):
                 raise AssertionError(f"a charge was refused: {verdict}")
@@ -273,7 +273,7 @@ def gpu_quota(number: int) -> dict[str, Any]:
     document = {**head, "metadata": metadata, "spec": {"limits": [{"name": "all", "gpus": 100_000}]}}
     quota = parse_quota(document)
     ledger = recount(Ledger(), quota, Snapshot({}, {}, "1", "1")) or Ledger()
-    for each in range(MOST_CHARGES - CHARGES if metadata["namespace"] == CHARGED else 0):
+    for each in range(ROOM.charges - CHARGES if metadata["namespace"] == CHARGED else 0):
         charged = ledger.charge(pod_charge(each), quota, time="2026-11-24T00:00:00Z", call="bench")
         ledger = charged if isinstance(charged, Ledger) else ledger
     return {**document, "status": ledger.status(quota, 1)}
