@@ -53,10 +53,12 @@ class Server:
     def __init__(self) -> None:
         self._steady = asyncio.Event()
         self._version = int(VERSION)
+        self._quotas: dict[str, dict[str, Any]] = {}
+        """Written GPUQuotas by namespace."""
 
     def application(self) -> web.Application:
         """An API server, so far as caches ask it."""
-        app = web.Application()
+        app = web.Application(client_max_size=8 * MIB)
         app.router.add_get("/version", self._tell_version)
         app.router.add_get("/steady", self._begin)
         for each in RESOURCES.values():
@@ -64,6 +66,9 @@ class Server:
             if each.namespaced:
                 one = each.path("namespace").replace("/namespace/", "/{namespace}/")
                 app.router.add_get(one, self._answer(""))
+        quota = RESOURCES["GPUQuota"].path("namespace", "gpu").replace("/namespace/", "/{namespace}/")
+        app.router.add_get(quota, self._tell_quota)
+        app.router.add_put(f"{quota}/status", self._write_quota)
         app.router.add_get("/{path:.*}", self._tell_not_served)
         return app
 
@@ -104,6 +109,22 @@ class Server:
             changed |= {"apiVersion": "v1", "kind": kind}
             await response.write(orjson.dumps({"type": change, "object": changed}) + b"\n")
         return response
+
+    def _quota(self, namespace: str) -> dict[str, Any]:
+        make, _ = MADE["GPUQuota"]
+        return self._quotas.get(namespace) or make(int(namespace.removeprefix("team-")))
+
+    async def _tell_quota(self, request: web.Request) -> web.Response:
+        return web.json_response(body=orjson.dumps(self._quota(request.match_info["namespace"])))
+
+    async def _write_quota(self, request: web.Request) -> web.Response:
+        namespace, document = request.match_info["namespace"], orjson.loads(await request.read())
+        if document["metadata"]["resourceVersion"] != self._quota(namespace)["metadata"]["resourceVersion"]:
+            return web.json_response({"kind": "Status", "code": 409, "reason": "Conflict"}, status=409)
+        self._version += 1
+        document["metadata"]["resourceVersion"] = str(self._version)
+        self._quotas[namespace] = document
+        return await self._tell_quota(request)
 
     async def _begin(self, request: web.Request) -> web.Response:
         self._steady.set()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import yaml
 
 from testbed.control_plane import ControlPlane
 from webhook.cluster.errors import ClusterError
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
 
     from webhook.cluster.client import APIClient
 
-__all__ = ["EtcdObjects", "real_api_server", "until_ready"]
+__all__ = ["EtcdObjects", "define_quotas", "real_api_server", "until_ready"]
 
 _PROGRAMS = ("etcd", "kube-apiserver")
-_FOLDERS = {"Node": "minions"}
+_FOLDERS = {"Node": "minions", "GPUQuota": "gpu-admission.io/gpuquotas"}
 """The folder of a kind in etcd, where it is not its plural. Source: kubernetes pkg/registry/core/node."""
+_INSTALL = Path(__file__).parent.parent / "deploy" / "install.yaml"
 _BATCH = 100
 """Keys in a transaction; etcd allows 128."""
 
@@ -91,6 +93,26 @@ async def until_ready(client: APIClient) -> None:
             return
         await asyncio.sleep(0.5)
     raise AssertionError("the API server did not become ready")
+
+
+async def define_quotas(client: APIClient) -> None:
+    """Create the CRD of GPUQuotas, and wait until they are served.
+
+    Raises:
+        AssertionError: They were not served within a minute.
+    """
+    documents = yaml.safe_load_all(_INSTALL.read_text())
+    name = "gpuquotas.gpu-admission.io"
+    definition = next(
+        each for each in documents if each["kind"] == "CustomResourceDefinition" and each["metadata"]["name"] == name
+    )
+    await client.post(RESOURCES["CustomResourceDefinition"].path(), definition)
+    for _ in range(120):
+        with contextlib.suppress(ClusterError):
+            await client.get(RESOURCES["GPUQuota"].path())
+            return
+        await asyncio.sleep(0.5)
+    raise AssertionError("GPUQuotas are not served")
 
 
 def _key(kind: str, document: dict[str, Any]) -> str:

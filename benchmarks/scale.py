@@ -3,8 +3,8 @@
     make scale                                the benchmark's own server
     KUBEBUILDER_ASSETS=FOLDER make scale      a real API server
 
-5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 request GPUs, 20,000 claims, 10,000 namespaces. Each
-figure stands beside a control of the same run. The control of times is a bare list: the same client reads the same pages,
+5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 request GPUs, 20,000 claims, 10,000 namespaces, 1,000
+GPUQuotas, one of them with 5,000 open charges. Each figure stands beside a control of the same run. The control of times is a bare list: the same client reads the same pages,
 decodes them and keeps nothing. It is measured before and after, and the mean counts. Ends with 1 if a limit is missed.
 """
 
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,20 +29,28 @@ import digests
 import live
 import yaml
 from explain import template
-from large_cluster import MADE, namespace, pod
+from large_cluster import MADE, VERSION, namespace, pod
 from loop_lag import LoopLag
-from real_api_server import EtcdObjects, real_api_server, until_ready
+from real_api_server import EtcdObjects, define_quotas, real_api_server, until_ready
 
 from policies import explanation
+from policies.quota.charges import Bill, Charge
+from policies.quota.ledger.ledger import ROOM, Ledger
+from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.limits.quota import parse_quota
 from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import PAGE, raw_pages
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound
+from webhook.ledger.writer import LedgerWriter
+from webhook.server.lifecycle import set_up_interpreter
 from webhook.server.pacing import run_aside
+from webhook.server.review_runner import LedgerRunner
 from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
@@ -57,8 +66,11 @@ STEADY = 10.0
 CHANGES = 100
 """Pods that are created in each second of the steady state, and as many that are deleted."""
 REVIEWS = 200
-SWITCH_SECONDS = 0.0005
-"""The switch interval of threads that a server sets (`webhook.server.lifecycle`)."""
+QUOTAS = 1_000
+CHARGES = 50
+"""Charges that are written, the last of 5,000 of a namespace."""
+CHARGED = "team-000"
+"""The namespace of the ledger that is almost full."""
 QUESTIONS = {
     "the first, 1 GPU": template(1, "40Gi"),
     "8 GPUs": template(8, "79Gi"),
@@ -146,6 +158,7 @@ async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, No
     ]
     figures += await explanations(sync, bare_cpu, bare_lag)
     figures += await steady_state(sync, change, bare_lag)
+    figures += await charges(client)
     audit = AuditRound(client, sync.view, lambda: DEFAULTS)
     pods = await cost_of(lambda: bare_list(client, tuple(each for each in kinds if each.kind == "Pod")))
     audited = await cost_of(audit.round)
@@ -216,6 +229,56 @@ async def steady_state(sync: Sync, change: Callable[[], Coroutine[Any, Any, None
     ]
 
 
+async def charges(client: APIClient) -> list[Figure]:
+    """Charges in a namespace with 5,000 open ones, beside bare reads and writes of the same GPUQuota."""
+    path, status = (RESOURCES["GPUQuota"].path(CHARGED, *parts) for parts in (("gpu",), ("gpu", "status")))
+    writer = LedgerWriter(client, run=LedgerRunner())
+
+    async def write_bare() -> None:
+        for _ in range(CHARGES):
+            await client.put(status, await client.get(path))
+
+    async def charge() -> None:
+        for number in range(ROOM.charges - CHARGES, ROOM.charges):
+            verdict = await writer.charge(CHARGED, lambda _, number=number: pod_charge(number), enforced=True)
+            if not getattr(verdict, "allowed", False):
+                raise AssertionError(f"a charge was refused: {verdict}")
+
+    bare, charged = await cost_of(write_bare), await cost_of(charge)
+    each, control = charged.cpu / CHARGES * 1000, bare.cpu / CHARGES * 1000
+    return [
+        Figure("a charge beside 5,000: processor time", each, control, 50, "ms"),
+        Figure("event loop held by charges beside 5,000", charged.lag, bare.lag, 50, "ms"),
+    ]
+
+
+def pod_charge(number: int) -> Charge:
+    """The charge of a pod with two GPUs of a claim."""
+    bill = Bill({"all": Fraction(2)}, {"gpus": Fraction(2), "devices": Fraction(2)})
+    name = f"train-{number // 20:05}-{number:06x}"
+    return Charge(f"{number:08x}-0000-4000-a000-{number:012x}", "Pod", CHARGED, name, {"gpu": bill})
+
+
+def gpu_quota(number: int) -> dict[str, Any]:
+    """The GPUQuota of a namespace; that of the first has almost as many open charges as it has room for."""
+    metadata = {
+        "name": "gpu",
+        "namespace": f"team-{number:03}",
+        "uid": f"{number:08x}-0000-4000-b000-{number:012x}",
+        "resourceVersion": VERSION,
+        "creationTimestamp": "2026-11-01T00:00:00Z",
+        "generation": 1,
+    }
+    head = {"apiVersion": RESOURCES["GPUQuota"].api_version, "kind": "GPUQuota"}
+    document = {**head, "metadata": metadata, "spec": {"limits": [{"name": "all", "gpus": 100_000}]}}
+    quota = parse_quota(document)
+    ledger = recount(Ledger(), quota, Snapshot({}, {}, "1", "1")) or Ledger()
+    for each in range(ROOM.charges - CHARGES if metadata["namespace"] == CHARGED else 0):
+        charged = ledger.charge(pod_charge(each), quota, time="2026-11-24T00:00:00Z", call="bench")
+        ledger = charged if isinstance(charged, Ledger) else ledger
+    return {**document, "status": ledger.status(quota, 1)}
+
+
 @contextlib.contextmanager
 def own_server() -> Iterator[tuple[str, str]]:
     """The server of `live.py` in a process of its own; yields a kubeconfig, and an empty text for etcd."""
@@ -254,6 +317,7 @@ async def run(kubeconfig: str, etcd: str) -> list[Figure]:
         if not etcd:
             return await measure(client, lambda: client.get("/steady"))
         await until_ready(client)
+        await define_quotas(client)
         async with aiohttp.ClientSession() as session:
             objects, begun = EtcdObjects(etcd, session), time.perf_counter()
             await objects.fill(MADE)
@@ -278,6 +342,7 @@ if __name__ == "__main__":
     MADE["Namespace"] = (namespace, NAMESPACES)
     live.RESTARTS = 2 * CHANGES
     MADE["DeviceClass"] = (device_class, 1)
-    sys.setswitchinterval(SWITCH_SECONDS)
+    MADE["GPUQuota"] = (gpu_quota, QUOTAS)
+    set_up_interpreter()
     load_rooms()
     sys.exit(asyncio.run(live.serve()) if "--serve" in sys.argv else main())

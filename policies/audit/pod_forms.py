@@ -9,6 +9,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import PREFIX
@@ -21,6 +23,7 @@ __all__ = ["as_created", "controller_label", "form_of", "slim_pod"]
 _OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephemeralContainers"})
 """Fields of a spec that differ between the pods of one template, or are added to running pods."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
+_CLAIM_NAME = ("persistentVolumeClaim", "claimName")
 _LABELS_READ = (PREFIX, "kueue.x-k8s.io/")
 _ANNOTATIONS_READ = (PREFIX, "nvidia.cdi.k8s.io/", "cdi.k8s.io/")
 """Prefixes of the keys that decisions read; networks and controllers write the others."""
@@ -46,8 +49,7 @@ def form_of(pod: Object) -> bytes:
         "controller": controller_label(pod).partition(" ")[0],
     }
     common = _common(spec) if isinstance(spec, dict) else spec
-    text = json.dumps([metadata, common], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).digest()[:16]
+    return hashlib.sha256(_canonical_json([metadata, common])).digest()[:16]
 
 
 def controller_label(document: Object) -> str:
@@ -77,6 +79,17 @@ def _slim_container(container: Any) -> Any:
     return {field: container[field] for field in _FIELDS_OF_REQUESTS if field in container}
 
 
+def _canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys.
+
+    orjson writes no deep nesting and no integers of more than 64 bits; `json` does.
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
 def _common(spec: dict[str, Any]) -> dict[str, Any]:
     common = {field: value for field, value in spec.items() if field not in _OWN_TO_PODS}
     if isinstance(spec.get("volumes"), list):
@@ -98,13 +111,12 @@ def _container(container: Any) -> Any:
 
 
 def _is_token(volume: Any) -> bool:
-    name = volume.get("name") if isinstance(volume, dict) else None
-    return isinstance(name, str) and name.startswith(_TOKEN_VOLUME)
+    return isinstance(volume, dict) and str(volume.get("name")).startswith(_TOKEN_VOLUME)
 
 
 def _volume(volume: Any) -> Any:
     """The volume without its claim name: a StatefulSet gives each pod its own claim."""
-    if lookup(volume, ("persistentVolumeClaim", "claimName")) is None:
+    if not (isinstance(volume, dict) and "persistentVolumeClaim" in volume) or lookup(volume, _CLAIM_NAME) is None:
         return volume
     return {**volume, "persistentVolumeClaim": {**volume["persistentVolumeClaim"], "claimName": ""}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property, lru_cache
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.caches import BoundedCache
 from policies.dra.device_groups import DeviceGroup
@@ -259,20 +259,31 @@ class _Kind(NamedTuple):
     items: tuple[_Item, ...]
 
 
+_KINDS: BoundedCache[tuple[str, bool, str], _Kind] = BoundedCache(4 * 1024 * 1024)
+"""Kinds by driver, sharing, and the text of their items, up to so many characters: thousands of devices are of one kind."""
+
+
 def _kind(device: Device) -> _Kind:
-    items = tuple(
-        _shared_value(_Item(part, name, None if _is_individual(name) else repr(item)))
+    items = [
+        (part, name, None if _is_individual(name) else item)
         for part in _PARTS
         for name, item in device.items_of(part).items()
-    )
-    kind: _Kind = _shared_value(_Kind(device.driver, device.is_shareable, items))
+    ]
+    key = device.driver, device.is_shareable, repr(items)
+    kind = _KINDS.get(key)
+    if kind is None:
+        values = tuple(
+            _shared_item(_Item(part, name, None if _is_individual(name) else repr(item))) for part, name, item in items
+        )
+        kind = _Kind(device.driver, device.is_shareable, values)
+        _KINDS.put(key, kind, len(key[2]))
     return kind
 
 
 @lru_cache(maxsize=8192)
-def _shared_value(value: Any) -> Any:
-    """The same object for equal values: thousands of devices have the same attributes."""
-    return value
+def _shared_item(item: _Item) -> _Item:
+    """The same object for equal items: many kinds have the same attributes."""
+    return item
 
 
 @lru_cache(maxsize=1024)

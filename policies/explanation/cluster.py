@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["BRING", "Cluster", "Holding", "ResourceUsage", "read_cluster", "used_amounts"]
+__all__ = ["BRING", "Cluster", "Holders", "Holding", "ResourceUsage", "read_cluster", "used_amounts"]
 
 BRING = (
     "add the objects of the cluster: "
@@ -44,6 +45,25 @@ class Holding(NamedTuple):
     """The pods that it is reserved for, `team-b/train-0`; empty if anything else uses it, such as a PodGroup."""
 
 
+class Holders:
+    """The holders of devices, indexed when the first device is looked up."""
+
+    def __init__(self, holding: Sequence[Holding]) -> None:
+        self._holding = holding
+
+    def of(self, device: str) -> tuple[str, ...]:
+        """The holders of a device, `driver/pool/device`; empty if it is not in use."""
+        return tuple(dict.fromkeys(claim.words for claim in self._by_device.get(device, ())))
+
+    @cached_property
+    def _by_device(self) -> Mapping[str, Sequence[Holding]]:
+        found: defaultdict[str, list[Holding]] = defaultdict(list)
+        for claim in self._holding:
+            for device in (*claim.held.devices, *(shared for shared, _ in claim.held.shares)):
+                found[device].append(claim)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """Facts about devices and nodes."""
@@ -56,8 +76,6 @@ class Cluster:
     usage: Usage
     """The devices that allocated claims hold."""
     claims_known: bool
-    holders: Mapping[str, tuple[str, ...]]
-    """The holders of each device, by `driver/pool/device`."""
     holding: Sequence[Holding] = ()
     """The claims that hold devices."""
     problem: str = ""
@@ -81,7 +99,6 @@ def read_cluster(view: ClusterView) -> Cluster:
         index=index,
         usage=usage,
         claims_known=claims is not UNKNOWN,
-        holders=_holders(holding),
         holding=holding,
         problem=problem,
     )
@@ -129,20 +146,15 @@ def _holding_of(document: Object) -> Holding | None:
     """The devices that a claim holds, or None; malformed results of its allocation are ignored."""
     claim = Claim(document)
     held = Held.by(claim.allocated_devices)
-    return Holding(held, _holder(claim), _pods(claim)) if any(held) else None
+    if not any(held):
+        return None
+    pods = _pods(claim)
+    return Holding(held, pods[0] if len(pods) == 1 else _holder(claim), pods)
 
 
 def _pods(claim: Claim) -> tuple[str, ...]:
-    pods = _consumers(claim, "pods")
-    return tuple(f"{claim.namespace}/{name}" for name in pods) if len(pods) == len(claim.consumers) else ()
-
-
-def _holders(claims: Iterable[Holding]) -> dict[str, tuple[str, ...]]:
-    holders: defaultdict[str, list[str]] = defaultdict(list)
-    for claim in claims:
-        for device in (*claim.held.devices, *(shared for shared, _ in claim.held.shares)):
-            holders[device].append(claim.words)
-    return {device: (*dict.fromkeys(words),) for device, words in holders.items()}
+    pods, namespace = _consumers(claim, "pods"), claim.namespace
+    return tuple([f"{namespace}/{name}" for name in pods]) if len(pods) == len(claim.consumers) else ()
 
 
 def _holder(claim: Claim) -> str:

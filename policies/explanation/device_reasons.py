@@ -17,7 +17,7 @@ from policies.explanation.solver import SolutionState, Solver
 from policies.phrases import format_count, format_list, format_ranges, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from policies.dra.allocation.allocator import Allocator
     from policies.dra.allocation.index import SliceIndex
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.resource_claims import Claim, Constraint
+    from policies.explanation.cluster import Holders
     from policies.explanation.problem import AllocationProblem
 
 __all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason", "constraint_words"]
@@ -49,9 +50,7 @@ class DeviceMismatch:
 class DeviceReasons:
     """Finds out why claims do not fit a node, once the solver has found that they do not."""
 
-    def __init__(
-        self, problem: AllocationProblem, solver: Solver, usage: Usage, holders: Mapping[str, tuple[str, ...]]
-    ) -> None:
+    def __init__(self, problem: AllocationProblem, solver: Solver, usage: Usage, holders: Holders) -> None:
         self._problem = problem
         self._solver = solver
         self._usage = usage

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import Conjunct, Read
     from policies.dra.failed_conditions import FailedCondition
     from policies.dra.resource_claims import Claim, Subrequest
+    from policies.explanation.cluster import Holders
 
 __all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "value_of"]
 
@@ -124,8 +125,8 @@ class Tally:
 class Tallies:
     """Tallies devices of nodes; the failing condition of a selector is found once for alike devices."""
 
-    def __init__(self, question: Question, holders: Mapping[str, tuple[str, ...]]) -> None:
-        """Tally for the allocator's question; `holders` has the holders of each device."""
+    def __init__(self, question: Question, holders: Holders) -> None:
+        """Tally for the allocator's question; `holders` names what holds a device."""
         self._question = question
         self._holders = holders
         self._lacks: dict[tuple[str, int], tuple[FailedCondition, Conjunct | None]] = {}
@@ -174,7 +175,7 @@ class Tallies:
             return DeviceRejection(reason, why.text, why.gist, name, failing, rejection.index)
         if reason is Check.IN_USE:
             return DeviceRejection(
-                reason, f"is in use by {format_list(self._holders.get(device.id, ('a claim',)), 2)}", "is in use"
+                reason, f"is in use by {format_list(self._holders.of(device.id) or ('a claim',), 2)}", "is in use"
             )
         if reason is Check.TAINT:
             return _taint_rejection(rejection)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
+from policies.explanation.cluster import Holders
 from policies.explanation.device_reasons import DeviceMismatch, DeviceReasons
 from policies.explanation.report import ReasonKind
 from policies.explanation.solver import Solution, SolutionState, Solver
@@ -92,7 +93,7 @@ def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> 
         if mismatch is not None:
             alike.mismatches.append(mismatch)
     found.groups = list(by_key.values())
-    reasons = DeviceReasons(problem, now, cluster.usage, cluster.holders)
+    reasons = DeviceReasons(problem, now, cluster.usage, Holders(cluster.holding))
     for alike in found.groups:
         if alike.solution is not None and alike.solution.state is SolutionState.DOES_NOT_FIT:
             alike.devices = reasons.mismatch(alike.positions[0], alike.resources)

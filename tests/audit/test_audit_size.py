@@ -123,6 +123,21 @@ def test_pods_that_differ_in_relevant_fields_are_reviewed_each(k8s, path, value)
     assert form_of(changed(pod, *path, value=value)) != form_of(pod)
 
 
+def nested(depth):
+    """A mapping in mappings, deeper than orjson writes."""
+    value = {"a": 1}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("value", [2**70, nested(400), "\ud800"], ids=["large", "deep", "surrogate"])
+def test_pods_with_unusual_values_have_a_form(k8s, value):
+    pod = changed(k8s.pod(), "spec", "nodeSelector", value={"a": value, "b": "c"})
+    reordered = changed(k8s.pod(), "spec", "nodeSelector", value={"b": "c", "a": value})
+    assert form_of(pod) == form_of(reordered) != form_of(k8s.pod())
+
+
 @pytest.fixture(scope="module")
 def cluster(k8s):
     """A bit of everything."""

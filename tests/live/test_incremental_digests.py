@@ -251,7 +251,7 @@ def digest(view):
         "node_problems": [finding.message for finding in node_problems(view, FieldPath())],
         "used": view.derive(used_amounts),
         "usage": explained.usage,
-        "holders": explained.holders,
+        "holding": sorted(explained.holding, key=lambda each: each.held),
         "problem": explained.problem,
         "pools": [[found.name for found in explained.index.of_pool(("gpu.nvidia.com", pool))] for pool in ("n0", "n1")],
     }

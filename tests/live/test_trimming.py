@@ -243,3 +243,30 @@ def test_part_that_is_nested_too_deep_to_compare_is_kept():
         deep = {"parameters": deep}
     spec = {"devices": {"config": [{"opaque": deep}]}}
     assert trimmed("ResourceClaimTemplate", {"metadata": METADATA, "spec": spec})["spec"] is spec
+
+
+def test_pods_of_one_template_share_labels_and_claims_share_annotations():
+    sharing = Sharing()
+    first, second = (trimmed("Pod", orjson.loads(orjson.dumps(pod(nvidia_com__gpu="1"))), sharing) for _ in range(2))
+    assert first["metadata"]["labels"] is second["metadata"]["labels"]
+    first, second = (
+        trimmed("ResourceClaim", {"metadata": orjson.loads(orjson.dumps(METADATA))}, sharing) for _ in range(2)
+    )
+    assert first["metadata"]["annotations"] is second["metadata"]["annotations"]
+
+
+def test_a_claim_shares_the_name_of_its_pod():
+    sharing = Sharing()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "train-0", "uid": "pod-uid", "controller": True}
+    claim = {"metadata": {"name": "train-0-gpu", "ownerReferences": [owner]}, "status": {}}
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "train-0"}]
+    asking = pod(nvidia_com__gpu="1")
+    asking["metadata"] |= {"name": "train-0", "uid": "pod-uid"}
+    kept_claim, kept_pod = (
+        trimmed(kind, orjson.loads(orjson.dumps(each)), sharing)
+        for kind, each in (("ResourceClaim", claim), ("Pod", asking))
+    )
+    kept_owner = kept_claim["metadata"]["ownerReferences"][0]
+    assert kept_owner == owner
+    assert kept_owner["name"] is kept_pod["metadata"]["name"] is kept_claim["status"]["reservedFor"][0]["name"]
+    assert kept_owner["uid"] is kept_pod["metadata"]["uid"]

@@ -1,5 +1,6 @@
 """A ledger that is read again: unchanged parts are not parsed again."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -7,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.quota.charges import OWN, Bill
+from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import Limit, Quota
+from policies.work import Allowance, TooMuchWork, counted_by
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 AMOUNTS = st.sampled_from([{}, {"all": Fraction(1)}, {"all": Fraction(3, 7)}])
@@ -66,3 +69,21 @@ def test_amount_that_was_written_is_read_however_long_it_is(amount):
     bill = Bill({"all": amount}, {"gpus": amount})
     ledger = Ledger(reservations=Reservations([OpenCharge("a", "Pod", "a", "", {OWN: bill})]))
     assert Ledger.read(stored(ledger)).reservations == ledger.reservations
+
+
+def test_first_charge_on_a_ledger_that_was_read_is_counted_as_work():
+    ledger = Ledger.read(stored(ledger_of(*map(str, range(1000)))))
+    new = OpenCharge("new", "Pod", "new", "", {OWN: Bill({"all": Fraction(1)}, {"gpus": Fraction(1)})})
+    with counted_by(Allowance(1000)), pytest.raises(TooMuchWork):
+        ledger.reservations.with_charge(new)
+    charged = ledger.reservations.with_charge(new)
+    with counted_by(Allowance(0)):
+        charged.with_charge(replace(new, uid="newer"))
+
+
+def test_pieces_that_charges_share_are_written_once(monkeypatch):
+    read = Ledger.read(stored(ledger_of("a", "b", "c"))).reservations
+    written = []
+    monkeypatch.setattr(OpenCharge, "pieces_text", property(lambda self: written.append(self.uid) or "[]"))
+    assert compact_text(read)
+    assert written == ["a"]

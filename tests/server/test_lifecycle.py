@@ -11,12 +11,14 @@ from webhook.server.lifecycle import run
 
 
 class Server:
-    """Notes the switch interval when it starts, and is stopped by a signal."""
+    """Notes the settings of the interpreter when it starts, and is stopped by a signal."""
 
     switch_seconds = None
+    collection_thresholds = None
 
     async def start(self):
         self.switch_seconds = sys.getswitchinterval()
+        self.collection_thresholds = gc.get_threshold()
         return "ready"
 
     async def drain(self, hurry):
@@ -28,9 +30,10 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _restored_interpreter():
-    before = sys.getswitchinterval()
+    seconds, thresholds = sys.getswitchinterval(), gc.get_threshold()
     yield
-    sys.setswitchinterval(before)
+    sys.setswitchinterval(seconds)
+    gc.set_threshold(*thresholds)
     gc.unfreeze()
 
 
@@ -39,3 +42,11 @@ async def test_threads_switch_often_from_the_start():
     server = Server()
     await run(server, lambda _: os.kill(os.getpid(), signal.SIGTERM))
     assert server.switch_seconds == pytest.approx(0.0005)
+
+
+async def test_a_page_of_a_list_starts_no_collection():
+    """A full collection traverses the digests of the cluster; a list of 100,000 pods must not start hundreds of them."""
+    server = Server()
+    await run(server, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    objects_of_a_page = 100 * 150
+    assert server.collection_thresholds[0] > objects_of_a_page

@@ -153,11 +153,10 @@ class DeletedUids:
 
     def add(self, before: Iterable[Object], after: Iterable[Object]) -> None:
         """Record the UIDs that are in `before` but not in `after`; a new object may have the same name."""
+        if not (uids := [uid for each in before if (uid := _uid(each))]):
+            return
         kept = {_uid(each) for each in after}
-        for each in before:
-            uid = _uid(each)
-            if uid and uid not in kept:
-                self._uids[uid] = None
+        self._uids.update(dict.fromkeys(uid for uid in uids if uid not in kept))
         while len(self._uids) > _MOST:
             del self._uids[next(iter(self._uids))]
 

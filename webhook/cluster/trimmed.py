@@ -69,7 +69,7 @@ _Fields = dict[str, _Part]
 """The kept fields of a mapping, or of every mapping in a list."""
 
 _NAMED: _Fields = {
-    "name": _OWN,
+    "name": _SHARED,
     "namespace": _SHARED,
     "uid": _OWN,
     "creationTimestamp": _SHARED,
@@ -122,11 +122,11 @@ _FIELDS: Mapping[str, _Fields] = {
     "PriorityClass": {"metadata": _NAMED, "value": _OWN, "globalDefault": _OWN, "preemptionPolicy": _SHARED},
     "Prometheus": {"metadata": _NAMED, "spec": {"scrapeInterval": _OWN, "serviceMonitorSelector": _OWN}},
     "ResourceClaim": {
-        "metadata": _METADATA,
+        "metadata": {**_METADATA, "ownerReferences": _TEXTS},
         "spec": _SHARED,
         "status": {
             "allocation": {"devices": {"results": _TEXTS}, "nodeSelector": _SHARED},
-            "reservedFor": {"resource": _SHARED, "name": _OWN},
+            "reservedFor": {"resource": _SHARED, "name": _SHARED},
         },
     },
     "ResourceClaimTemplate": {"metadata": _METADATA, "spec": _SHARED},
@@ -156,7 +156,7 @@ _POD_SPEC: _Fields = {
     "tolerations": _SHARED,
 }
 _POD: _Fields = {
-    "metadata": _METADATA,
+    "metadata": {**_METADATA, "uid": _SHARED, "labels": _SHARED},
     "spec": _POD_SPEC,
     "status": {"phase": _SHARED, "resourceClaimStatuses": _OWN, "extendedResourceClaimStatus": _OWN},
 }
@@ -256,7 +256,7 @@ def _kept_part(value: Any, part: _Part, sharing: Sharing) -> Any:
     if part is _TEXTS:
         return sharing.texts(value)
     if part is _Keep.OURS:
-        return _annotations(value, lambda name: name.startswith(_OURS))
+        return sharing.part(_annotations(value, lambda name: name.startswith(_OURS)))
     return _annotations(value, lambda name: name != _APPLIED)
 
 

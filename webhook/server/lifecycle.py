@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
     from webhook.server.listeners import Ready
 
-__all__ = ["Server", "run"]
+__all__ = ["Server", "run", "set_up_interpreter"]
 
 _SWITCH_SECONDS = 0.0005
 """The switch interval of threads. With Python's default of 5 ms, reviews take tens of milliseconds longer while something
 is explained, and probes while the warm-up runs."""
+_COLLECTION_THRESHOLDS = 20_000, 2, 25
+"""The objects of a page of a list are fewer, and freed before the next page, so that reading lists starts no collection. With
+Python's default of 700, a list of 100,000 pods starts hundreds of full collections, and each traverses all digests."""
 
 
 class Server(Protocol):
@@ -50,7 +53,7 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
         CannotServe: the certificate is missing, a file cannot be read or written, or a port is taken.
     """
     _allow_all_files()
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    set_up_interpreter()
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def stop_or_hurry() -> None:
@@ -73,6 +76,12 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
         await server.close()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def set_up_interpreter() -> None:
+    """Set how often threads switch, and how often garbage is collected."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
 
 def _allow_all_files() -> None:

@@ -163,10 +163,11 @@ class Checks:
 
     def holdings(self, device: AllocatableDevice) -> tuple[object, ...]:
         """The parts of the device that other claims hold; devices of one shape may differ in it."""
-        taken = self._usage.taken_capacity(device.id)
+        name = device.id
+        taken = self._usage.taken_capacity(name)
         return (
-            device.id in self._usage.devices,
-            self._usage.holds(device.id),
+            name in self._usage.devices,
+            self._usage.holds(name),
             None if taken is None else frozenset(taken.items()),
         )
 

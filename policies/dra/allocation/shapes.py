@@ -30,13 +30,14 @@ class DeviceShapes:
         self._read_of_driver: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._numbers: dict[Hashable, int] = {}
         self._of_device: dict[AllocatableDevice, int] = {}
+        self._keys: dict[int, Hashable] = {}
+        """Keys of parts of these devices, by identity; thousands of devices share their parts."""
 
     def of(self, device: AllocatableDevice) -> int:
         """The number of the device's shape."""
         number = self._of_device.get(device)
         if number is None:
-            number = self._numbers.setdefault(self._shape(device), len(self._numbers))
-            self._of_device[device] = number
+            self._of_device[device] = number = self._numbers.setdefault(self._shape(device), len(self._numbers))
         return number
 
     def attributes(self, device: AllocatableDevice) -> Mapping[str, Any]:
@@ -56,12 +57,19 @@ class DeviceShapes:
             device.slice.driver,
             device.is_shareable,
             bool(device.binding_conditions),
-            _frozen(self.attributes(device)),
-            _frozen(document.get("capacity")),
+            frozenset([(name, self._key(value)) for name, value in self.attributes(device).items()]),
+            self._key(document.get("capacity")),
             device.counter_sets,
             device.counters,
-            _frozen(document.get("taints")),
+            self._key(document.get("taints")),
         )
+
+    def _key(self, part: Any) -> Hashable:
+        """The key of a part of a device in `_of_device`, which keeps the part's identity."""
+        key = self._keys.get(id(part))
+        if key is None:
+            self._keys[id(part)] = key = _frozen(part)
+        return key
 
     def _read_keys(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[frozenset[str], frozenset[str]]:
         """The keys of the attributes that are read in a driver's slices, and the domains read as a whole."""
@@ -78,9 +86,7 @@ class DeviceShapes:
 
 def _is_plain(attribute: Any) -> bool:
     """True if no selector that does not read the attribute can fail on it, as on an invalid version."""
-    if not isinstance(attribute, dict) or len(attribute) != 1:
-        return False
-    return not _PLAIN.isdisjoint(attribute)
+    return isinstance(attribute, dict) and len(attribute) == 1 and not _PLAIN.isdisjoint(attribute)
 
 
 def _domain(name: str) -> str:

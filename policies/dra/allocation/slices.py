@@ -12,7 +12,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.resourceslices import device_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
 
@@ -50,8 +50,6 @@ class NodeSelection:
 class AllocatableDevice:
     """A published device with its counters, taints and conditions. Equal only to itself."""
 
-    id: str
-    """`driver/pool/device`."""
     name: str
     slice: Slice
     document: Mapping[str, Any]
@@ -70,18 +68,25 @@ class AllocatableDevice:
         """Read one entry of `spec.devices`."""
         name, document = text(entry, "name", owner.where), device_fields(entry)
         where = f"{owner.where}, device {name}"
+        attributes = mapping(document, "attributes", where)
+        is_shareable = flag(document, "allowMultipleAllocations", where)
+        consumptions = objects(document, "consumesCounters", where)
         return cls(
-            id=f"{owner.driver}/{owner.pool}/{name}",
             name=name,
             slice=owner,
             document=document,
-            attributes=mapping(document, "attributes", where),
-            is_shareable=flag(document, "allowMultipleAllocations", where),
-            counters=tuple(_counter_amounts(document, where)),
-            counter_sets=tuple(text(each, "counterSet", where) for each in _consumptions(document, where)),
+            attributes=attributes,
+            is_shareable=is_shareable,
+            counters=tuple(_counter_amounts(consumptions, where)) if consumptions else (),
+            counter_sets=tuple([text(each, "counterSet", where) for each in consumptions]),
             taints=tuple(objects(document, "taints", where)),
             binding_conditions=texts(document, "bindingConditions", where),
         )
+
+    @property
+    def id(self) -> str:
+        """`driver/pool/device`."""
+        return f"{self.slice.driver}/{self.slice.pool}/{self.name}"
 
     @property
     def where(self) -> str:
@@ -140,13 +145,9 @@ def _amounts(counter_set: Mapping[str, Any], where: str) -> dict[str, int]:
     return {name: nanos(mapping(counters, name, where).get("value", "0"), f"{where}, {name}") for name in counters}
 
 
-def _consumptions(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    return objects(document, "consumesCounters", where)
-
-
-def _counter_amounts(document: Mapping[str, Any], where: str) -> list[tuple[str, str, int]]:
+def _counter_amounts(consumptions: Iterable[Mapping[str, Any]], where: str) -> list[tuple[str, str, int]]:
     return [
         (text(consumption, "counterSet", where), name, amount)
-        for consumption in _consumptions(document, where)
+        for consumption in consumptions
         for name, amount in _amounts(consumption, f"{where}, consumesCounters").items()
     ]

@@ -24,12 +24,18 @@ __all__ = ["compact_text", "expand_text"]
 
 def compact_text(charges: Iterable[OpenCharge]) -> str:
     """The charges as `status.openCharges`; empty if there are none."""
-    texts, before = [], ""
+    texts: list[str] = []
+    before: OpenCharge | None = None
     for charge in charges:
-        head, pieces = charge.compact_texts
-        texts.append(f"[{head}]" if pieces == before else f"[{head},{pieces}]")
-        before = pieces
+        has_same = before is not None and _has_same_pieces(charge, before)
+        texts.append(f"[{charge.head_text}]" if has_same else f"[{charge.head_text},{charge.pieces_text}]")
+        before = charge
     return f"[{','.join(texts)}]" if texts else ""
+
+
+def _has_same_pieces(charge: OpenCharge, other: OpenCharge) -> bool:
+    """True if the texts of their pieces are equal; charges that were read from a text share equal pieces."""
+    return charge.pieces is other.pieces or charge.pieces_text == other.pieces_text
 
 
 def expand_text(text: str) -> list[Object]:

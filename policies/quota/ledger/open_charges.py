@@ -26,7 +26,7 @@ ALLOWANCE = "Allowance"
 """The kind of a charge that the owner of a ledger reserves for itself, see `policies.quota.ledger.allowances`."""
 
 HEAD_FIELDS = ("uid", "kind", "name", "time", "call", "of", "counted", "late")
-"""The fields of a charge besides its pieces, in the order of `OpenCharge.compact_texts`."""
+"""The fields of a charge besides its pieces, in the order of `OpenCharge.head_text`."""
 
 _NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
 _TEXT = re.compile(r"[!-~]*", re.ASCII)
@@ -138,11 +138,17 @@ class OpenCharge:
         return document
 
     @cached_property
-    def compact_texts(self) -> tuple[str, str]:
-        """The charge as two JSON texts: the values of its fields except `pieces`, and its pieces."""
-        document = self.document
-        head = [document.get(field) for field in HEAD_FIELDS]
-        return _json_text(head)[1:-1], _json_text(document["pieces"])
+    def head_text(self) -> str:
+        """The values of `HEAD_FIELDS` as JSON, without brackets."""
+        of = None if self.of is None else {"uid": self.of[0], "piece": self.of[1]}
+        counted = amount_texts(self.counted) or None
+        head = [self.uid, self.kind, self.name, self.time or None, self.call or None, of, counted, self.late or None]
+        return _json_text(head)[1:-1]
+
+    @cached_property
+    def pieces_text(self) -> str:
+        """The pieces as JSON."""
+        return _json_text(self.document["pieces"])
 
 
 def open_charge(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -21,6 +22,9 @@ __all__ = ["Reservations"]
 
 _Group: TypeAlias = tuple[str, str]
 """What claims are made for: the uid of a pod or a PodGroup, and its piece."""
+
+_UNITS_WRITTEN = 5
+"""Units of work for each charge whose text was not written before."""
 
 
 class Reservations:
@@ -66,6 +70,7 @@ class Reservations:
     @cached_property
     def size(self) -> int:
         """Bytes of the charges as one text."""
+        count_work(_UNITS_WRITTEN * len(self))
         return len(compact_text(self))
 
     @cached_property
@@ -86,7 +91,10 @@ class Reservations:
         return self.with_charges([charge])
 
     def with_charges(self, charges: Sequence[OpenCharge]) -> Reservations:
-        """The reservations with some added, or replaced if they have the same uid; if all are new, sums are updated."""
+        """The reservations with some added, or replaced if they have the same uid.
+
+        If all are new, sums are updated.
+        """
         after = Reservations()
         after._charges = self._charges | {charge.uid: charge for charge in charges}
         if len(after) == len(self) + len(charges):
