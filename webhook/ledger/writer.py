@@ -254,7 +254,7 @@ class LedgerWriter:
         lost, is_contended = 0, False
         try:
             while batch := self._batch(namespace):
-                batch = await self._uncovered(namespace, batch)
+                batch = await self._admit_covered(namespace, batch)
                 if not batch:
                     continue
                 begun = self._clockwork.clock()
@@ -268,8 +268,8 @@ class LedgerWriter:
         finally:
             del self._waiting[namespace], self._workers[namespace]
 
-    async def _uncovered(self, namespace: str, batch: Sequence[_Pending]) -> list[_Pending]:
-        """What needs a write. Charges that came in during the last one are admitted out of the allowance if they fit."""
+    async def _admit_covered(self, namespace: str, batch: Sequence[_Pending]) -> list[_Pending]:
+        """Admit out of the allowance what came in during the last write; returns what needs one."""
         spec = self._spec(namespace)
         for each in batch:
             if not isinstance(each, PendingObject):
