@@ -228,7 +228,7 @@ class QuotaRound:
         raise IncompleteRound("its status was counted from newer lists than the API server returns")
 
     def _may_wait(self, kept: Kept, before: Ledger, after: Ledger) -> bool:
-        """True if a write would only close charges, and such a write was made, or another one will be made, in a moment.
+        """True if a write would only close charges, and was or will be made with others in a moment.
 
         The owner of an allowance writes what it was spent on, and these charges can then be closed, too.
         """

@@ -42,7 +42,10 @@ class Runner(Protocol):
 
 
 class Accounts:
-    """The accounts by namespace. From `begin` to `commit` or `end`, nothing is admitted out of an allowance."""
+    """The accounts by namespace.
+
+    From `begin` to `commit` or `end`, nothing is admitted out of an allowance.
+    """
 
     def __init__(self, name: str, run: Runner, flush: Callable[[str], Awaitable[None]], clockwork: Clockwork) -> None:
         """Create no account.
