@@ -7,9 +7,8 @@ is often a pod of the same template.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
-
-import orjson
 
 from policies.quota.ledger.open_charges import HEAD_FIELDS
 
@@ -44,7 +43,10 @@ def expand_text(text: str) -> list[Object]:
     Raises:
         ValueError: `compact_text` does not write this.
     """
-    lists = orjson.loads(text) if text else []
+    try:
+        lists = json.loads(text) if text else []
+    except RecursionError as error:
+        raise ValueError("openCharges is nested too deeply") from error
     items: list[Object] = []
     for values in lists if isinstance(lists, list) else [None]:
         if not isinstance(values, list) or len(values) - len(HEAD_FIELDS) not in ((0, 1) if items else (1,)):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
-
-import orjson
 
 from policies.quota.charges import OWN, Bill
 from policies.quota.ledger.sums import ZERO, amount_texts, larger_amounts, select_amounts
@@ -29,6 +28,7 @@ HEAD_FIELDS = ("uid", "kind", "name", "time", "call", "of", "counted", "late")
 """The fields of a charge besides its pieces, in the order of `OpenCharge.head_text`."""
 
 _NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _TEXT = re.compile(r"[!-~]*", re.ASCII)
 _LONGEST_UID, _LONGEST_NAME, _LONGEST_PIECE = 128, 253, 63
 """Characters, as in the CRD; the API server refuses the whole status if one text is longer."""
@@ -174,7 +174,7 @@ def open_charge(
 
 
 def _json_text(value: object) -> str:
-    return orjson.dumps(value).decode()
+    return _ENCODER.encode(value)
 
 
 def _larger(first: Bill, second: Bill) -> Bill:

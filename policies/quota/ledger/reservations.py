@@ -23,7 +23,7 @@ __all__ = ["Reservations"]
 _Group: TypeAlias = tuple[str, str]
 """What claims are made for: the uid of a pod or a PodGroup, and its piece."""
 
-_UNITS_WRITTEN = 5
+_UNITS_WRITTEN = 10
 """Units of work for each charge whose text was not written before."""
 
 
