@@ -36,7 +36,7 @@ async def test_contention_without_end_is_reported(
     assert namespace.uids == []
 
 
-async def test_nobody_waits_for_other_writers_for_more_than_two_seconds(namespace, sandbox, writer, pod):
+async def test_last_attempt_of_a_charge_begins_within_two_seconds(namespace, sandbox, writer, pod):
     namespace.make()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     tries, moment = [], [0.0]

@@ -1,4 +1,4 @@
-"""Accounts: the allowance of this replica in each ledger that it owns, and what it was spent on."""
+"""The allowance of this replica in one ledger, and what it was spent on."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.ledger.documents import Reading
 
-__all__ = ["FLUSH_SECONDS", "Account", "Balance"]
+__all__ = ["FLUSH_SECONDS", "USED_SECONDS", "Account", "Balance"]
 
 FLUSH_SECONDS = 8.0
 """After a write with an allowance, the charges that it was spent on are written, or it is given back."""
-_USED_SECONDS = 20.0
+USED_SECONDS = 20.0
 """An allowance is used for this long after the write that made it began. The leader keeps it for much longer."""
 _MOST_CHARGES = 1000
 """Charges that wait to be written; more are not admitted without a write."""
@@ -112,7 +112,7 @@ class Account:
     _until: float = field(default=-math.inf, init=False)
     """Until when the allowance may be used, by the monotonic clock."""
     _recent: deque[tuple[float, Bill]] = field(default_factory=deque, init=False)
-    """When charges were admitted in the last seconds."""
+    """The times and sums of the charges that were admitted in the last seconds."""
 
     @property
     def is_open(self) -> bool:
@@ -154,8 +154,11 @@ class Account:
         recent = tuple(bill for _, bill in self._recent)
         return Balance(self.uid, self.name, self._spending, recent, may_grant, is_flush, is_busy)
 
-    def close(self) -> None:
-        """Use the allowance no more, because the result of a write is unknown or it met a conflict."""
+    def suspend(self) -> None:
+        """Use the allowance no more, because a write of the ledger is sent.
+
+        `commit` allows it again; after a conflict or an unknown result it stays unused.
+        """
         self._until = -math.inf
 
     def commit(self, balance: Balance, reading: Reading, written: Ledger, begun: float) -> None:
@@ -170,7 +173,7 @@ class Account:
         allowance = written.reservations.get(balance.uid)
         granted = NOTHING if allowance is None else allowance.pieces[OWN]
         self._spending, self._ledger = Spending(reading.quota, granted, written.counted), written
-        self._spec, self._until = Spec.of(reading.document), begun + _USED_SECONDS
+        self._spec, self._until = Spec.of(reading.document), begun + USED_SECONDS
         noted = set() if balance.spending is None else {each.uid for each in balance.spending.charges}
         admitted = (each for each in new_charges(reading.ledger, written) if each.uid not in noted)
         self._recent.extend((begun, charge_sum(each)) for each in admitted)

@@ -44,7 +44,7 @@ class Runner(Protocol):
 class Accounts:
     """The accounts by namespace.
 
-    From `begin` to `commit` or `end`, nothing is admitted out of an allowance.
+    From `begin` to `end`, nothing is admitted out of the allowance of that namespace.
     """
 
     def __init__(self, name: str, run: Runner, flush: Callable[[str], Awaitable[None]], clockwork: Clockwork) -> None:
@@ -100,9 +100,9 @@ class Accounts:
             self._clockwork.clock(), may_grant=may_grant and not self._is_closing, is_flush=is_flush, is_busy=is_busy
         )
 
-    def close(self, namespace: str) -> None:
+    def suspend(self, namespace: str) -> None:
         """Use an allowance no more until `commit`, because a write of its ledger is sent."""
-        self._accounts[namespace].close()
+        self._accounts[namespace].suspend()
 
     def commit(self, namespace: str, balance: Balance, reading: Reading, written: Ledger, begun: float) -> None:
         """Take note of a write, as `Account.commit` does, and flush its allowance later."""

@@ -103,15 +103,21 @@ class Documents:
         return cached.document if cached is not None and cached.is_trusted else None
 
     def parse(self, namespace: str, document: Object, time: str) -> Reading:
-        """Parse the cached document of a namespace; reuses the charges that were parsed the last time.
+        """Parse a document of a namespace, with the charges that were parsed the last time.
+
+        May run in a thread, while a newer document is cached.
 
         Raises:
             QuotaError: the stored GPUQuota is invalid.
         """
-        quota, cached = parse_quota(document), self._cache[namespace]
-        if not cached.is_parsed:
-            cached.ledger, cached.is_parsed = Ledger.read(document, cached.ledger), True
-        return Reading(document, quota, cached.ledger, time, ROOM if self._is_compact() else ROOM_AS_LIST)
+        quota, cached = parse_quota(document), self._cache.get(namespace)
+        is_cached = cached is not None and cached.document is document
+        ledger = None if cached is None else cached.ledger
+        if ledger is None or not (is_cached and cached is not None and cached.is_parsed):
+            ledger = Ledger.read(document, ledger)
+        if cached is not None and is_cached:
+            cached.ledger, cached.is_parsed = ledger, True
+        return Reading(document, quota, ledger, time, ROOM if self._is_compact() else ROOM_AS_LIST)
 
     def forget(self, namespace: str) -> None:
         """Remove a namespace from the cache."""

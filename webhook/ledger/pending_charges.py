@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
-from policies.quota.ledger.allowances import has_certain_charges, with_certain_charges, without_allowances
+from policies.quota.ledger.allowances import has_only_certain_charges, without_allowances, without_uncertain_charges
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.work import count_work
 from webhook.ledger.documents import Spec
@@ -26,7 +26,7 @@ __all__ = ["Coverage", "CoverageRequired", "ForwardedCharge", "PendingCharge", "
 _Answer = TypeVar("_Answer")
 
 _CHARGE_UNITS = 300
-"""Units of work for a charge on a ledger with 1,000 open charges. All pending charges are evaluated together."""
+"""Units of work for a charge. All pending charges are evaluated together."""
 
 
 def new_call() -> str:
@@ -77,7 +77,7 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
     """A charge for an object that is being created, in a call that this replica answers."""
 
     most_seconds = 1.25
-    """With the time that the owner of the ledger has, and a last pause and attempt, two seconds."""
+    """With the 0.3 s that the owner of the ledger has, and the longest pause, the last attempt begins within two seconds."""
 
     charge: Callable[[Quota], Charge]
     """Returns the charge for the current limits."""
@@ -125,9 +125,11 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
             room=reading.room,
         )
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
-        if isinstance(exceeded := verdict.reason, Exceeded) and not has_certain_charges(ledger):
+        if isinstance(exceeded := verdict.reason, Exceeded) and not has_only_certain_charges(ledger):
             # Another replica may give back what it has reserved, and the leader counts late charges in a moment.
-            verdict, _ = admit(with_certain_charges(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            verdict, _ = admit(
+                without_uncertain_charges(ledger), quota, charge, enforced=self.enforced, counted=counted
+            )
             if verdict.reason is None and not (self.dry_run or unwritten.allowed):
                 return Judgement(ledger, unwritten, unwritten)
             if verdict.reason is not None:

@@ -134,7 +134,7 @@ class LedgerWriter:
             ClusterError: the GPUQuota could not be read or written.
         """
         call = call or new_call()
-        if not dry_run and await self._is_covered(namespace, charge, call):
+        if not dry_run and await self._admit_from_allowance(namespace, charge, call):
             return ChargeVerdict(True, None)
         pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call)
         if cover is None:
@@ -215,8 +215,8 @@ class LedgerWriter:
         """True if this replica may reserve an allowance in the ledger of a namespace."""
         return False
 
-    async def _is_covered(self, namespace: str, charge: Callable[[Quota], Charge], call: str) -> bool:
-        """True if an object is admitted out of the allowance of this replica."""
+    async def _admit_from_allowance(self, namespace: str, charge: Callable[[Quota], Charge], call: str) -> bool:
+        """Admit an object out of the allowance of this replica; True if that was possible."""
         spec = self._spec(namespace)
         computed = await self._accounts.compute(namespace, spec, charge)
         return computed is not None and self._accounts.admit(namespace, spec, computed, call)
@@ -254,7 +254,7 @@ class LedgerWriter:
         lost, is_contended = 0, False
         try:
             while batch := self._batch(namespace):
-                batch = await self._admit_covered(namespace, batch)
+                batch = await self._admit_waiting(namespace, batch)
                 if not batch:
                     continue
                 begun = self._clockwork.clock()
@@ -268,7 +268,7 @@ class LedgerWriter:
         finally:
             del self._waiting[namespace], self._workers[namespace]
 
-    async def _admit_covered(self, namespace: str, batch: Sequence[_Pending]) -> list[_Pending]:
+    async def _admit_waiting(self, namespace: str, batch: Sequence[_Pending]) -> list[_Pending]:
         """Admit out of the allowance what came in during the last write; returns what needs one."""
         spec = self._spec(namespace)
         for each in batch:
@@ -334,7 +334,7 @@ class LedgerWriter:
             ledger = await self._ledger_after(namespace, reading, batch, balance)
         swap: Swap = True
         if ledger is not reading.ledger:
-            self._accounts.close(namespace)
+            self._accounts.suspend(namespace)
             swap = await self._documents.swap(namespace, reading, ledger)
             if swap:
                 self._accounts.commit(namespace, balance, reading, ledger, begun)
@@ -350,6 +350,7 @@ class LedgerWriter:
         return await self._run(namespace, partial(_judge_batch, reading, batch, balance))
 
     async def _flush(self, namespace: str) -> None:
+        """Queue a flush, and wait for its result."""
         flush = PendingFlush(self._clockwork.clock())
         self._queue(namespace, flush)
         await flush.answered

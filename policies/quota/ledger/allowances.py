@@ -32,12 +32,12 @@ __all__ = [
     "charge_sum",
     "covered_charge",
     "has_allowance",
-    "has_certain_charges",
+    "has_only_certain_charges",
     "sum_bills",
     "with_allowance",
-    "with_certain_charges",
     "with_spending",
     "without_allowances",
+    "without_uncertain_charges",
 ]
 
 _Name = TypeVar("_Name", bound=str)
@@ -161,12 +161,12 @@ def without_allowances(ledger: Ledger) -> Ledger:
     return ledger if kept is ledger.reservations else replace(ledger, reservations=kept)
 
 
-def has_certain_charges(ledger: Ledger) -> bool:
+def has_only_certain_charges(ledger: Ledger) -> bool:
     """True if each charge is for an object that `used` does not contain."""
     return not any(charge.kind == ALLOWANCE or charge.late for charge in ledger.reservations)
 
 
-def with_certain_charges(ledger: Ledger) -> Ledger:
+def without_uncertain_charges(ledger: Ledger) -> Ledger:
     """The ledger without allowances, and without charges for objects that `used` may contain."""
     kept = ledger.reservations.map(lambda charge: None if charge.kind == ALLOWANCE or charge.late else charge)
     return ledger if kept is ledger.reservations else replace(ledger, reservations=kept)
