@@ -214,6 +214,8 @@ class QuotaRound:
             is_written = after is not before
             if is_written and not allowances and self._may_wait(kept, before, after):
                 self._take(namespace, kept, count)
+                # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
+                kept.settled = None
                 return
             if is_written and await self._writer.change(namespace, count.make) is None:
                 self._forget(namespace)
