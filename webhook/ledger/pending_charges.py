@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
+from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota, admit, admit_unwritten
 from policies.quota.ledger.allowances import has_certain_charges, with_certain_charges, without_allowances
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.work import count_work
@@ -127,11 +127,15 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
         if isinstance(exceeded := verdict.reason, Exceeded) and not has_certain_charges(ledger):
             # Another replica may give back what it has reserved, and the leader counts late charges in a moment.
-            verdict, _ = admit(with_certain_charges(ledger), quota, charge, enforced=self.enforced, counted=counted)
-            if verdict.reason is None and not (self.dry_run or unwritten.allowed):
-                return Judgement(ledger, unwritten, unwritten)
-            if verdict.reason is not None:
-                verdict, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            certain, _ = admit(with_certain_charges(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            verdict, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            if certain.reason is None:
+                # Late charges are in use, or soon will be, so a quota that is not enforced is not exceeded for them either.
+                may_not_fit = self.enforced or verdict.reason is not None
+                if may_not_fit and quota.mode != "Warn" and not self.dry_run:
+                    contended = ChargeVerdict(False, Contended())
+                    return Judgement(ledger, contended, contended)
+                verdict = certain
             charged = exceeded.anyway if verdict.allowed else ledger
         if self.dry_run:
             return Judgement(ledger, verdict, verdict)
