@@ -1,9 +1,15 @@
 """Replicas of two versions write one ledger: no charge is lost, in any order."""
 
+from dataclasses import replace
+
 import pytest
 
+from policies.quota.charges import OWN
+from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import has_compact_charges
 from testbed.version_before.ledger import LedgerBefore
+from tests.ledger.conftest import bill
 from webhook.cluster.errors import APIError
 from webhook.ledger import documents
 
@@ -69,3 +75,18 @@ async def test_charges_are_a_list_again_before_a_rollback(namespace, new, old, u
     await new.charge("team-a", pod("b"), enforced=True)
     await old(pod("c"))
     assert namespace.uids == ["a", "b", "c"]
+
+
+async def test_charges_stay_a_text_before_a_rollback_while_etcd_cannot_store_them_as_a_list(
+    namespace, new, upgraded, monkeypatch
+):
+    """Otherwise each write would fail, also the one that closes charges."""
+    monkeypatch.setattr(documents, "_MOST_LIST_BYTES", 2000)
+    namespace.make(hard=20)
+    charges = [OpenCharge(str(n), "Pod", f"pod-{n}", "", {OWN: bill(1)}) for n in range(20)]
+    found = []
+    for writer, kept in ((upgraded, 20), (new, 19), (new, 5)):
+        few = Reservations(charges[:kept])
+        await writer.change("team-a", lambda ledger, _quota, _document, few=few: replace(ledger, reservations=few))
+        found.append((has_compact_charges(namespace.stored["status"]), len(namespace.uids)))
+    assert found == [(True, 20), (True, 19), (False, 5)]

@@ -53,6 +53,11 @@ def test_text_of_no_charges_is_empty():
     assert expand_text("") == []
 
 
+def test_text_of_a_version_before_lacks_the_last_field():
+    text = compact_text([pod("a"), pod("b")])
+    assert expand_text(text.replace("null,null,null,null", "null,null,null")) == expand_text(text)
+
+
 GARBAGE = {
     "no JSON": "[",
     "no list": "7",

@@ -12,17 +12,18 @@ from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.sums import select_amounts
 from policies.quota.limits.quota import Limit, Quota
 from policies.work import Allowance, TooMuchWork, counted_by
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 AMOUNTS = st.sampled_from([{}, {"all": Fraction(1)}, {"all": Fraction(3, 7)}])
 BILLS = st.builds(Bill, AMOUNTS, st.sampled_from([{}, {"gpus": Fraction(1)}, {"gpus": Fraction(0)}]))
-UIDS = st.sampled_from(["a", "b", "c"])
+UIDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CHARGES = st.builds(
     OpenCharge,
     UIDS,
-    st.sampled_from(["Pod", "ResourceClaim"]),
+    st.sampled_from(["Pod", "PodGroup", "ResourceClaim"]),
     st.sampled_from(["first", "second"]),
     st.sampled_from(["", "now"]),
     st.dictionaries(st.sampled_from([OWN, "claim"]), BILLS, max_size=2),
@@ -43,6 +44,19 @@ def test_ledger_that_is_known_changes_nothing_of_what_is_read(known, ledger, is_
     assert read == fresh
     assert [*read.reservations] == [*fresh.reservations]
     assert (read.reservations.total, read.reservations.size) == (fresh.reservations.total, fresh.reservations.size)
+
+
+@given(st.lists(CHARGES, max_size=3), st.lists(st.lists(CHARGES, max_size=3), max_size=3), st.booleans())
+def test_sums_that_are_continued_are_those_of_all_charges(first, batches, is_changed):
+    """Claims before their pods, several claims for one piece, replaced charges, and removed ones."""
+    continued = Reservations(first)
+    for batch in batches:
+        continued = continued.with_charges(batch)
+        if is_changed:
+            continued = continued.map(lambda charge: replace(charge, of=None) if charge.time else charge)
+        anew = Reservations([*continued])
+        assert select_amounts(continued.total, {"all"}) == select_amounts(anew.total, {"all"})
+        assert (continued.places, continued.size) == (anew.places, anew.size)
 
 
 def ledger_of(*uids, most=1):

@@ -214,12 +214,15 @@ class QuotaRound:
             is_written = after is not before
             if is_written and not allowances and self._may_wait(kept, before, after):
                 self._take(namespace, kept, count)
+                # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
+                kept.settled = None
                 return
             if is_written and await self._writer.change(namespace, count.make) is None:
                 self._forget(namespace)
                 return
-            if is_written and _only_closes(before, after):
-                kept.last_close, kept.closable_since = self._clockwork.clock(), None
+            if is_written:
+                kept.closable_since = None
+                kept.last_close = self._clockwork.clock() if _only_closes(before, after) else kept.last_close
             if not count.outdated:
                 self._take(namespace, kept, count)
                 kept.settled = None if is_written else replace(basis, both=both)

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import orjson
+
 from policies.kubernetes.paths import lookup
 from policies.quota.ledger.ledger import ROOM, ROOM_AS_LIST, Ledger, Room
 from policies.quota.limits.quota import parse_quota
@@ -27,6 +29,8 @@ __all__ = ["Documents", "Reading", "Spec", "Swap"]
 _RESOURCE = RESOURCES["GPUQuota"]
 _CALL_SECONDS = 5.0
 _MOST_CACHED = 1024
+_MOST_LIST_BYTES = 1280 * 1024
+"""Of charges as a list; etcd stores at most 1.5 MiB for an object."""
 
 _logger = logging.getLogger("gpu_admission.ledger")
 
@@ -143,12 +147,15 @@ class Documents:
     async def swap(self, namespace: str, reading: Reading, ledger: Ledger) -> Swap:
         """Replace the ledger, if the stored document is still the version that was read.
 
+        Charges that are too long for a list stay a text: no write would succeed otherwise, not even one that closes some.
+
         Raises:
             APIError: the API server refused the write for another reason than a conflict.
         """
         document = reading.document
         generation = document["metadata"].get("generation", 0)
-        body = {**document, "status": ledger.status(reading.quota, generation, is_compact=self._is_compact())}
+        is_compact = self._is_compact() or not _fits_into_list(ledger)
+        body = {**document, "status": ledger.status(reading.quota, generation, is_compact=is_compact)}
         is_trusted = self.cached_document(namespace) is not None
         self._remember(namespace, document, is_trusted=False)
         try:
@@ -175,6 +182,10 @@ class Documents:
         self._cache.move_to_end(namespace)
         if len(self._cache) > _MOST_CACHED:
             self._cache.popitem(last=False)
+
+
+def _fits_into_list(ledger: Ledger) -> bool:
+    return len(orjson.dumps([charge.document for charge in ledger.reservations])) <= _MOST_LIST_BYTES
 
 
 def _version(document: Object) -> str:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.quota.ledger.admit import ChargeVerdict, NoQuota, admit, admit_unwritten
+from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota, admit, admit_unwritten
 from policies.quota.ledger.allowances import has_only_certain_charges, without_allowances, without_uncertain_charges
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.work import count_work
@@ -126,14 +126,9 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
         )
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
         if isinstance(exceeded := verdict.reason, Exceeded) and not has_only_certain_charges(ledger):
-            # Another replica may give back what it has reserved, and the leader counts late charges in a moment.
-            verdict, _ = admit(
-                without_uncertain_charges(ledger), quota, charge, enforced=self.enforced, counted=counted
-            )
-            if verdict.reason is None and not (self.dry_run or unwritten.allowed):
-                return Judgement(ledger, unwritten, unwritten)
-            if verdict.reason is not None:
-                verdict, _ = admit(without_allowances(ledger), quota, charge, enforced=self.enforced, counted=counted)
+            verdict = self._verdict_beside_uncertain(ledger, quota, charge, counted)
+            if isinstance(verdict.reason, Contended):
+                return Judgement(ledger, verdict, verdict)
             charged = exceeded.anyway if verdict.allowed else ledger
         if self.dry_run:
             return Judgement(ledger, verdict, verdict)
@@ -141,6 +136,23 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
         if opened is not None and opened.call == self.call:
             self.written_uid = charge.uid
         return Judgement(charged, verdict, unwritten)
+
+    def _verdict_beside_uncertain(
+        self, ledger: Ledger, quota: Quota, charge: Charge, counted: Amounts
+    ) -> ChargeVerdict:
+        """The verdict for a charge that exceeds a limit, maybe for what is given back or counted once in a moment.
+
+        No refusal rests on that. A refusal names all charges but allowances.
+        """
+        certain, settled = (
+            admit(each, quota, charge, enforced=self.enforced, counted=counted)[0]
+            for each in (without_uncertain_charges(ledger), without_allowances(ledger))
+        )
+        if certain.reason is not None:
+            return settled
+        # Late charges are in use, or soon will be, so a quota that is not enforced is not exceeded for them either.
+        must_wait = (self.enforced or settled.reason is not None) and quota.mode != "Warn" and not self.dry_run
+        return ChargeVerdict(False, Contended()) if must_wait else certain
 
     def _counted_amounts(self, charge: Charge, ledger: Ledger, quota: Quota) -> Amounts:
         """The amounts that `used` already contains for the object; empty while its pod's charge is open."""

@@ -8,7 +8,7 @@ is often a pod of the same template.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.quota.ledger.open_charges import HEAD_FIELDS
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from policies.quota.ledger.open_charges import OpenCharge
 
 __all__ = ["compact_text", "expand_text"]
+
+_FEWEST_FIELDS = HEAD_FIELDS.index("late")
+"""Fields that were added later are missing in texts of versions before."""
 
 
 def compact_text(charges: Iterable[OpenCharge]) -> str:
@@ -49,9 +52,16 @@ def expand_text(text: str) -> list[Object]:
         raise ValueError("openCharges is nested too deeply") from error
     items: list[Object] = []
     for values in lists if isinstance(lists, list) else [None]:
-        if not isinstance(values, list) or len(values) - len(HEAD_FIELDS) not in ((0, 1) if items else (1,)):
+        head, pieces = _split(values)
+        if not _FEWEST_FIELDS <= len(head) <= len(HEAD_FIELDS) or (pieces is None and not items):
             raise ValueError("openCharges must be a list of lists of the values of charges")
-        pieces = values[-1] if len(values) > len(HEAD_FIELDS) else items[-1]["pieces"]
-        head = zip(HEAD_FIELDS, values, strict=False)
-        items.append({field: value for field, value in head if value is not None} | {"pieces": pieces})
+        fields = {field: value for field, value in zip(HEAD_FIELDS, head, strict=False) if value is not None}
+        items.append(fields | {"pieces": items[-1]["pieces"] if pieces is None else pieces})
     return items
+
+
+def _split(values: Any) -> tuple[list[Any], list[Any] | None]:
+    """The fields of a charge and its pieces, the only value that is a list; None if it has none."""
+    if not isinstance(values, list):
+        return [], None
+    return (values[:-1], values[-1]) if values and isinstance(values[-1], list) else (values, None)

@@ -31,6 +31,23 @@ async def test_charges_are_closed_five_seconds_later_while_an_allowance_is_open(
     assert team.amounts == {"all": ("1", "2")}
 
 
+async def test_charges_that_were_closed_by_another_write_make_no_later_ones_be_closed_sooner(team, leader):
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    await leader.charge("first", {OWN: 1})
+    team.pod("first", 1)
+    await leader.count()
+    team.pod("uncovered", 3)
+    await leader.count()
+    assert team.amounts == {"all": ("4", "2")}
+    team.seconds += 10
+    await leader.charge("second", {OWN: 1})
+    team.pod("second", 1)
+    await leader.count()
+    assert team.amounts == {"all": ("4", "3")}
+
+
 async def test_pods_that_an_allowance_covers_are_counted_five_seconds_later(team, leader):
     """Their charges are written meanwhile."""
     team.quota()

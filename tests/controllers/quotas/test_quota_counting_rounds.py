@@ -75,6 +75,25 @@ async def test_freed_amounts_are_counted_at_once(team, leader):
     assert (team.amounts, team.charged) == ({"all": ("1", "0")}, {})
 
 
+async def test_charge_is_closed_although_its_pod_was_deleted_before_the_count_was_written(team, leader):
+    """The lists are those of the count before again, but the charge must not stay."""
+    team.quota()
+    await leader.count()
+    await leader.charge("first", {OWN: 1})
+    team.pod("first", 1)
+    await leader.count()
+    await leader.charge("second", {OWN: 1})
+    await leader.count()
+    team.pod("second", 1)
+    await leader.count()
+    assert team.amounts == {"all": ("1", "1")}
+    team.sandbox.remove("Pod", "second", "team-a")
+    for _ in range(3):
+        await leader.count()
+        team.seconds += 130
+    assert (team.amounts, team.charged) == ({"all": ("1", "0")}, {})
+
+
 async def test_many_charges_are_closed_at_once(team, leader):
     team.quota({"name": "all", "gpus": 100})
     await leader.count()

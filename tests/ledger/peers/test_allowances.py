@@ -186,6 +186,15 @@ async def test_refusal_stands_beside_a_pod_that_was_counted_before_its_charge_wa
     assert type((await owner.charge(pod("fourth", 2))).reason) is Exceeded
 
 
+async def test_quota_that_is_not_enforced_is_not_exceeded_because_a_charge_is_late(namespace, replicas, pod, shown):
+    """The claim of the pod is not counted yet, only the pod."""
+    owner, _ = await busy_owner(namespace, replicas, pod, hard=4)
+    assert (await owner.charge(pod_with_claims("third", 1, "gpu"))).allowed
+    namespace.count("2", shown("first", 1), shown("second", 1), shown("third", 0))
+    verdict = await owner.charge(pod("fourth", 2), enforced=False)
+    assert (verdict.allowed, verdict.reason, namespace.used + namespace.reserved) == (False, Contended(), 3)
+
+
 async def test_charge_that_was_written_before_the_next_count_is_certain(namespace, replicas, pod):
     owner, _ = await busy_owner(namespace, replicas, pod)
     await owner.charge(pod("third"))
