@@ -8,9 +8,8 @@ from policies.kubernetes.objects import generate_name_of, name_of
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
-from policies.quota.counting.counting import counted_ledger
+from policies.quota.counting.counting import decisive_ledger
 from policies.quota.ledger.admit import NoQuota, admit
-from policies.quota.ledger.allowances import without_allowances
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import quota_shown
 from policies.review.own_templates import with_own_templates
@@ -59,8 +58,7 @@ def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, setting
         amounts = charge_under(charge, limits)
     except (QuotaError, Uncountable) as error:
         return error
-    # A replica gives its allowance back before it refuses anything.
-    ledger = without_allowances(counted_ledger(document, view, settings))
+    ledger = decisive_ledger(document, view, settings)
     verdict, _ = admit(ledger, limits, amounts, enforced=charge.enforced)
     return verdict
 

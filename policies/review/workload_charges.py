@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.workload_totals import PodsAtOnce, find_shortage
-from policies.quota.counting.counting import counted_ledger
-from policies.quota.ledger.allowances import without_allowances
+from policies.quota.counting.counting import decisive_ledger
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.request import Request
 from policies.view import Overlay, PassingView
@@ -49,7 +48,7 @@ def shortages(
         return ()
     is_new = request.operation == "CREATE"
     charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
-    ledger = without_allowances(counted_ledger(document, view, settings.quota))
+    ledger = decisive_ledger(document, view, settings.quota)
     return settings.judge(find_shortage(charged, quota, ledger, is_new=is_new), request.namespace)
 
 

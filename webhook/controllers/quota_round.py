@@ -212,7 +212,8 @@ class QuotaRound:
             before = Ledger.read(basis.document, kept.ledger)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
-            if is_written and not allowances and self._may_wait(kept, before, after):
+            must_be_soon = bool(allowances) or _is_freed(kept, count)
+            if is_written and not must_be_soon and self._may_wait(kept, before, after):
                 self._take(namespace, kept, count)
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
                 kept.settled = None
@@ -271,18 +272,23 @@ class QuotaRound:
             return
         allowances = [charge for charge in gone if charge.kind == ALLOWANCE]
         if others := [charge for charge in gone if charge.kind != ALLOWANCE]:
-            await self._writer.change(namespace, partial(_without, others))
+            await self._writer.change(namespace, lambda ledger, _quota, _document: without_charges(others, ledger))
+            self._metrics.count_expired(len(others))
+            _logger.info(
+                "dropped %d charges whose objects do not exist",
+                len(others),
+                extra={"fields": {"namespace": namespace, "first": f"{others[0].kind} {others[0].name}"}},
+            )
         if allowances:
             # What was admitted out of them was stored long ago. It is counted in the same write: otherwise another leader
             # could still count older lists that lack it.
             both = await self._lists.by_quorum(namespace)
             await self._count(namespace, kept, terms, replace(basis, both=both), allowances=allowances)
-        self._metrics.count_expired(len(gone))
-        _logger.info(
-            "dropped %d charges whose objects do not exist",
-            len(gone),
-            extra={"fields": {"namespace": namespace, "first": f"{gone[0].kind} {gone[0].name}"}},
-        )
+            _logger.info(
+                "counted what %d allowances of replicas that have ended may have admitted",
+                len(allowances),
+                extra={"fields": {"namespace": namespace, "first": allowances[0].name}},
+            )
 
     async def _write_not_counted(
         self, kept: Kept, namespace: str, quota: Quota, document: Object, conditions: Sequence[Object]
@@ -327,18 +333,19 @@ class QuotaRound:
         return rfc3339(self._clockwork.now())
 
 
+def _is_freed(kept: Kept, count: Count) -> bool:
+    """True if an object is gone that was counted before; pods may wait for what it used."""
+    return kept.known is not None and not kept.known <= count.uids
+
+
 def _only_closes(before: Ledger, after: Ledger) -> bool:
     """True if a count only turns open charges into used amounts, and there are not many of them."""
-    return after.is_known_to(before) and before.reservations.places <= _MANY_CHARGES
+    return after.only_closes_charges(before) and before.reservations.places <= _MANY_CHARGES
 
 
 def _rewritten(ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
     """The same ledger, to be written again in another form."""
     return replace(ledger)
-
-
-def _without(gone: Sequence[OpenCharge], ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    return without_charges(gone, ledger)
 
 
 def _with_conditions(

@@ -140,9 +140,9 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
     def _verdict_beside_uncertain(
         self, ledger: Ledger, quota: Quota, charge: Charge, counted: Amounts
     ) -> ChargeVerdict:
-        """The verdict for a charge that exceeds a limit, maybe for what is given back or counted once in a moment.
+        """The verdict for a charge that exceeds a limit beside uncertain charges.
 
-        No refusal rests on that. A refusal names all charges but allowances.
+        No refusal rests on these: they are given back, or counted once, in a moment. A refusal names all charges but allowances.
         """
         certain, settled = (
             admit(each, quota, charge, enforced=self.enforced, counted=counted)[0]

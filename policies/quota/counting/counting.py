@@ -12,6 +12,7 @@ from policies.quota.charges import OWN
 from policies.quota.charging.messages import Holder
 from policies.quota.charging.origins import origin_of
 from policies.quota.counting.counter import Counter, Terms, uid_of
+from policies.quota.ledger.allowances import without_uncertain_charges
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["counted_ledger", "cover", "holders"]
+__all__ = ["counted_ledger", "cover", "decisive_ledger", "holders"]
 
 _UNITS = 4
 """Units of work to find the origin of a claim."""
@@ -57,6 +58,14 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
     namespace = namespace_of(document) or "default"
     seen = Counter().count(*_objects(namespace, view), Terms(quota, view, settings))
     return recount(replace(ledger, counted=None), quota, Snapshot(*seen, _NEW, _NEW)) or ledger
+
+
+def decisive_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
+    """As `counted_ledger`, without what replicas may give back and what may be counted twice.
+
+    No refusal and no warning rests on that.
+    """
+    return without_uncertain_charges(counted_ledger(document, view, settings))
 
 
 def cover(

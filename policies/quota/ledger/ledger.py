@@ -264,17 +264,17 @@ class Ledger:
         """
         return self.limits == other.limits and self.reservations == other.reservations
 
-    def is_known_to(self, before: Ledger) -> bool:
-        """True if this count adds nothing to what a ledger says: each amount is used instead of reserved.
+    def only_closes_charges(self, before: Ledger) -> bool:
+        """True if no amount in use shrinks, or grows by more than the allowances in `before`.
 
-        What was admitted out of an allowance is used besides, and the allowance has reserved it.
+        In use is what is used or reserved. An allowance covers pods and claims whose charges are not written yet.
         """
         if self.counted is None or before.counted is None or self.conditions != before.conditions:
             return False
-        allowed = subtract_amounts(before.reservations.total, before.requested_amounts)
+        allowances = subtract_amounts(before.reservations.total, before.requested_amounts)
         new, old = self._amounts_in_use, before._amounts_in_use
         return new.keys() == old.keys() and all(
-            _is_growth_within(old[limit], amount, allowed.get(limit[0], ZERO)) for limit, amount in new.items()
+            _is_growth_within(old[limit], amount, allowances.get(limit[0], ZERO)) for limit, amount in new.items()
         )
 
     @property

@@ -55,7 +55,8 @@ class OpenCharge:
     call: str = ""
     """The only call that was answered on this charge, which may take it back; empty if there may be others."""
     late: bool = False
-    """True if it was written after its object was admitted: until the next count, `used` may contain the object, too."""
+    """True if `used` was counted after its object was admitted and before it was written: `used` may contain the object, too,
+    until the next count."""
 
     @property
     def amounts(self) -> Amounts:

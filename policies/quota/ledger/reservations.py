@@ -24,7 +24,7 @@ _Group: TypeAlias = tuple[str, str]
 """What claims are made for: the uid of a pod or a PodGroup, and its piece."""
 
 _UNITS_WRITTEN = 10
-"""Units of work for each charge whose text was not written before."""
+"""Units of work for each charge when their text is written for the first time."""
 
 
 class Reservations:
@@ -132,7 +132,7 @@ class Reservations:
         return subtract_amounts(requested, counted) if piece is None else larger_amounts(piece.amounts, requested)
 
     def _continue_sums(self, before: Reservations, new: Sequence[OpenCharge]) -> None:
-        """Update the sums of reservations that lack some charges."""
+        """Derive the sums from those of reservations that lack the new charges."""
         made = {group: before._claims.get(group, ()) + claims for group, claims in _by_group(new).items()}
         pieces = ((charge.uid, piece) for charge in new if charge.of is None for piece in charge.pieces)
         groups = made.keys() | pieces

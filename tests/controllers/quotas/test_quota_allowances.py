@@ -61,6 +61,17 @@ async def test_pods_that_an_allowance_covers_are_counted_five_seconds_later(team
     assert team.amounts == {"all": ("2", "2")}
 
 
+async def test_freed_amounts_are_counted_at_once_beside_an_allowance(team, leader):
+    team.quota()
+    team.pod("old", 1)
+    await leader.count()
+    await reserve(leader, 2)
+    team.pod("covered", 2)
+    await leader.client.delete("/api/v1/namespaces/team-a/pods/old")
+    await leader.count()
+    assert team.amounts == {"all": ("2", "2")}
+
+
 async def test_pods_beyond_an_allowance_are_counted_at_once(team, leader):
     team.quota()
     await leader.count()
