@@ -166,7 +166,7 @@ async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, No
         Figure("audit: processor time, without reading the pods", audited.cpu - pods.cpu, pods.cpu, 10, "s"),
         Figure("event loop held during the audit", audited.lag, pods.lag, 50, "ms"),
         Figure("memory when ready, at most", ready, at_rest, 300, "MiB"),
-        Figure("memory after explanations and an audit, at most", live.highest(), at_rest, 300, "MiB"),
+        Figure("memory after explanations and an audit, at most", live.highest(), at_rest, 400, "MiB"),
     ]
     await sync.close()
     return figures
