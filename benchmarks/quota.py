@@ -291,7 +291,9 @@ async def remaining_charges(client: APIClient, case: Case) -> str:
 def is_empty(document: Document) -> bool:
     """Whether nothing is used or reserved, except ahead of time."""
     status = document["status"]
-    return all(item["kind"] == ALLOWANCE for item in charge_items(status)) and all(limit["used"] == "0" for limit in status["limits"])
+    return all(item["kind"] == ALLOWANCE for item in charge_items(status)) and all(
+        limit["used"] == "0" for limit in status["limits"]
+    )
 
 
 def print_table(cluster: ReplicatedCluster, cases: Sequence[Case], rounds: dict[str, list[Round]]) -> None:

@@ -212,7 +212,7 @@ class QuotaRound:
             before = Ledger.read(basis.document, kept.ledger)
             after = await run_spread(partial(count.make, before, terms.quota, basis.document), _COUNT_SECONDS)
             is_written = after is not before
-            must_be_soon = bool(allowances) or _is_freed(kept, count)
+            must_be_soon = bool(allowances) or _is_awaited(kept, count, before)
             if is_written and not must_be_soon and self._may_wait(kept, before, after):
                 self._take(namespace, kept, count)
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
@@ -333,9 +333,10 @@ class QuotaRound:
         return rfc3339(self._clockwork.now())
 
 
-def _is_freed(kept: Kept, count: Count) -> bool:
-    """True if an object is gone that was counted before; pods may wait for what it used."""
-    return kept.known is not None and not kept.known <= count.uids
+def _is_awaited(kept: Kept, count: Count, before: Ledger) -> bool:
+    """True if pods may wait for a count: an object is gone, or a charge may be counted twice."""
+    is_freed = kept.known is not None and not kept.known <= count.uids
+    return is_freed or any(charge.late for charge in before.reservations)
 
 
 def _only_closes(before: Ledger, after: Ledger) -> bool:

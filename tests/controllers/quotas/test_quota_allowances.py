@@ -1,6 +1,14 @@
 """Allowances of replicas, as the leader counts."""
 
+from dataclasses import replace
+
 from policies.quota.charges import OWN
+
+
+def marked_as_late(ledger, _quota, _document):
+    return replace(
+        ledger, reservations=ledger.reservations.map(lambda charge: replace(charge, late=charge.kind == "Pod"))
+    )
 
 
 async def reserve(leader, gpus):
@@ -70,6 +78,17 @@ async def test_freed_amounts_are_counted_at_once_beside_an_allowance(team, leade
     await leader.client.delete("/api/v1/namespaces/team-a/pods/old")
     await leader.count()
     assert team.amounts == {"all": ("2", "2")}
+
+
+async def test_charge_that_may_be_counted_twice_is_closed_at_once(team, leader):
+    team.quota()
+    await leader.count()
+    await reserve(leader, 2)
+    await leader.charge("train", {OWN: 1})
+    await leader.writer.change("team-a", marked_as_late)
+    team.pod("train", 1)
+    await leader.count()
+    assert team.amounts == {"all": ("1", "2")}
 
 
 async def test_pods_beyond_an_allowance_are_counted_at_once(team, leader):
