@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webhook.server import strict_json
 from webhook.server.strict_json import MOST_VALUES, BadJSON, TooManyValues, has_more_values, most_values, read_json
 
 TEXT = st.text('",[{:\\ aé')
@@ -42,11 +43,12 @@ def test_values_are_counted_exactly_outside_of_strings(document, is_ascii, most)
 def test_body_with_too_many_values_is_not_parsed(value):
     body = f"[{','.join([value] * MOST_VALUES)}]".encode()
     with (
-        mock.patch("webhook.server.strict_json.parse_json") as loads,
+        mock.patch("webhook.server.strict_json.parse_json", wraps=strict_json.parse_json) as loads,
         pytest.raises(TooManyValues, match="has more than 250,000 values"),
     ):
         read_json(body)
-    assert not loads.called
+    # A server of another test may parse its own bodies meanwhile.
+    assert body not in [call.args[0] for call in loads.call_args_list]
 
 
 def test_text_counts_as_one_value():
