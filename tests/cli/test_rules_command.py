@@ -94,5 +94,24 @@ def test_one_rule_as_json_is_one_mapping(invoke):
     assert document["title"] == get_rule("GA307").title
 
 
+@pytest.mark.parametrize("search", ["time-slicing", "timeSlicing", "TIME slicing"])
+def test_search_finds_words_however_they_are_joined(invoke, search):
+    found = [line[:5] for line in invoke("rules", "--search", search).stdout.splitlines()]
+    assert 0 < len(found) < len(all_rules())
+    assert all("slicing" in invoke("rules", rule_id).stdout.casefold() for rule_id in found)
+
+
+def test_search_without_a_result_says_so(invoke):
+    done = invoke("rules", "--search", "frobnicate")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: no rule has all the words of 'frobnicate'; gpu-admission rules lists them all.\n"
+
+
+def test_search_beside_an_id_is_refused(invoke):
+    done = invoke("rules", "GA307", "--search", "mig")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "name a rule, or search for some" in done.stderr
+
+
 def test_table_has_no_blanks_at_line_ends(invoke):
     assert not re.search(r" $", invoke("rules").stdout, re.MULTILINE)

@@ -80,6 +80,11 @@ class Result:
         return bool(self.refusals)
 
     @property
+    def is_problem(self) -> bool:
+        """True if the object is refused, has a warning, or mentions GPUs and was not reviewed."""
+        return self.is_refused or bool(self.warnings) or self.misses_gpus
+
+    @property
     def verdict(self) -> Verdict:
         """The verdict on the object."""
         if self.is_refused:

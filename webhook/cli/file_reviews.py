@@ -55,12 +55,15 @@ class Review:
     skipped: tuple[str, ...]
     """The numbers of files and documents in folders that are not manifests; a line for each reason."""
 
-    @property
-    def exit_code(self) -> int:
-        """2 if input cannot be read, 1 if an object is refused, 4 if one that mentions GPUs was not reviewed."""
+    def exit_code(self, *, fails_on_warnings: bool) -> int:
+        """2 if input cannot be read, 1 if an object is refused, 4 if one that mentions GPUs was not reviewed.
+
+        Args:
+            fails_on_warnings: True if a warning counts like a refusal.
+        """
         if self.problems:
             return _UNREADABLE
-        if any(result.is_refused for result in self.results):
+        if any(result.is_refused or (fails_on_warnings and result.warnings) for result in self.results):
             return _REFUSED
         return _GPUS_MISSED if any(result.misses_gpus for result in self.results) else 0
 
@@ -110,8 +113,14 @@ def review_files(
     return Review(results, problems, tuple(reader.others.lines))
 
 
-def print_review(review: Review, output: str) -> None:
+def print_review(review: Review, output: str, *, is_quiet: bool = False, with_diffs: bool = True) -> None:
     """Print the results, what was skipped, and the problems.
+
+    Args:
+        review: The review.
+        output: The form.
+        is_quiet: True to leave out objects without a problem; in text only.
+        with_diffs: True to show how objects are changed; in text only.
 
     Raises:
         click.UsageError: The output is `patch`, and the review has not exactly one result.
@@ -130,7 +139,7 @@ def print_review(review: Review, output: str) -> None:
             if not results[0].is_refused:
                 click.echo(json_text(list(results[0].patch)))
         case _:
-            click.echo(text(results))
+            click.echo(text(results, is_quiet=is_quiet, with_diffs=with_diffs))
     for line in review.skipped:
         click.echo(line, err=output != "text")
     if review.problems:

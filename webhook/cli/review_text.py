@@ -29,14 +29,23 @@ _EXCERPT = 100
 _COLOURS = {"admitted": "green", "refused": "red", "not reviewed": "yellow"}
 
 
-def text(results: Sequence[Result]) -> str:
-    """All results, and a summary.
+def text(results: Sequence[Result], *, is_quiet: bool = False, with_diffs: bool = True) -> str:
+    """Results, and a summary of all.
 
     A warning whose cause lies outside the objects is printed once, with the number of objects.
+
+    Args:
+        results: Of all objects.
+        is_quiet: True to leave out objects without a problem.
+        with_diffs: True to show how objects are changed.
     """
     reported = once_per_cause([result.findings for result in results], "object")
-    shown = [replace(result, findings=findings) for result, findings in zip(results, reported, strict=True)]
-    return "\n".join(["\n".join((*_lines(result), "")) for result in shown] + [summary(results)])
+    shown = [
+        replace(result, findings=findings)
+        for result, findings in zip(results, reported, strict=True)
+        if result.is_problem or not is_quiet
+    ]
+    return "\n".join(["\n".join((*_lines(result, with_diffs=with_diffs), "")) for result in shown] + [summary(results)])
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -66,7 +75,7 @@ def kubectl_lines(result: Result) -> Iterator[str]:
         yield _refusal(result, refusal)
 
 
-def _lines(result: Result) -> Iterator[str]:
+def _lines(result: Result, *, with_diffs: bool) -> Iterator[str]:
     subject = result.subject
     file = subject.manifest.file
     verdict = click.style(result.verdict, fg=_COLOURS[result.verdict], bold=True)
@@ -80,7 +89,7 @@ def _lines(result: Result) -> Iterator[str]:
         yield from _excerpt(subject.document, finding)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
-    if result.patch and result.before is not None and result.after is not None:
+    if with_diffs and result.patch and result.before is not None and result.after is not None:
         yield from map(colour_line, diff(result.before, result.after, printable(subject.label)))
     if result.templates:
         names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)

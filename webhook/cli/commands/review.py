@@ -51,6 +51,15 @@ __all__ = ["command"]
 )
 @click.option("--ignore-file", metavar="FILE", help="A file of such patterns, like a .gitignore.")
 @click.option(
+    "--fail-on",
+    type=click.Choice(["deny", "warn"]),
+    default="deny",
+    show_default=True,
+    help="deny: exit with 1 if something is refused. warn: also if something has a warning.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are admitted without a warning; for -o text.")
+@click.option("--no-diff", is_flag=True, help="Do not show how objects are changed; for -o text.")
+@click.option(
     "--strict",
     is_flag=True,
     help="Files in folders that are not manifests are errors; otherwise they are skipped and counted.",
@@ -69,6 +78,9 @@ def command(
     settings: str | None,
     exclude: tuple[str, ...],
     ignore_file: str | None,
+    fail_on: str,
+    quiet: bool,
+    no_diff: bool,
     strict: bool,
 ) -> None:
     """Review manifests as the webhook would, without a cluster.
@@ -102,7 +114,8 @@ def command(
     gpu-admission has no rules for, a namespace without webhook calls, a ConfigMap that is not recognised as GPU
     configuration, or an operation without rules. An object that was not reviewed can have any mistake.
 
-    Exit code: 0 if nothing is refused and everything that mentions GPUs was reviewed. 1 if something is refused. 2 if
+    Exit code: 0 if nothing is refused and everything that mentions GPUs was reviewed. 1 if something is refused, or has
+    a warning with --fail-on warn. 2 if
     some of the input cannot be read; the problems are shown with file, line and column, and everything else is
     reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
     nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
@@ -115,5 +128,5 @@ def command(
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
     review = reviews.review_files(paths, cluster, old, settings, circumstances, exclusion, strict=strict)
-    reviews.print_review(review, output)
-    ctx.exit(review.exit_code)
+    reviews.print_review(review, output, is_quiet=quiet, with_diffs=not no_diff)
+    ctx.exit(review.exit_code(fails_on_warnings=fail_on == "warn"))

@@ -43,8 +43,13 @@ def read_examples(rule_id: str) -> RuleExamples:
 
 @click.command("rules")
 @click.argument("rule_id", required=False, metavar="[ID]")
+@click.option(
+    "--search",
+    metavar="WORDS",
+    help="Only rules whose texts and examples have all these words, however they are joined: time-slicing finds timeSlicing.",
+)
 @output_option("for people", "every field of the rules")
-def command(rule_id: str | None, output: str) -> None:
+def command(rule_id: str | None, search: str | None, output: str) -> None:
     """List the rules, or explain one.
 
     \b
@@ -52,8 +57,14 @@ def command(rule_id: str | None, output: str) -> None:
       gpu-admission rules
     One rule, with its reason, what to do instead, and an example:
       gpu-admission rules GA307
+    The rules about something:
+      gpu-admission rules --search time-slicing
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     rules = all_rules()
+    if rule_id is not None and search is not None:
+        raise click.UsageError("name a rule, or search for some")
+    if search is not None:
+        rules = _found(search, rules)
     if rule_id is None:
         click.echo(json_text([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
         return
@@ -61,6 +72,29 @@ def command(rule_id: str | None, output: str) -> None:
     if rule is None:
         raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
     click.echo(json_text(_fields(rule)) if output == "json" else _in_full(rule))
+
+
+def _found(search: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules whose texts and examples have all words of a search.
+
+    Raises:
+        click.ClickException: There is none.
+    """
+    words = [_joined(word) for word in search.split()]
+    found = tuple(rule for rule in rules if all(word in _joined(_all_texts(rule)) for word in words))
+    if not found:
+        raise click.ClickException(f"no rule has all the words of {search!r}; gpu-admission rules lists them all.")
+    return found
+
+
+def _all_texts(rule: Rule) -> str:
+    texts = (rule.id, rule.title, rule.why, rule.remedy, rule.source, rule.setting)
+    return "\n".join((*texts, *read_examples(rule.id)))
+
+
+def _joined(text: str) -> str:
+    """The letters and digits of a text, as small letters."""
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _table(rules: Sequence[Rule]) -> str:
