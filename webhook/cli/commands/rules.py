@@ -64,7 +64,7 @@ def command(rule_id: str | None, search: str | None, output: str) -> None:
     if rule_id is not None and search is not None:
         raise click.UsageError("name a rule, or search for some")
     if search is not None:
-        rules = _found(search, rules)
+        rules = _search(search, rules)
     if rule_id is None:
         click.echo(json_text([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
         return
@@ -74,14 +74,14 @@ def command(rule_id: str | None, search: str | None, output: str) -> None:
     click.echo(json_text(_fields(rule)) if output == "json" else _in_full(rule))
 
 
-def _found(search: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+def _search(search: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
     """The rules whose texts and examples have all words of a search.
 
     Raises:
         click.ClickException: There is none.
     """
-    words = [_joined(word) for word in search.split()]
-    found = tuple(rule for rule in rules if all(word in _joined(_all_texts(rule)) for word in words))
+    words = [_letters_of(word) for word in search.split()]
+    found = tuple(rule for rule in rules if all(word in _letters_of(_all_texts(rule)) for word in words))
     if not found:
         raise click.ClickException(f"no rule has all the words of {search!r}; gpu-admission rules lists them all.")
     return found
@@ -92,7 +92,7 @@ def _all_texts(rule: Rule) -> str:
     return "\n".join((*texts, *read_examples(rule.id)))
 
 
-def _joined(text: str) -> str:
+def _letters_of(text: str) -> str:
     """The letters and digits of a text, as small letters."""
     return "".join(filter(str.isalnum, text.casefold()))
 
