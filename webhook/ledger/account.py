@@ -82,13 +82,12 @@ class Balance:
         expected = reduce(sum_bills, (each for each in recent if self.is_busy or len(recent) > 1), NOTHING)
         expected = sum_bills(expected, expected)
         for charge in admitted:
-            expected = sum_bills(expected, charge_sum(charge.without((OWN,)) or _EMPTY))
+            # The claims of these pods come next, and each is charged in full.
+            if (claims := charge.without((OWN,))) is not None:
+                expected = sum_bills(expected, charge_sum(claims))
         return with_allowance(
             after, reading.quota, expected, OpenCharge(self.uid, ALLOWANCE, self.name, reading.time, {})
         )
-
-
-_EMPTY = OpenCharge("", "", "", "", {})
 
 
 def new_charges(before: Ledger, after: Ledger) -> list[OpenCharge]:
@@ -148,7 +147,7 @@ class Account:
         return True
 
     def balance(self, now: float, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
-        """The account at the beginning of a write; nothing may be admitted out of it until `commit`."""
+        """The account at the beginning of a write; nothing may be admitted out of it until it has ended."""
         while self._recent and self._recent[0][0] < now - FLUSH_SECONDS:
             self._recent.popleft()
         recent = tuple(bill for _, bill in self._recent)

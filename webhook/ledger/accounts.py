@@ -69,8 +69,7 @@ class Accounts:
         self, namespace: str, spec: Spec | None, charge: Callable[[Quota], Charge | None]
     ) -> Charge | None:
         """The charge of an object that may be admitted out of an allowance; None if it certainly cannot be."""
-        account = self._usable(namespace, spec)
-        quota = None if account is None else account.quota(spec, self._clockwork.clock())
+        quota = self._quota(namespace, spec)
         try:
             return None if quota is None else await self._run(namespace, partial(charge, quota))
         except Uncountable:
@@ -85,9 +84,10 @@ class Accounts:
             charge: The charge of the object.
             call: Of the call that is answered.
         """
-        account = self._usable(namespace, spec)
+        if self._quota(namespace, spec) is None:
+            return False
         time = rfc3339(self._clockwork.now())
-        return account is not None and account.admit(charge, call, time, self._clockwork.clock())
+        return self._accounts[namespace].admit(charge, call, time, self._clockwork.clock())
 
     def begin(self, namespace: str, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
         """The account of a namespace at the beginning of a write; `Balance` says what the arguments mean."""
@@ -128,12 +128,12 @@ class Accounts:
             flusher.cancel()
         return tuple(namespace for namespace, account in self._accounts.items() if account.is_open)
 
-    def _usable(self, namespace: str, spec: Spec | None) -> Account | None:
-        """The account of a namespace if objects may be admitted out of its allowance now, under this spec."""
+    def _quota(self, namespace: str, spec: Spec | None) -> Quota | None:
+        """The quota of a namespace if objects may be admitted out of its allowance now, under this spec."""
         account = self._accounts.get(namespace)
         if account is None or namespace in self._writing or self._is_closing:
             return None
-        return account if account.quota(spec, self._clockwork.clock()) else None
+        return account.quota(spec, self._clockwork.clock())
 
     async def _flush_repeatedly(self, namespace: str) -> None:
         """Write what an allowance was spent on every few seconds, until it is given back."""

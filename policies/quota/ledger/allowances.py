@@ -163,13 +163,17 @@ def without_allowances(ledger: Ledger) -> Ledger:
 
 def has_only_certain_charges(ledger: Ledger) -> bool:
     """True if each charge is for an object that `used` does not contain."""
-    return not any(charge.kind == ALLOWANCE or charge.late for charge in ledger.reservations)
+    return not any(map(_is_uncertain, ledger.reservations))
 
 
 def without_uncertain_charges(ledger: Ledger) -> Ledger:
     """The ledger without allowances, and without charges for objects that `used` may contain."""
-    kept = ledger.reservations.map(lambda charge: None if charge.kind == ALLOWANCE or charge.late else charge)
+    kept = ledger.reservations.map(lambda charge: None if _is_uncertain(charge) else charge)
     return ledger if kept is ledger.reservations else replace(ledger, reservations=kept)
+
+
+def _is_uncertain(charge: OpenCharge) -> bool:
+    return charge.kind == ALLOWANCE or charge.late
 
 
 def charge_sum(charge: OpenCharge) -> Bill:

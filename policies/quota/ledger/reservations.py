@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import chain, islice
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.open_charges import ALLOWANCE
@@ -136,15 +136,16 @@ class Reservations:
         made = {group: before._claims.get(group, ()) + claims for group, claims in _by_group(new).items()}
         pieces = ((charge.uid, piece) for charge in new if charge.of is None for piece in charge.pieces)
         groups = made.keys() | pieces
-        sums: dict[str, Any] = {"_claims": before._claims | made}
-        vars(self).update(sums)
+        # The sums below read it.
+        vars(self)["_claims"] = before._claims | made
         lost, grown = sum_amounts(map(before._come_to, groups)), sum_amounts(map(self._come_to, groups))
-        sums["total"] = add_amounts(subtract_amounts(before.total, lost), grown)
         alone = sum(charge.places for charge in new if charge.of is None)
-        sums["places"] = before.places + alone + self._places_of(groups) - before._places_of(groups)
         last = list(islice(reversed(before._charges.values()), 1))
-        sums["size"] = before.size + len(compact_text([*last, *new])) - len(compact_text(last))
-        vars(self).update(sums)
+        vars(self).update(
+            total=add_amounts(subtract_amounts(before.total, lost), grown),
+            places=before.places + alone + self._places_of(groups) - before._places_of(groups),
+            size=before.size + len(compact_text([*last, *new])) - len(compact_text(last)),
+        )
 
     def _places_of(self, groups: Iterable[_Group]) -> int:
         """The number of claims for some pieces that are not open."""

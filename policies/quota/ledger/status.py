@@ -118,16 +118,16 @@ def read_charges(status: Any, known: Reservations | None = None) -> Reservations
     known, items = known or Reservations(), charge_items(status)
     count_work(_UNITS_KNOWN * len(items))
     charges: list[OpenCharge] = []
-    last: Any = None
+    last_pieces: Any = None
     for item in items:
-        charge = known.get(_text(item, "uid"))
+        charge, pieces = known.get(_text(item, "uid")), lookup(item, ("pieces",))
         if charge is None or charge.document != item:
             # Charges of alike pods share one list of pieces.
-            is_alike = lookup(last, ("pieces",)) is not None and lookup(last, ("pieces",)) is lookup(item, ("pieces",))
+            is_alike = pieces is not None and pieces is last_pieces
             charge = read_charge(item, charges[-1].pieces if is_alike else None)
             count_work(_UNITS_READ)
         charges.append(charge)
-        last = item
+        last_pieces = pieces
     if len({charge.uid for charge in charges}) < len(charges):
         raise GarbageError("two charges have the same uid")
     return known if len(charges) == len(known) and all(map(is_, charges, known)) else Reservations(charges)

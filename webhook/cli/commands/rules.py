@@ -81,7 +81,8 @@ def _search(search: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
         click.ClickException: There is none.
     """
     words = [_letters_of(word) for word in search.split()]
-    found = tuple(rule for rule in rules if all(word in _letters_of(_all_texts(rule)) for word in words))
+    texts = {rule.id: _letters_of(_all_texts(rule)) for rule in rules}
+    found = tuple(rule for rule in rules if all(word in texts[rule.id] for word in words))
     if not found:
         raise click.ClickException(f"no rule has all the words of {search!r}; gpu-admission rules lists them all.")
     return found
