@@ -292,8 +292,8 @@ def test_answers_for_pods_of_a_template_are_bounded_in_bytes():
     taken -= tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert 50 < number < 200
-    # Less if caches of earlier tests hold parts of the same answers.
-    assert weight / 3 < taken < weight * 1.1
+    # How much less depends on the tests before: their caches may hold parts of the same answers.
+    assert 0 < taken < weight * 1.1
 
 
 def test_pods_that_are_seen_once_leave_only_numbers():
