@@ -28,7 +28,7 @@ __all__ = [
     "table",
     "terminal_width",
     "truncation",
-    "wrapped",
+    "wrap_line",
 ]
 
 GAP = 2

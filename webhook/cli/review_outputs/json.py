@@ -44,7 +44,7 @@ def _fields(reviewed: ReviewedObject) -> dict[str, Any]:
             "namespace": subject.request.namespace,
             "name": subject.request.name or name_of(subject.document),
         },
-        "source": {"file": subject.manifest.file, "line": subject.position().line},
+        "source": {"file": click.format_filename(subject.manifest.file), "line": subject.position().line},
         "verdict": result.verdict,
         "notReviewed": result.not_reviewed,
         "findings": findings,

@@ -47,7 +47,7 @@ def show(review: Review, style: Style) -> None:
         if reviewed.is_problem or not style.is_quiet:
             lines = _lines(reviewed, replace(result, findings=findings))
             changes = _changes(result) if style.with_diffs else ()
-            click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_templates(result), ""]))
+            click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_fit_to_terminal(_templates(result)), ""]))
             shown += 1
     for line in _fit_to_terminal((*(failures(review) if shown > _MANY else ()), *counts(review))):
         click.echo(line)
