@@ -141,7 +141,7 @@ def test_example_of_a_quota_uses_the_cluster_with_a_quota(folder):
 
 def with_pods(folder):
     """The objects of an example that are pods or make pods."""
-    documents = [document for file in folder.glob("*.yaml") for document in yaml.safe_load_all(file.read_text())]
+    documents = [document for file in folder.glob("[!.]*.yaml") for document in yaml.safe_load_all(file.read_text())]
     return [document for document in documents if document["kind"] not in WITHOUT_PODS]
 
 
