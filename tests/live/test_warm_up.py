@@ -78,6 +78,7 @@ def test_slices_claims_and_pods_are_read_before_the_first_explanation(cluster):
     cluster.fill("ResourceSlice", SLICE)
     cluster.fill("DeviceClass", CLASS)
     view = Remembering(cluster.view)
+    warm(view)
     explanation.warm(view)
     assert {"ResourceSlice", "ResourceClaim", "Pod"} <= set(view.first)
     view.first.clear()
