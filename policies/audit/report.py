@@ -164,11 +164,15 @@ class Readiness:
     """Why workloads are refused or left; the one with the most workloads first."""
     preemption: ConversionObstacle | None = None
     """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
+    pods_known: bool = True
+    """False if pods cannot be read, so that workloads may be missing."""
 
     @property
-    def is_ready(self) -> bool:
-        """True if all workloads convert."""
-        return self.converts == self.workloads
+    def is_ready(self) -> bool | None:
+        """True if all workloads convert; None if those that are known do, and others may be missing."""
+        if self.converts != self.workloads:
+            return False
+        return True if self.pods_known else None
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -216,7 +220,7 @@ class AuditReport:
             **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
             "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
             "namespaces": len(self.readiness),
-            "namespacesReady": sum(each.is_ready for each in self.readiness),
+            "namespacesReady": sum(each.is_ready is True for each in self.readiness),
             "namespacesOptedIn": len(opted_in),
             "workloads": sum(each.workloads for each in self.readiness),
             "workloadsConvert": sum(each.converts for each in self.readiness),

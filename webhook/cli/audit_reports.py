@@ -89,6 +89,7 @@ _SECTIONS = (
 _MOST_SHOWN = 50
 """Findings of a section; JSON has all of them."""
 _MOST_OWNERS = 3
+_READY = {True: "yes", False: "no", None: "unknown"}
 _NUMBERS = (("WORKLOADS", "workloads"), ("CONVERT", "converts"), ("REFUSED", "refused"), ("LEFT", "left"))
 
 
@@ -153,12 +154,17 @@ def _readiness(rows: Sequence[Readiness]) -> list[str]:
 def _columns(rows: Sequence[Readiness]) -> list[Column]:
     numbers = [Column(title, len(title), right=True) for title, _ in _NUMBERS]
     namespace = column("NAMESPACE", (printable(row.namespace) for row in rows))
-    return [namespace, Column("MODE", len("enabled")), Column("READY", len("READY")), *numbers]
+    return [
+        namespace,
+        Column("MODE", len("enabled")),
+        column("READY", (_READY[row.is_ready] for row in rows)),
+        *numbers,
+    ]
 
 
 def _cells(row: Readiness) -> list[list[str]]:
     numbers = [[str(getattr(row, name))] for _, name in _NUMBERS]
-    return [[printable(row.namespace)], [row.mode.value], ["yes" if row.is_ready else "no"], *numbers]
+    return [[printable(row.namespace)], [row.mode.value], [_READY[row.is_ready]], *numbers]
 
 
 def _result(obstacle: ConversionObstacle) -> str:

@@ -119,7 +119,8 @@ class AuditMetrics(Collector):
         )
         namespaces = GaugeMetricFamily(
             "gpu_admission_audit_namespaces",
-            "Namespaces with workloads that request GPUs, or that opted in, by mode and by whether all workloads convert.",
+            "Namespaces with workloads that request GPUs, or that opted in, by mode and by whether all workloads convert; "
+            "unknown if pods cannot be read.",
             None,
             ("mode", "ready"),
         )
@@ -136,11 +137,14 @@ class AuditMetrics(Collector):
         if (last := self._last()) is not None:
             report, now = last
             _fill(findings, {(rule.id, str(severity)): count for (rule, severity), count in report.found.items()})
-            _fill(namespaces, Counter((each.mode.value, str(each.is_ready).lower()) for each in report.readiness))
+            _fill(namespaces, Counter((each.mode.value, _READY[each.is_ready]) for each in report.readiness))
             _fill(workloads, _outcomes(report))
             unknown.add_metric((), report.counts["kindsNotReviewed"])
             moment.add_metric((), now.timestamp())
         return (findings, namespaces, workloads, unknown, moment)
+
+
+_READY = {True: "true", False: "false", None: "unknown"}
 
 
 def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:
