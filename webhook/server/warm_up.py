@@ -38,9 +38,9 @@ _logger = logging.getLogger("gpu_admission.server")
 
 
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Compute the digests of a cluster, also those of explanations, and review objects of each form, without any effect.
+    """Compute the digests of a cluster and review objects of each form, without any effect.
 
-    It asks the view only, never the API server. The first form that cannot be reviewed is logged and ends the warm-up, as
+    The digests of explanations are computed too. It asks the view only, never the API server. The first form that cannot be reviewed is logged and ends the warm-up, as
     ten seconds do; the server starts all the same.
 
     Args:
