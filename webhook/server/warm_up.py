@@ -40,8 +40,8 @@ _logger = logging.getLogger("gpu_admission.server")
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic) -> None:
     """Compute the digests of a cluster and review objects of each form, without any effect.
 
-    The digests of explanations are computed too. It asks the view only, never the API server. The first form that cannot be reviewed is logged and ends the warm-up, as
-    ten seconds do; the server starts all the same.
+    The digests of explanations are computed too. It asks the view only, never the API server. The first form that cannot
+    be reviewed is logged and ends the warm-up, as ten seconds do; the server starts all the same.
 
     Args:
         view: The cluster.
