@@ -123,7 +123,9 @@ def _node_reason(mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], qu
 
 def _taint_reason(taint: Taint) -> Reason:
     spelled = shorten(str(taint))
-    sentence = f"{taint.condition} (taint {spelled})" if taint.condition else f"the pod does not tolerate the taint {spelled}"
+    sentence = (
+        f"{taint.condition} (taint {spelled})" if taint.condition else f"the pod does not tolerate the taint {spelled}"
+    )
     return Reason(ReasonKind.TAINT, sentence, facts={"key": taint.key, "value": taint.value, "effect": taint.effect})
 
 

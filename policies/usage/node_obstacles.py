@@ -78,7 +78,7 @@ class NodeObstacles:
 
 
 def _taint_obstacle(node: Object) -> Unusable | None:
-    """The first taint that pods with GPUs need not tolerate; those of NVIDIA's names are for GPU nodes as such."""
+    """The first taint other than NVIDIA's own, which all pods with GPUs tolerate."""
     for taint in preventing_taints(node):
         if taint.key.startswith(VENDOR_PREFIX):
             continue
@@ -89,7 +89,7 @@ def _taint_obstacle(node: Object) -> Unusable | None:
 
 
 def _least_requests(view: ClusterView, holders: Container[tuple[str, str]]) -> Mapping[str, int]:
-    """The least of each scarce resource that a pod with GPUs requests, in billionths; one pod if there is none."""
+    """The least of each scarce resource that a pod with GPUs requests, in billionths."""
     least: dict[str, int] = {}
     pods = view.list("Pod")
     for pod in () if pods is UNKNOWN else pods:

@@ -117,5 +117,5 @@ def _gpus_of_kind(
 
 def _lost_sentence(allocatable: Fraction) -> str:
     if allocatable:
-        return "the device plugin reports them as unhealthy"
-    return "the device plugin is not running, or reports all devices as unhealthy"
+        return "reported as unhealthy by the device plugin"
+    return "all reported as unhealthy by the device plugin, or it is not running"

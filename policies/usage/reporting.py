@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING
 
 from policies.explanation.cluster import read_cluster
 from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.nvidia.identifiers import COUNT_LABEL
+from policies.phrases import format_count
 from policies.usage.node_gpus import GPUKind, NodeGPUs, Unusable, UnusableKind
 from policies.usage.node_obstacles import NodeObstacles
 from policies.usage.plugin_gpus import plugin_gpus
@@ -27,7 +29,7 @@ __all__ = ["READ_FROM", "usage_report"]
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice")
 """The kinds that the report needs."""
 _NONE = Fraction(0)
-_IDLE = "neither a device plugin nor the DRA driver hands them out"
+_IDLE = "handed out by neither a device plugin nor the DRA driver"
 
 
 def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[str] = ()) -> UsageReport:
@@ -39,7 +41,8 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
         partial: The kinds of which the view has the objects of this namespace only.
     """
     cluster = view.derive(read_cluster)
-    all_pods, all_claims = (view.list(kind) is not UNKNOWN and kind not in partial for kind in ("Pod", "ResourceClaim"))
+    unknown = tuple(kind for kind in READ_FROM if view.list(kind) is UNKNOWN or kind in partial)
+    all_pods, all_claims = "Pod" not in unknown, "ResourceClaim" not in unknown
     handed_out = [
         *plugin_gpus(view, all_pods=all_pods),
         *published_gpus(view, cluster, all_claims=all_claims),
@@ -47,7 +50,7 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
     merged: dict[tuple[str, GPUKind], NodeGPUs] = {}
     for each in (*handed_out, *_idle_gpus(view, {each.node for each in handed_out})):
         known = merged.get((each.node, each.kind))
-        merged[each.node, each.kind] = each if known is None else _merged(known, each)
+        merged[each.node, each.kind] = each if known is None else _merge(known, each)
     holders = {
         (holding.holder.namespace, pod)
         for each in merged.values()
@@ -57,11 +60,11 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
     obstacles = NodeObstacles(view, holders, all_pods=all_pods)
     gpus = (_blocked_by_node(each, obstacles) for each in merged.values() if each.total != 0 or each.holdings)
     ordered = tuple(sorted(gpus, key=lambda each: (each.node, each.kind.rank)))
-    return UsageReport(ordered, namespace, tuple(_problems(ordered, view, cluster.problem)))
+    return UsageReport(ordered, namespace, unknown, tuple(_problems(ordered, view, cluster.problem)))
 
 
 def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs]:
-    """The GPUs that labels count on nodes where nothing hands out a GPU; none while ResourceSlices are unknown."""
+    """The GPUs that nothing hands out, by the label that counts them; none while slices are unknown."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
         return
@@ -75,7 +78,7 @@ def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs
         yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), blocked)
 
 
-def _merged(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
+def _merge(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
     """Devices that a device plugin and DRA both hand out: the same ones, so they count once."""
     totals, held = [first.total, other.total], [first.held, other.held]
     return replace(
@@ -89,7 +92,7 @@ def _merged(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
 
 
 def _blocked_by_node(gpus: NodeGPUs, obstacles: NodeObstacles) -> NodeGPUs:
-    """The devices with what keeps pods off their node; reasons of the devices themselves come first."""
+    """The devices with the obstacle of their node, which applies to those without one of their own."""
     if gpus.rest is None:
         return replace(gpus, blocked=())
     left, blocked = gpus.rest, []
@@ -118,4 +121,5 @@ def _problems(gpus: Iterable[NodeGPUs], view: ClusterView, problem: str) -> Iter
         if each.total:
             yield f"node {each.node} has {each.total} {each.kind}, and pods and claims hold {each.held}"
         else:
-            yield f"node {each.node} does not show {each.held} GPUs ({each.kind}) that pods and claims hold"
+            number = format_count(ceil(each.held or 0), "device")
+            yield f"pods and claims hold {number} ({each.kind}) that node {each.node} does not show"

@@ -150,7 +150,7 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "rules", "serve"])
+@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "usage", "rules", "serve"])
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0
