@@ -107,7 +107,6 @@ class UnusableKind(StrEnum):
 
     CORDONED = "cordoned"
     TAINTED = "tainted"
-    NODE_MISSING = "nodeMissing"
     NO_ROOM = "noRoom"
     """The node has too little cpu or memory left, or no room for another pod."""
     UNHEALTHY = "unhealthy"
@@ -116,6 +115,7 @@ class UnusableKind(StrEnum):
     """The driver has not published the whole pool of the device, or a contradictory one."""
     FRAGMENTED = "fragmented"
     """The rest of a divided GPU, too small for any MIG device that is published."""
+    NODE_MISSING = "nodeMissing"
     NOT_HANDED_OUT = "notHandedOut"
 
 

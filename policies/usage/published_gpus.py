@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from policies.explanation.cluster import Cluster
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
+    from policies.quota.devices.device_kinds import QuotaDevice
     from policies.view import ClusterView
 
 __all__ = ["published_gpus"]
@@ -30,6 +31,15 @@ _PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 
 _DeviceId = tuple[str, str]
 """Pool and name of a device of NVIDIA's driver."""
+
+
+class _Form(NamedTuple):
+    """A device that is a GPU, or one of the devices that a GPU can be divided into."""
+
+    pool: str
+    name: str
+    counted: QuotaDevice
+    kind: GPUKind
 
 
 class _Result(NamedTuple):
@@ -52,17 +62,20 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
         all_claims: True if the view has the claims of all namespaces; if not, the number of held devices is unknown.
     """
     published, results = view.derive(published_devices), _results_by_device(view)
-    gpus: dict[tuple[str, Hashable], list[Device]] = {}
+    nodes: defaultdict[str, dict[Hashable, list[_Form]]] = defaultdict(dict)
     for group in () if published is UNKNOWN else published.gpus:
+        counted = quota_device(group.first)
+        kind = GPUKind.of(counted.device)
         for device in group.devices:
-            gpus.setdefault((device.node, _identity(device)), []).append(device)
+            forms = nodes[device.node].setdefault(_identity(device), [])
+            forms.append(_Form(device.pool, device.name, counted, kind))
     judge = AllocatableDevices(cluster)
-    found: defaultdict[tuple[str, GPUKind], list[NodeGPUs]] = defaultdict(list)
-    for (node, _), forms in gpus.items():
-        one = _one_gpu(node, forms, results, judge, all_claims=all_claims)
-        found[node, one.kind].append(one)
-    for parts in found.values():
-        yield _sum_of_kind(parts)
+    for node, gpus in nodes.items():
+        by_kind: defaultdict[GPUKind, list[NodeGPUs]] = defaultdict(list)
+        for forms in gpus.values():
+            one = _one_gpu(node, forms, results, judge, all_claims=all_claims)
+            by_kind[one.kind].append(one)
+        yield from map(_sum_of_kind, by_kind.values())
     yield from _missing_gpus(results, is_known=published is not UNKNOWN, all_claims=all_claims)
 
 
@@ -109,21 +122,19 @@ def _results(document: Object) -> tuple[_Result, ...]:
 
 def _one_gpu(
     node: str,
-    forms: Sequence[Device],
+    forms: Sequence[_Form],
     results: dict[_DeviceId, list[_Result]],
     judge: AllocatableDevices,
     *,
     all_claims: bool,
 ) -> NodeGPUs:
     """One GPU, of which the driver publishes one form or several."""
-    whole = max((quota_device(form).device for form in forms), key=lambda each: each.gpus)
-    kind = GPUKind.of(whole)
+    kind = max((form.kind for form in forms), key=lambda each: each.gpus)
     holdings = []
     for form in forms:
         for result in results.pop((form.pool, form.name), ()):
-            taken = quota_device(form).kind_taken(result.consumed)
-            own = GPUKind.of(quota_device(form).device)
-            holdings.append(Holding(result.holder, node, own, taken.gpus / own.gpus, (form.name,)))
+            taken = form.counted.kind_taken(result.consumed)
+            holdings.append(Holding(result.holder, node, form.kind, taken.gpus / form.kind.gpus, (form.name,)))
     gpus = sum((each.gpus for each in holdings), _NONE)
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
     held = min(gpus / kind.gpus, _ONE) if len(forms) > 1 and len(holdings) > 1 else gpus / kind.gpus
