@@ -21,7 +21,7 @@ def test_lines_fit_the_terminal(width, by):
     objects = [node(f"node-{number}", gpus=8, unschedulable=True) for number in range(3)]
     held = [claim(*[f"gpu-{number}" for number in range(8)], name="pretraining", pods=())]
     lines = shown(report(*objects, resource_slice(devices(8), "node-9"), *held, pod()), by, width)
-    narrowest = 72  # of a table of nodes; numbers are not wrapped
+    narrowest = 72  # numbers and names are not wrapped
     assert max(map(len, lines)) <= max(width, narrowest)
 
 

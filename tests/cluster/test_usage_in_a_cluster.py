@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from testbed import manifests
-from tests.cluster.test_claims_in_a_cluster import bound, ours
+from tests.cluster.bound_pods import bound, ours
 
 ROOT = Path(__file__).parents[2]
 

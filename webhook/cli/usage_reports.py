@@ -105,6 +105,10 @@ def as_json(usage: Usage) -> str:
 _MOST_SHOWN = 20
 """Rows of a table, unless `--by` names it; JSON has all of them."""
 _SHORTEST_BAR = 10
+_COUNT = 3
+"""Columns that keep a number on the line of its product."""
+_WIDE = 90
+"""The columns from which a bar beside sentences has its usual length."""
 _FORMS = {Form.WHOLE: "GPU", Form.MIG: "MIG device", Form.SHARED: "share of a GPU"}
 _NONE = Fraction(0)
 
@@ -227,9 +231,12 @@ class _Layout:
 
     def _namespaces(self, most: int) -> Iterator[str]:
         whole = _sum(None if each.total is None else each.total * each.kind.gpus for each in self.report.gpus)
-        shown = self.report.namespaces[:most]
+        shown, size = self.report.namespaces[:most], BAR if self.width >= _WIDE else _SHORTEST_BAR
         rows = [
-            ([printable(each.namespace), _share(each, whole), _amount(each.gpus), str(each.pods)], _kinds(each.amounts))
+            (
+                [printable(each.namespace), _share(each, whole, size), _amount(each.gpus), str(each.pods)],
+                _kinds(each.amounts),
+            )
             for each in shown
         ]
         if not rows:
@@ -255,7 +262,8 @@ class _Layout:
             column(title, (click.unstyle(cells[place]) for cells, _ in rows), right=right)
             for place, (title, right) in enumerate(titles)
         ]
-        room = max(self.width - sum(each.width + GAP for each in columns), self.width // 3)
+        longest = max(len(word) for _, sentence in rows for word in sentence.split())
+        room = max(self.width - sum(each.width + GAP for each in columns), longest + _COUNT)
         body = [[*([cell] for cell in cells), paragraph(sentence, room)] for cells, sentence in rows]
         return table([*columns, Column("HOLDS", room)], body)
 
@@ -272,9 +280,9 @@ def _bar(use: ProductUse | NodeGPUs, here: Fraction | None, size: int) -> str:
     return bar([*held, BarPart(use.unusable or _NONE, "x", "yellow")], use.total, size)
 
 
-def _share(use: NamespaceUse, whole: Fraction | None) -> str:
+def _share(use: NamespaceUse, whole: Fraction | None, size: int) -> str:
     """What a namespace holds of all GPUs."""
-    return f"[{'?' * BAR}]" if whole is None else bar([BarPart(use.gpus, "#", "green")], whole)
+    return f"[{'?' * size}]" if whole is None else bar([BarPart(use.gpus, "#", "green")], whole, size)
 
 
 def _empty_text(report: UsageReport) -> str:
