@@ -17,7 +17,9 @@ __all__ = [
     "check_cluster_options",
     "check_namespace_exists",
     "cluster_options",
+    "connection_options",
     "files_option",
+    "namespace_option",
     "output_option",
     "settings_option",
 ]
@@ -43,17 +45,22 @@ def output_option(text: str, json: str) -> Callable[[F], F]:
     return click.option("-o", "--output", type=formats, default="text", show_default=True, help=shown)
 
 
+def connection_options(command: F) -> F:
+    """Add the options that say how to reach a running cluster."""
+    context = click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
+    help_text = "How to reach the cluster; default: as kubectl finds it."
+    return click.option("--kubeconfig", metavar="FILE", help=help_text)(context(command))
+
+
+def namespace_option(text: str) -> Callable[[F], F]:
+    """The option `--namespace`, whose help is a sentence."""
+    return click.option("-n", "--namespace", default="", metavar="NAME", help=text)
+
+
 def cluster_options(command: F) -> F:
     """Add the options of commands that read a running cluster or the files of one, and print text or JSON."""
-    options = (
-        click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default: as kubectl finds it."),
-        click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one."),
-        click.option("-n", "--namespace", default="", metavar="NAME", help="Read only this namespace."),
-        settings_option("the one of the cluster"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    namespace = namespace_option("Read only this namespace.")
+    return connection_options(namespace(settings_option("the one of the cluster")(command)))
 
 
 def check_cluster_options(
