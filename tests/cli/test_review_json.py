@@ -60,6 +60,7 @@ def test_finding_has_its_place_in_the_file(reviewed, write, pod):
             "remedy": "drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
             "line": 27,
             "column": 27,
+            "known": False,
         }
     ]
 

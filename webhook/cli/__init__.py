@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from webhook.cli.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["main"]
 
@@ -73,8 +76,19 @@ def main(ctx: click.Context) -> None:
     What does a rule require, and why?
       gpu-admission rules GA307
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False
+    ctx.color = _has_colours(os.environ)
+
+
+def _has_colours(environment: Mapping[str, str]) -> bool | None:
+    """True or False if the environment says so; None to colour what is printed to terminals.
+
+    The order is that of Python's own tracebacks. Source: https://no-color.org, https://force-color.org.
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return False if environment.get("TERM") == "dumb" else None
 
 
 def _report_internal_error(error: Exception) -> None:
