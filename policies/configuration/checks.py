@@ -10,7 +10,12 @@ from policies.configuration.schemas import SCHEMAS
 if TYPE_CHECKING:
     from policies.configuration.change import Change
 
-__all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION", "COMPONENTS", "NVIDIA_DRIVER"]
+__all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION", "COMPONENTS", "NVIDIA_DRIVER", "WITH_DRIVER", "WITH_OPERANDS"]
+
+WITH_DRIVER = ("ClusterPolicy", "NVIDIADriver")
+"""The kinds of rules about the driver."""
+WITH_OPERANDS = ("ClusterPolicy", "GPUCluster")
+"""The kinds of rules about what the operator deploys beside the driver."""
 
 CLUSTER_POLICY: Checks[Change] = Checks("ClusterPolicy", cluster_scoped=True)
 """Of a ClusterPolicy that is created or changed."""
