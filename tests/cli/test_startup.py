@@ -146,6 +146,7 @@ Commands:
   serve    Serve the webhook over HTTPS.
   sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
   demo     Show conversion from end to end, on a cluster in memory.
+  completion  Print the script that completes commands in bash, zsh or fish.
 """
     )
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
 
 __all__ = ["command"]
 
 
 @click.command("sandbox")
-@click.argument("manifests", nargs=-1)
+@click.argument("manifests", nargs=-1, shell_complete=complete_paths)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import files_option
 from webhook.server.open_connections import FEWEST, ConnectionLimits
@@ -37,6 +38,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=complete_paths,
     help="How to reach the cluster; default: KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config.",
 )
 @click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
