@@ -142,6 +142,7 @@ Commands:
            convert.
   quota    Show the GPU limits of namespaces, what is used, and which pods use
            it.
+  usage    Show who holds which GPUs, and which are free.
   rules    List the rules, or explain one.
   serve    Serve the webhook over HTTPS.
   sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
@@ -151,7 +152,7 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "rules", "serve"])
+@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "usage", "rules", "serve"])
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

@@ -68,8 +68,7 @@ def _all_namespaces() -> click.Option:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="gpu-admission", message="gpu-admission %(version)s")
-@connection_options()[0]
-@connection_options()[1]
+@connection_options
 @namespace_option("The namespace; default: that of the context.")
 @click.pass_context
 def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:

@@ -41,7 +41,7 @@ def settings_option(default: str) -> Callable[[F], F]:
 
 
 def namespace_option(text: str) -> Callable[[F], F]:
-    """The option `--namespace`, with what it is for."""
+    """The option `--namespace`, whose help is a sentence."""
     return click.option(
         "-n",
         "--namespace",
@@ -59,26 +59,19 @@ def output_option(text: str, json: str) -> Callable[[F], F]:
     return click.option("-o", "--output", type=formats, default="text", show_default=True, help=shown)
 
 
-def connection_options() -> tuple[Callable[[F], F], Callable[[F], F]]:
-    """The options `--kubeconfig` and `--context`: which cluster to read."""
-    kubeconfig = "How to reach the cluster; default: as kubectl finds it."
-    context = "The context of the kubeconfig; default: its current one."
-    return (
-        click.option("--kubeconfig", metavar="FILE", shell_complete=complete_paths, help=kubeconfig),
-        click.option("--context", metavar="NAME", shell_complete=complete_from("contexts"), help=context),
-    )
+def connection_options(command: F) -> F:
+    """Add the options that say how to reach a running cluster."""
+    text = "The context of the kubeconfig; default: its current one."
+    context = click.option("--context", metavar="NAME", shell_complete=complete_from("contexts"), help=text)
+    text = "How to reach the cluster; default: as kubectl finds it."
+    kubeconfig = click.option("--kubeconfig", metavar="FILE", shell_complete=complete_paths, help=text)
+    return kubeconfig(context(command))
 
 
 def cluster_options(command: F) -> F:
     """Add the options of commands that read a running cluster or the files of one, and print text or JSON."""
-    options = (
-        *connection_options(),
-        namespace_option("Read only this namespace."),
-        settings_option("the one of the cluster"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    namespace = namespace_option("Read only this namespace.")
+    return connection_options(namespace(settings_option("the one of the cluster")(command)))
 
 
 def check_cluster_options(
