@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -134,6 +135,27 @@ async def test_option_after_the_command_wins(quotas):
 
 async def test_all_namespaces_are_read_on_request(quotas):
     assert await quotas("--kubeconfig", "FILE", "quota", "-A") == ["team-a", "team-b"]
+
+
+@pytest.fixture
+def audited(gpu, sandbox, pod):
+    """The namespaces with pods for GPUs that an audit reads."""
+
+    async def audited(*arguments):
+        for name in ("team-a", "team-b"):
+            sandbox.create(pod(namespace=name))
+        done = await asyncio.to_thread(gpu, "--kubeconfig", sandbox.file, *arguments, "-o", "json")
+        return sorted(each["namespace"] for each in json.loads(done.stdout)["readiness"])
+
+    return audited
+
+
+async def test_audit_reads_the_whole_cluster(audited):
+    assert await audited("audit") == ["team-a", "team-b"]
+
+
+async def test_audit_reads_the_namespace_that_is_given(audited):
+    assert await audited("-n", "team-b", "audit") == ["team-b"]
 
 
 def test_namespace_of_the_context_is_not_that_of_files(gpu, cluster, write, monkeypatch):

@@ -25,8 +25,10 @@ __all__ = ["complete", "main", "plugin"]
 _PROGRAM = "kubectl gpu"
 _NAMES = {"why": "explain", "quota": "quota", "usage": "usage", "review": "review", "audit": "audit"}
 """The commands of the plugin, and what gpu-admission calls them."""
-_OF_ALL_NAMESPACES = ("quota", "usage", "audit")
-"""Commands that read all namespaces if none is given."""
+_OF_THE_CLUSTER = ("usage", "audit")
+"""Commands that read all namespaces if none is given, as `kubectl top nodes` reads all nodes."""
+_OF_ALL_NAMESPACES = ("quota", *_OF_THE_CLUSTER)
+"""Commands that can read all namespaces."""
 _ALL = f"{__name__}.all"
 _DIRECTIVES = {"file": 0, "dir": 16, "plain": 4}
 """Complete names of files, complete names of folders, do neither."""
@@ -56,7 +58,7 @@ def _all_namespaces() -> click.Option:
     def keep(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.meta[_ALL] = value
 
-    text = "Read all namespaces; default: that of the context."
+    text = "Read all namespaces."
     return click.Option(
         ["-A", "--all-namespaces"], is_flag=True, is_eager=True, expose_value=False, callback=keep, help=text
     )
@@ -69,7 +71,7 @@ def _all_namespaces() -> click.Option:
 )
 @click.version_option(package_name="gpu-admission", message="gpu-admission %(version)s")
 @connection_options
-@namespace_option("The namespace; default: that of the context.")
+@namespace_option("The namespace; default: that of the context, and all of them for usage and audit.")
 @click.pass_context
 def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:
     """GPUs of a Kubernetes cluster: why a pod is Pending, quotas, usage, and reviews.
@@ -85,7 +87,7 @@ def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, n
     The options of kubectl may stand before or after the command. With --cluster, a command reads files instead of the
     cluster of the context.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    given: dict[str, Any] = {"kubeconfig": kubeconfig, "context": context}
+    given = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace}
 
     def default_namespace() -> str:
         command = click.get_current_context()
@@ -97,8 +99,10 @@ def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, n
         found: str = lazy_module("contexts").context_namespace(*chosen)
         return found
 
-    defaults = {option: value for option, value in given.items() if value} | {"namespace": default_namespace}
-    ctx.default_map = dict.fromkeys(_NAMES, defaults)
+    defaults: dict[str, Any] = {option: value for option, value in given.items() if value}
+    ctx.default_map = {
+        name: defaults if name in _OF_THE_CLUSTER else {**defaults, "namespace": default_namespace} for name in _NAMES
+    }
 
 
 def _written_value(command: click.Context, option: str) -> Any:
