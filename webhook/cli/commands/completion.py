@@ -17,13 +17,11 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print the script that completes commands, options, rules, files, namespaces and objects in a shell.
 
     \b
-    In bash 4.4 or newer, for this shell and for all that start later:
+    In bash 4.4 or newer, also in ~/.bashrc:
       source <(gpu-admission completion bash)
-      echo 'source <(gpu-admission completion bash)' >> ~/.bashrc
-    In zsh, in a folder of $fpath, or below compinit in ~/.zshrc:
-      gpu-admission completion zsh > "${fpath[1]}/_gpu-admission"
-      echo 'source <(gpu-admission completion zsh)' >> ~/.zshrc
-    In fish:
+    In zsh, also in ~/.zshrc, below compinit:
+      source <(gpu-admission completion zsh)
+    In fish, for all shells that start later:
       gpu-admission completion fish > ~/.config/fish/completions/gpu-admission.fish
 
     Namespaces and objects come from the files of --cluster, else from the cluster of the kubeconfig. If that does not

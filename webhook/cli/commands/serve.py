@@ -146,6 +146,8 @@ def command(**given: Any) -> None:
     Beside a cluster, such as that of gpu-admission sandbox:
       kubectl apply -k deploy/overlays/dev-by-url
       gpu-admission serve --url https://localhost:8443
+    With a certificate of your own, for clients that present one:
+      gpu-admission serve --tls-cert tls.crt --tls-key tls.key --client-ca clients.pem --client-name kube-apiserver
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     options = ServeOptions(**given)
     options.check()
