@@ -14,11 +14,29 @@ if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
     from policies.quota.charges import ChargeRequest
 
-__all__ = ["MOST_FINDINGS", "TEMPLATE", "Decision", "Finding", "Operation", "Place", "Rule", "Severity", "Template"]
+__all__ = [
+    "EVERY_KIND",
+    "MOST_FINDINGS",
+    "TEMPLATE",
+    "WORKLOAD",
+    "Decision",
+    "Finding",
+    "Operation",
+    "Place",
+    "Rule",
+    "Severity",
+    "Template",
+]
 
 
 TEMPLATE = "ResourceClaimTemplate"
 """The kind of `Template`."""
+
+WORKLOAD = "workload"
+"""Stands for every kind of objects that make pods, in the kinds of a rule."""
+
+EVERY_KIND = "*"
+"""Stands for every kind of objects, in the kinds of a rule."""
 
 MOST_FINDINGS = 50
 """Maximum findings of one decision. An object can have tens of thousands; an answer shows fewer than fifty."""
@@ -82,6 +100,9 @@ class Rule:
     """The source of the rule: an upstream file, a page of documentation, or a design decision."""
     setting: str = ""
     """The setting that sets the rule's severity, besides `spec.rules`."""
+    kinds: tuple[str, ...] = ("Pod", WORKLOAD)
+    """The kinds of the objects that it reviews, WORKLOAD or EVERY_KIND. A mistake in a ConfigMap is also reported at the fields of
+    a ClusterPolicy that name the ConfigMap; its kind is ConfigMap."""
     rows: tuple[str, ...] = ()
     """The rows of docs/catalogue.md that the rule detects."""
     fixed: bool = False

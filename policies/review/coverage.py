@@ -6,7 +6,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.decision import Severity
+from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
@@ -39,6 +39,7 @@ UNREVIEWED = rule(
     remedy="review what the object creates, such as its pods",
     source="docs/review.md",
     offline=True,
+    kinds=(EVERY_KIND,),
 )
 
 OFFLINE_KINDS = frozenset({("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")})

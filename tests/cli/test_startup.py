@@ -143,17 +143,18 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  review   Review manifests as the webhook would, without a cluster.
-  explain  Show where a pod or claim fits, and why not elsewhere.
-  audit    Review all objects of a cluster; show which namespaces are ready to
-           convert.
-  quota    Show the GPU limits of namespaces, what is used, and which pods use
-           it.
-  usage    Show who holds which GPUs, and which are free.
-  rules    List the rules, or explain one.
-  serve    Serve the webhook over HTTPS.
-  sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
-  demo     Show conversion from end to end, on a cluster in memory.
+  review      Review manifests as the webhook would, without a cluster.
+  explain     Show where a pod or claim fits, and why not elsewhere.
+  audit       Review all objects of a cluster; show which namespaces are ready
+              to convert.
+  quota       Show the GPU limits of namespaces, what is used, and which pods
+              use it.
+  usage       Show who holds which GPUs, and which are free.
+  rules       List the rules, or explain one.
+  serve       Serve the webhook over HTTPS.
+  sandbox     Serve a Kubernetes API of manifests, for tests and for trying out.
+  demo        Show conversion from end to end, on a cluster in memory.
+  completion  Print the script that completes commands in bash, zsh or fish.
 """
     )
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import files_option, settings_option
+from webhook.cli.options import filename_option, files_option, namespace_option, settings_option
 from webhook.cli.review_outputs import FORMS
 
 if TYPE_CHECKING:
@@ -17,14 +18,14 @@ __all__ = ["command"]
 
 
 @click.command("review")
-@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...")
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file or folder. Can be repeated.")
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_paths)
+@filename_option
 @files_option(
     "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
     "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
     "other kinds are unknown."
 )
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects without one.")
+@namespace_option("Namespace of objects without one.")
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
@@ -32,7 +33,12 @@ __all__ = ["command"]
     show_default=True,
     help="The operation on the objects.",
 )
-@click.option("--old", metavar="FILE", help="The objects as they are in the cluster, for --operation UPDATE.")
+@click.option(
+    "--old",
+    metavar="FILE",
+    shell_complete=complete_paths,
+    help="The objects as they are in the cluster, for --operation UPDATE.",
+)
 @click.option("--user", default="", metavar="NAME", help="The user of the request.")
 @click.option(
     "-o",
@@ -52,7 +58,9 @@ __all__ = ["command"]
     help="Files and folders to skip, as a line of a .gitignore: *.json, /ci/, charts/**/crds. Relative to the "
     "folder under review; files named on the command line are always read. Can be repeated.",
 )
-@click.option("--ignore-file", metavar="FILE", help="A file of such patterns, like a .gitignore.")
+@click.option(
+    "--ignore-file", metavar="FILE", shell_complete=complete_paths, help="A file of such patterns, like a .gitignore."
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["deny", "warn"]),
