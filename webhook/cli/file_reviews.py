@@ -193,6 +193,7 @@ def _result(result: Result) -> dict[str, Any]:
                 "path": str(finding.path),
                 "message": finding.message,
                 "remedy": finding.remedy,
+                "waived": finding.waived,
                 "line": place.line,
                 "column": place.column,
             }

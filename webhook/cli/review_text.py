@@ -56,6 +56,7 @@ def summary(results: Sequence[Result]) -> str:
     details = _counts(
         {
             "with warnings": sum(bool(result.warnings) for result in admitted),
+            "with waived findings": sum(any(each.waived for each in result.findings) for result in admitted),
             "converted": sum(result.change == "converted" for result in admitted),
         }
     )
@@ -85,8 +86,10 @@ def _lines(result: Result, *, with_diffs: bool) -> Iterator[str]:
     yield from kubectl_lines(result)
     for finding in result.findings:
         place = subject.position_of(finding)
-        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {finding.rule.title}"
-        yield from _excerpt(subject.document, finding)
+        said = f"waived because {finding.waived}" if finding.waived else finding.rule.title
+        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {said}"
+        if not finding.waived:
+            yield from _excerpt(subject.document, finding)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
     if with_diffs and result.patch and result.before is not None and result.after is not None:
