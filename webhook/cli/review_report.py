@@ -102,6 +102,8 @@ class ReviewFinding:
     """The number of findings that it stands for."""
     is_known: bool = False
     """True if the baseline has it."""
+    waived: str = ""
+    """Why an annotation of the object waives it; it is then a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,15 +209,17 @@ def repository_path(file: str) -> str:
 def _finding(result: Result, finding: Finding) -> ReviewFinding:
     subject = result.subject
     place = subject.position_of(finding)
+    said = f"waived because {finding.waived}: " if finding.waived else ""
     return ReviewFinding(
-        _LEVELS[finding.severity],
+        Level.NOTE if finding.waived else _LEVELS[finding.severity],
         finding.rule,
         printable(subject.label),
         subject.manifest.file,
         place.line,
         place.column,
         printable(str(finding.path)),
-        printable(finding.text),
+        printable(f"{said}{finding.text}"),
+        waived=finding.waived,
     )
 
 
