@@ -61,7 +61,8 @@ def pod_findings(
         findings = list(form.access)
         if mode_of(form.namespace, view) is Mode.ENABLED and not conversions.never_converts(form.namespace):
             findings += _conversion_findings(form, conversions, view, settings)
-        for finding in findings:
+        # Both concerns report invalid waivers.
+        for finding in dict.fromkeys(findings):
             yield AuditFinding.of(
                 finding, "Pod", form.namespace, form.name, count=form.count, owners=tuple(sorted(form.owners))
             )

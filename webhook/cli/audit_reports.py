@@ -98,6 +98,7 @@ def text(audited: Audited) -> str:
     report = audited.report
     sections = [
         *(_findings(report, *section) for section in _SECTIONS),
+        _waived_findings(report),
         _left_out(report),
         _sentences("Not reviewed", [str(gap) for gap in report.gaps]),
         _sentences("About this cluster", audited.notes),
@@ -108,10 +109,18 @@ def text(audited: Audited) -> str:
 
 
 def _findings(report: AuditReport, severity: Severity, title: str, colour: str) -> list[str]:
-    found = [finding for finding in report.findings if finding.severity is severity]
+    found = [each for each in report.findings if each.severity is severity and not each.waived]
+    return _section(found, click.style(title, fg=colour, bold=True))
+
+
+def _waived_findings(report: AuditReport) -> list[str]:
+    return _section([each for each in report.findings if each.waived], click.style("Waived", bold=True))
+
+
+def _section(found: Sequence[AuditFinding], title: str) -> list[str]:
     if not found:
         return []
-    lines = [click.style(title, fg=colour, bold=True)]
+    lines = [title]
     for finding in found[:_MOST_SHOWN]:
         lines += _finding_lines(finding)
     return [*lines, *(f"  {line}" for line in truncation(len(found), _MOST_SHOWN))]
@@ -130,7 +139,9 @@ def _finding_lines(finding: AuditFinding) -> Iterator[str]:
     yield f"  {finding.rule}  {printable(f'{finding.kind} {namespace}{finding.name}{more}{owners}')}"
     where = f"{finding.path}: " if finding.path else ""
     yield printable(f"    {where}{finding.message}")
-    if finding.remedy:
+    if finding.waived:
+        yield f"    Waived because {finding.waived}"
+    elif finding.remedy:
         yield printable(f"    What to do: {finding.remedy}")
 
 
