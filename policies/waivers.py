@@ -14,7 +14,7 @@ from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.metadata_keys import IGNORE
-from policies.phrases import format_count, format_list, shorten
+from policies.phrases import format_list, shorten
 from policies.rules import get_rule, rule
 from policies.settings import settings_for
 from policies.view import UNKNOWN
@@ -55,7 +55,7 @@ INVALID = rule(
     The annotation gpu-admission.io/ignore waives findings of severity warn or audit. The reason tells
     readers whether the waiver is still right. A refusal is the decision of the administrator, so the author of an object
     cannot waive it.""",
-    remedy="write one entry on each line: a rule, the word because, and the reason",
+    remedy="write one entry on each line, such as GA405 because the GPUs arrive on Monday",
     source="docs/review.md",
 )
 
@@ -109,14 +109,13 @@ def parse_waivers(text: Any) -> Waivers:
         elif known in (INVALID, UNMATCHED):
             problems.append(_problem(f"{known} is about waivers and cannot be ignored", "remove it here"))
         elif because != "because" or not reason:
-            problems.append(_problem(f"{known} has no reason", f"write {known} because, and the reason"))
+            problems.append(_problem(f"{known} has no reason", f"write {known} because REASON"))
         elif known in reasons:
             problems.append(_problem(f"{known} has two reasons", "keep one of them"))
         else:
             reasons[known] = shorten(reason, LONGEST_REASON)
     if len(problems) > _MOST_PROBLEMS:
-        more = format_count(len(problems) - _MOST_PROBLEMS, "more invalid entry")
-        problems = [*problems[:_MOST_PROBLEMS], _problem(f"has {more}")]
+        problems = [*problems[:_MOST_PROBLEMS], _problem(f"more than {_MOST_PROBLEMS} entries are invalid")]
     return Waivers(reasons, tuple(problems))
 
 

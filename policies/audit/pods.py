@@ -16,6 +16,7 @@ from policies.metadata_keys import MANAGED
 from policies.request import Request
 from policies.review import review_concern
 from policies.review.upkeep import missing_templates
+from policies.waivers import with_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,5 +102,6 @@ def _conversion_findings(
         return ()
     conversion = conversions.of(form.namespace, form.form, form.pod)
     if conversion.result is ConversionResult.CONVERTED:
-        return settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)], form.namespace)
+        escaped = settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)], form.namespace)
+        return with_waivers(escaped, Request(form.pod, namespace=form.namespace), settings)
     return conversion.findings
