@@ -52,9 +52,8 @@ INVALID = rule(
     "A waiver must name a rule that does not refuse the object, and a reason",
     default=Severity.WARN,
     why="""
-    The annotation gpu-admission.io/ignore waives findings of severity warn or audit. The reason tells
-    readers whether the waiver is still right. A refusal is the decision of the administrator, so the author of an object
-    cannot waive it.""",
+    The annotation gpu-admission.io/ignore waives findings of severity warn or audit. The reason tells readers whether the
+    waiver is still right. The administrator decides what is refused, so the author of an object cannot waive it.""",
     remedy="write one entry on each line, such as GA405 because the GPUs arrive on Monday",
     source="docs/review.md",
 )
