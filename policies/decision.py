@@ -173,11 +173,20 @@ class Finding:
     """The place in an embedded document, for a finding in one."""
     exempt: bool = False
     """True if an exemption lowered the severity."""
+    announces_refusal: bool = False
+    """True if it warns of a refusal to come; such a finding cannot be waived."""
+    waived: str = ""
+    """Why the author of the object ignores it; empty if it is not waived (`policies.waivers`)."""
     entry: str = field(default="", compare=False)
     """The webhook entry that reported it; empty if only a review of files reports it."""
 
     def __str__(self) -> str:
         return f"{self.text} [{self.rule}]"
+
+    def as_announcement(self, result: str) -> Finding:
+        """The warning that something would be refused with this finding; `result` says what."""
+        message = f"{result}: {self.message}"
+        return replace(self, severity=Severity.WARN, message=message, announces_refusal=True)
 
     @property
     def text(self) -> str:
@@ -285,17 +294,26 @@ class Decision:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Lines for the author, each at most 120 characters of printable text."""
-        warned = [f"{found.rule} {found.text}" for found in self.findings if found.severity is Severity.WARN]
-        more = [f"and {self.left_out:,} more findings"] if self.left_out and self.allowed else []
+        """Lines for the author, each at most 120 characters of printable text; none for waived findings."""
+        reported = [found for found in self.findings if not found.waived]
+        warned = [f"{found.rule} {found.text}" for found in reported if found.severity is Severity.WARN]
+        # Findings that are left out are of rules that are among the others.
+        more = [f"and {self.left_out:,} more findings"] if self.left_out and self.allowed and reported else []
         return warning_lines([*self.remarks, *more, *warned])
 
     @property
     def audit_annotations(self) -> dict[str, str]:
-        """The annotations, plus `findings` (rules and severities) and `exempt` (rules with exemptions)."""
-        findings = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
-        exempt = ", ".join(sorted({found.rule.id for found in self.findings if found.exempt}))
-        return self.annotations | ({"findings": findings} if findings else {}) | ({"exempt": exempt} if exempt else {})
+        """The annotations, plus those on findings.
+
+        `findings` has rules and severities, `exempt` the rules with exemptions, and `waived` waivers as they are written.
+        """
+        waived = dict.fromkeys(f"{found.rule} because {found.waived}" for found in self.findings if found.waived)
+        texts = {
+            "findings": ", ".join(f"{found.rule}={found.severity}" for found in self.findings),
+            "exempt": ", ".join(sorted({found.rule.id for found in self.findings if found.exempt})),
+            "waived": "; ".join(waived),
+        }
+        return self.annotations | {key: text for key, text in texts.items() if text}
 
     @property
     def denials(self) -> tuple[Finding, ...]:

@@ -7,6 +7,7 @@ Facts come from a ClusterView, which may not know all of them: missing facts are
 
 from __future__ import annotations
 
+from policies.explanation.cluster import warm
 from policies.explanation.explain import explain
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
@@ -26,4 +27,5 @@ __all__ = [
     "Suggestion",
     "explain",
     "questions",
+    "warm",
 ]

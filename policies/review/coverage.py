@@ -11,6 +11,7 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.kubernetes.workloads import WORKLOADS
+from policies.metadata_keys import IGNORE
 from policies.review.on_demand import load_function
 from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
@@ -99,8 +100,15 @@ _GPU = re.compile("gpu", re.IGNORECASE)
 _AMOUNTS = {"hard", "limits", "requests", "resources"}
 """Fields whose keys name resources."""
 _LAST = ("metadata", "kind", "apiVersion")
-_SKIPPED = {"affinity", "tolerations", "managedFields", "status", "kubectl.kubernetes.io/last-applied-configuration"}
-"""Fields that request no GPU: conditions on nodes, and what controllers, the API server and kubectl add."""
+_SKIPPED = {
+    "affinity",
+    "tolerations",
+    "managedFields",
+    "status",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    IGNORE,
+}
+"""Fields that request no GPU: conditions on nodes, what controllers, the API server and kubectl add, and waivers."""
 
 
 class Uncovered(NamedTuple):

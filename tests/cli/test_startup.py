@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from webhook.cli.lazy_modules import _MODULES, lazy_module
+from webhook.cli.review_outputs import FORMS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
@@ -52,10 +53,16 @@ def imported(folder, *arguments, code=0):
     return {name.partition(".")[0] for name in modules(folder, *arguments, code=code)}
 
 
-@pytest.mark.parametrize("output", ["text", "json", "yaml", "patch"])
+@pytest.mark.parametrize("output", FORMS)
 def test_review_imports_no_server(folder, cluster, write, pod, output):
     packages = imported(folder, "review", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
     assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
+
+
+def test_review_imports_only_its_own_form(folder, cluster, write, pod):
+    names = modules(folder, "review", "--cluster", cluster, write("pod.yaml", pod()))
+    others = {f"webhook.cli.review_outputs.{form}" for form in FORMS if form != "text"}
+    assert not names & {*others, "webhook.cli.baselines", "xml"}
 
 
 def test_review_of_a_pod_needs_no_cel_engine(folder, cluster, write, pod):

@@ -6,8 +6,6 @@ the review of a folder of manifests.
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from webhook.cli.lazy_group import LazyGroup
@@ -31,8 +29,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, summaries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="gpu-admission", message="%(prog)s %(version)s")
-@click.pass_context
-def main(ctx: click.Context) -> None:
+def main() -> None:
     """Admission control for the NVIDIA GPUs of a Kubernetes cluster.
 
     \b
@@ -43,5 +40,3 @@ def main(ctx: click.Context) -> None:
     What does a rule require, and why?
       gpu-admission rules GA307
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False

@@ -39,6 +39,11 @@ class LazyGroup(click.Group):
             _report_internal_error(error)
             sys.exit(_FAILED)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command, which prints colours as the environment wants."""
+        ctx.color = _has_colours(os.environ)
+        return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
         return list(self.summaries)
@@ -63,6 +68,18 @@ class LazyGroup(click.Group):
             CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _has_colours(environment: Mapping[str, str]) -> bool | None:
+    """True or False if the environment says so; None to colour what is printed to terminals.
+
+    The order is that of Python's own tracebacks. Source: https://no-color.org, https://force-color.org.
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return False if environment.get("TERM") == "dumb" else None
 
 
 def _report_internal_error(error: Exception) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from webhook.cli.review_outputs import FORMS
+
 __all__ = ["lazy_module"]
 
 _MODULES = {
@@ -20,6 +22,8 @@ _MODULES = {
     "command completion": "webhook.cli.commands.completion",
     "completion values": "webhook.cli.completion_values",
     "file reviews": "webhook.cli.file_reviews",
+    "baselines": "webhook.cli.baselines",
+    **{f"review output {form}": f"webhook.cli.review_outputs.{form}" for form in FORMS},
     "explanations": "webhook.cli.explanations",
     "audit reports": "webhook.cli.audit_reports",
     "quota reports": "webhook.cli.quota_reports",

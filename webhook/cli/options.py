@@ -19,6 +19,7 @@ __all__ = [
     "check_namespace_exists",
     "cluster_options",
     "connection_options",
+    "filename_option",
     "files_option",
     "namespace_option",
     "output_option",
@@ -32,6 +33,15 @@ def files_option(what: str) -> Callable[[F], F]:
     """The option `--cluster`: files or folders with `what` (sentences), the objects of a cluster."""
     text = f"Files or folders with {what} Can be repeated."
     return click.option("--cluster", multiple=True, metavar="PATH", shell_complete=complete_paths, help=text)
+
+
+def filename_option(command: F) -> F:
+    """Add the option `--filename`, as kubectl has it: what the command is about."""
+    text = "A file or folder. Can be repeated."
+    option = click.option(
+        "-f", "--filename", "files", multiple=True, metavar="FILE", shell_complete=complete_paths, help=text
+    )
+    return option(command)
 
 
 def settings_option(default: str) -> Callable[[F], F]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ __all__ = [
     "table",
     "terminal_width",
     "truncation",
+    "wrap_line",
 ]
 
 BAR = 20
@@ -119,6 +121,27 @@ def paragraph(text: str, width: int) -> list[str]:
 def item(text: str, width: int) -> list[str]:
     """The lines of a wrapped text that begins with a dash."""
     return wrap(printable(text), width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def wrap_line(line: str, width: int) -> list[str]:
+    """The parts of a line of at most `width` characters; parts after the first are indented.
+
+    The codes of colours have no width.
+    """
+    if len(click.unstyle(line)) <= width:
+        return [line]
+    start = len(line) - len(line.lstrip())
+    indent = " " * (start + GAP)
+    parts, length = [line[:start]], start
+    for gap, word in re.findall(r"( *)(\S+)", line[start:]):
+        needed = len(gap) + len(click.unstyle(word))
+        if length + needed > width and length > len(indent):
+            parts.append(indent + word)
+            length = len(indent) + needed - len(gap)
+        else:
+            parts[-1] += gap + word
+            length += needed
+    return parts
 
 
 def truncation(total: int, shown: int) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.completions import complete_from, complete_paths
+from webhook.cli.completions import complete_from
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import files_option, namespace_option, output_option, settings_option
+from webhook.cli.options import filename_option, files_option, namespace_option, output_option, settings_option
 
 __all__ = ["command"]
 
@@ -15,15 +15,7 @@ __all__ = ["command"]
 @click.argument(
     "names", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...", shell_complete=complete_from("objects", or_paths=True)
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=complete_paths,
-    help="A file or folder. Can be repeated.",
-)
+@filename_option
 @files_option(
     "objects of the cluster, as for review, and the pods and ResourceClaims of all namespaces, which show what is in use."
 )

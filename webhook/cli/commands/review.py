@@ -8,7 +8,8 @@ import click
 
 from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import files_option, namespace_option, settings_option
+from webhook.cli.options import filename_option, files_option, namespace_option, settings_option
+from webhook.cli.review_outputs import FORMS
 
 if TYPE_CHECKING:
     from policies.request import Operation
@@ -18,6 +19,7 @@ __all__ = ["command"]
 
 @click.command("review")
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_paths)
+@filename_option
 @files_option(
     "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
     "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
@@ -41,11 +43,12 @@ __all__ = ["command"]
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "yaml", "patch"]),
+    type=click.Choice(FORMS),
     default="text",
     show_default=True,
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
-    "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults.",
+    "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults. junit: for Jenkins and "
+    "GitLab. sarif: for code scanning. github: annotations of GitHub Actions.",
 )
 @settings_option("the one in --cluster, else the built-in defaults")
 @click.option(
@@ -65,6 +68,12 @@ __all__ = ["command"]
     show_default=True,
     help="deny: exit with 1 if something is refused. warn: also if something has a warning.",
 )
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="Known findings, which neither fail the review nor are shown. Unreadable input always fails it.",
+)
+@click.option("--update-baseline", is_flag=True, help="Write the findings to the file of --baseline first.")
 @click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are admitted without a warning; for -o text.")
 @click.option("--no-diff", is_flag=True, help="Do not show how objects are changed; for -o text.")
 @click.option(
@@ -77,6 +86,7 @@ def command(
     ctx: click.Context,
     *,
     paths: tuple[str, ...],
+    files: tuple[str, ...],
     cluster: tuple[str, ...],
     namespace: str,
     operation: Operation,
@@ -87,6 +97,8 @@ def command(
     exclude: tuple[str, ...],
     ignore_file: str | None,
     fail_on: str,
+    baseline: str | None,
+    update_baseline: bool,
     quiet: bool,
     no_diff: bool,
     strict: bool,
@@ -127,14 +139,26 @@ def command(
     some of the input cannot be read; the problems are shown with file, line and column, and everything else is
     reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
     nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
+    What the file of --baseline has counts as if it were not there.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    paths = (*files, *paths)
     if not paths:
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
+    if update_baseline and baseline is None:
+        raise click.UsageError("--update-baseline writes the file of --baseline: name one")
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
-    review = reviews.review_files(paths, cluster, old, settings, circumstances, exclusion, strict=strict)
-    reviews.print_review(review, output, is_quiet=quiet, with_diffs=not no_diff)
-    ctx.exit(review.exit_code(fails_on_warnings=fail_on == "warn"))
+    review = reviews.review_files(
+        paths, cluster, old, settings, circumstances, exclusion, strict=strict, fails_on_warnings=fail_on == "warn"
+    )
+    if baseline is not None:
+        baselines = lazy_module("baselines")
+        scope = baselines.Scope(paths, exclusion)
+        if update_baseline:
+            baselines.update_baseline(review, baseline, scope)
+        review = baselines.apply_baseline(review, baseline, scope)
+    reviews.print_review(review, output, reviews.Style(is_quiet=quiet, with_diffs=not no_diff))
+    ctx.exit(review.exit_code)
