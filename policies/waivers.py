@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.decision import Severity
+from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
 from policies.metadata_keys import IGNORE
@@ -56,6 +56,7 @@ INVALID = rule(
     waiver is still right. The administrator decides what is refused, so the author of an object cannot waive it.""",
     remedy="write one entry on each line, such as GA405 because the GPUs arrive on Monday",
     source="docs/review.md",
+    kinds=(EVERY_KIND,),
 )
 
 UNMATCHED = rule(
@@ -70,6 +71,7 @@ UNMATCHED = rule(
     remedy="remove it from the annotation",
     source="docs/review.md",
     offline=True,
+    kinds=(EVERY_KIND,),
 )
 
 
