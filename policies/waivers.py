@@ -70,6 +70,7 @@ UNMATCHED = rule(
     match again.""",
     remedy="remove it from the annotation",
     source="docs/review.md",
+    kinds=(EVERY_KIND,),
     offline=True,
     kinds=(EVERY_KIND,),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 MISSPELT = {"nvidia.com/gpu.product": "NVIDIA-H100"}
@@ -45,6 +47,28 @@ def test_json_has_the_reason_and_no_warning(reviewed, write, waiving, warned):
     (result,) = reviewed(write("pod.yaml", waiving(f"{warned} because x")))
     assert [(each["rule"], each["severity"], each["waived"]) for each in result["findings"]] == [(warned, "warn", "x")]
     assert result["warnings"] == []
+
+
+def test_sarif_suppresses_waived_findings_with_the_reason(invoke, cluster, write, waiving, warned):
+    done = invoke("review", "--cluster", cluster, "-o", "sarif", write("pod.yaml", waiving(f"{warned} because x")))
+    (result,) = json.loads(done.stdout)["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == (warned, "note")
+    assert result["suppressions"] == [{"kind": "inSource", "justification": "x"}]
+
+
+@pytest.mark.parametrize(("output", "expected"), [("github", "::notice "), ("junit", ": note: ")])
+def test_other_forms_have_waived_findings_as_notes_with_the_reason(
+    invoke, cluster, write, waiving, warned, output, expected
+):
+    done = invoke("review", "--cluster", cluster, "-o", output, write("pod.yaml", waiving(f"{warned} because x")))
+    (line,) = (line for line in done.stdout.splitlines() if "(waived because x)" in line)
+    assert expected in line
+
+
+def test_waived_finding_is_not_in_a_baseline(invoke, cluster, write, waiving, warned, folder):
+    file = write("pod.yaml", waiving(f"{warned} because x"))
+    invoke("review", "--cluster", cluster, "--baseline", "known.yaml", "--update-baseline", file)
+    assert warned not in (folder / "known.yaml").read_text()
 
 
 @pytest.mark.parametrize(
