@@ -72,6 +72,7 @@ UNMATCHED = rule(
     source="docs/review.md",
     kinds=(EVERY_KIND,),
     offline=True,
+    kinds=(EVERY_KIND,),
 )
 
 
