@@ -18,6 +18,7 @@ __all__ = [
     "check_namespace_exists",
     "cluster_options",
     "files_option",
+    "live_options",
     "output_option",
     "settings_option",
 ]
@@ -43,6 +44,22 @@ def output_option(text: str, json: str) -> Callable[[F], F]:
     return click.option("-o", "--output", type=formats, default="text", show_default=True, help=shown)
 
 
+def live_options(command: F) -> F:
+    """Add the options of commands that read a running cluster only if one of them is given."""
+    options = (
+        click.option(
+            "--live",
+            is_flag=True,
+            help="Take facts from the running cluster that kubectl talks to; only reads are sent.",
+        ),
+        click.option("--kubeconfig", metavar="FILE", help="The same for the cluster of a kubeconfig."),
+        click.option("--context", metavar="NAME", help="The same for a context of the kubeconfig."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def cluster_options(command: F) -> F:
     """Add the options of commands that read a running cluster or the files of one, and print text or JSON."""
     options = (
@@ -57,13 +74,15 @@ def cluster_options(command: F) -> F:
 
 
 def check_cluster_options(
-    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str
+    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str, *, live: bool = False
 ) -> None:
     """Refuse options that exclude each other, and invalid namespaces; an empty one stands for all.
 
     Raises:
         click.UsageError: An option is wrong.
     """
+    if cluster and live:
+        raise click.UsageError("--cluster is for files, and --live is for a running cluster; give one of them")
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
     if namespace and not lazy_module("names of objects").is_dns_label(namespace):

@@ -1,13 +1,14 @@
-"""`gpu-admission review`: reviews manifests as the webhook would, without a cluster."""
+"""`gpu-admission review`: reviews manifests as the webhook would, before they are applied."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import files_option, settings_option
+from webhook.cli.options import check_cluster_options, files_option, live_options, settings_option
 
 if TYPE_CHECKING:
     from policies.request import Operation
@@ -22,6 +23,7 @@ __all__ = ["command"]
     "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
     "other kinds are unknown."
 )
+@live_options
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects without one.")
 @click.option(
     "--operation",
@@ -41,7 +43,7 @@ __all__ = ["command"]
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
     "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults.",
 )
-@settings_option("the one in --cluster, else the built-in defaults")
+@settings_option("that of the cluster, else the built-in defaults")
 @click.option(
     "--exclude",
     multiple=True,
@@ -70,6 +72,9 @@ def command(
     *,
     paths: tuple[str, ...],
     cluster: tuple[str, ...],
+    live: bool,
+    kubeconfig: str | None,
+    context: str | None,
     namespace: str,
     operation: Operation,
     old: str | None,
@@ -83,7 +88,7 @@ def command(
     no_diff: bool,
     strict: bool,
 ) -> None:
-    """Review manifests as the webhook would, without a cluster.
+    """Review manifests as the webhook would, before they are applied.
 
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
     in them; and - for standard input. Reviews GPU configuration (ClusterPolicy, NVIDIADriver, GPUCluster, their
@@ -99,9 +104,10 @@ def command(
     shows its pod templates as its pods would be admitted; in the cluster the workload itself does not change.
 
     \b
-    A pod, in a cluster as kubectl printed it:
-      kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster.yaml
-      gpu-admission review --cluster cluster.yaml pod.yaml
+    A pod, in the cluster that kubectl talks to:
+      gpu-admission review --live pod.yaml
+    The same without access to the cluster, in the files of a snapshot:
+      gpu-admission review --cluster cluster/ pod.yaml
     A Helm chart, in CI:
       helm template ./chart | gpu-admission review --cluster cluster/ -n team-a -
     The converted objects, to keep instead of the originals:
@@ -124,9 +130,13 @@ def command(
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
+    is_live = bool(live or kubeconfig or context)
+    if is_live:
+        check_cluster_options(cluster, kubeconfig, context, "", live=live)
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
-    review = reviews.review_files(paths, cluster, old, settings, circumstances, exclusion, strict=strict)
+    with lazy_module("live facts").running_cluster(kubeconfig, context) if is_live else nullcontext() as running:
+        review = reviews.review_files(paths, cluster, old, settings, circumstances, exclusion, running, strict=strict)
     reviews.print_review(review, output, is_quiet=quiet, with_diffs=not no_diff)
     ctx.exit(review.exit_code(fails_on_warnings=fail_on == "warn"))
