@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.quota.ledger.status import GarbageError, charge_items
 from policies.settings.choices import DRA_DRIVER_NAMESPACES
@@ -76,6 +77,7 @@ _NAMES_IN_LABELS = {
 _KNOWN_DOMAINS = (
     "kubernetes.io",
     "k8s.io",
+    "x-k8s.io",
     "nvidia.com",
     "gpu-admission.io",
     "karpenter.sh",
@@ -122,9 +124,9 @@ class Renaming:
     def renamed(self, document: Object) -> Object:
         """An object of a snapshot with other names."""
         kind = str(document.get("kind"))
-        metadata = self._value("metadata", document.get("metadata") or {})
+        metadata = self._value("", document["metadata"])
         metadata.pop("generateName", None)
-        metadata["name"] = self._name_of(kind, str(metadata.get("name")))
+        metadata["name"] = self._name_of(kind, name_of(document))
         return {**document, **self._content(kind, document), "metadata": metadata}
 
     def _content(self, kind: str, document: Object) -> Object:
@@ -135,7 +137,7 @@ class Renaming:
             return {"spec": self._settings("", document.get("spec")), "status": {}}
         if kind in _KEPT_KINDS:
             return {}
-        return {field: self._value(field, value) for field, value in document.items()}
+        return {field: self._value(field, value) for field, value in document.items() if field != "metadata"}
 
     def _name_of(self, kind: str, name: str) -> str:
         return name if kind in _KEPT_KINDS else self.name(_OF_KINDS.get(kind, "workload"), name)
@@ -157,6 +159,8 @@ class Renaming:
             return [self._value(field, item) for item in value]
         if isinstance(value, dict):
             renamed = {name: self._value(name, part) for name, part in value.items()}
+            if field == "metadata" and isinstance(name := value.get("name"), str):
+                renamed["name"] = self.name("workload", name)
             if field in _NAMED and isinstance(name := value.get("name"), str):
                 renamed["name"] = self.name(_NAMED[field], name)
             return renamed
