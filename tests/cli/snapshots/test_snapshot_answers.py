@@ -6,10 +6,8 @@ import json
 import re
 
 import pytest
-import yaml
 
-from tests.cli.snapshots.conftest import FOLDERS, gpu_pod
-from tests.cli.quota_files import EXAMPLES
+from tests.cli.snapshots.conftest import gpu_pod
 
 MANIFESTS = {
     "train.yaml": gpu_pod("new", node=""),
