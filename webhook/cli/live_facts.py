@@ -1,4 +1,4 @@
-"""Facts of a running cluster for a review: each kind is read when a rule first asks for it."""
+"""Facts of a running cluster for a review: each kind is read when a rule first needs it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunningCluster:
         self._runner = runner
         self._progress = progress
         self.unknown: dict[str, None] = {}
-        """Why facts that rules asked for are unknown, without full stops."""
+        """Why facts that rules needed are unknown, without full stops."""
 
     def files(self, file: str | None, reader: ManifestReader) -> ClusterFiles:
         """No files, and the settings of a file, else those of the cluster; problems go to the reader."""
@@ -113,28 +113,28 @@ def running_cluster(kubeconfig: str | None, context: str | None) -> Iterator[Run
     """
     connection = connected_client(kubeconfig, context)
     with asyncio.Runner() as runner, Progress() as progress:
-        cluster = RunningCluster(runner.run(_entered(connection)), runner, progress)
+        cluster = RunningCluster(runner.run(_enter(connection)), runner, progress)
         try:
             yield cluster
         except BaseException:
-            runner.run(_exited(connection, *sys.exc_info()))
+            runner.run(_leave(connection, *sys.exc_info()))
             raise
-        runner.run(_exited(connection, None, None, None))
+        runner.run(_leave(connection, None, None, None))
     for reason in cluster.unknown:
         click.echo(f"Warning: {reason}; rules treat it as unknown", err=True)
 
 
-async def _entered(connection: Any) -> APIClient:
+async def _enter(connection: Any) -> APIClient:
     client: APIClient = await connection.__aenter__()
     return client
 
 
-async def _exited(connection: Any, *error: Any) -> None:
+async def _leave(connection: Any, *error: Any) -> None:
     await connection.__aexit__(*error)
 
 
 class LiveFacts(ManifestsView):
-    """The objects under review, and those of a running cluster, read when they are first asked for.
+    """The objects under review, and those of a running cluster, read when they are first needed.
 
     A kind that RBAC forbids to list in all namespaces is read in the namespace that a rule asks about. What cannot be
     read is unknown. Secrets, and ConfigMaps outside the namespaces of the GPU Operator, are never read.

@@ -1,4 +1,4 @@
-"""Progress of commands that take longer than two seconds: one line on standard error, only on terminals."""
+"""Progress of commands that take longer than two seconds: a line on standard error of terminals."""
 
 from __future__ import annotations
 

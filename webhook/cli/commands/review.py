@@ -19,8 +19,8 @@ __all__ = ["command"]
 @click.command("review")
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...")
 @files_option(
-    "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
-    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
+    "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as `gpu-admission snapshot` writes "
+    "them or `kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
     "other kinds are unknown."
 )
 @live_options
@@ -106,7 +106,7 @@ def command(
     \b
     A pod, in the cluster that kubectl talks to:
       gpu-admission review --live pod.yaml
-    The same without access to the cluster, in the files of a snapshot:
+    The same where the cluster cannot be reached, in the files of a snapshot:
       gpu-admission review --cluster cluster/ pod.yaml
     A Helm chart, in CI:
       helm template ./chart | gpu-admission review --cluster cluster/ -n team-a -

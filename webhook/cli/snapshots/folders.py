@@ -57,9 +57,9 @@ def _files_of(folder: Path) -> set[str]:
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder to write into, which replaces `folder` at the end; nothing is left of it after an error.
+    """An empty folder to write into, which replaces `folder` at the end.
 
-    Only the user may read it: it says what runs in the cluster.
+    Nothing is left of it after an error. Only the user may read it: it says what runs in the cluster.
     """
     target = Path(os.path.realpath(folder))
     written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

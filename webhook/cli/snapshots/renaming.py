@@ -121,7 +121,7 @@ class Renaming:
         names = self._names[sort]
         return names.setdefault(name, f"{sort}-{len(names) + 1}")
 
-    def renamed(self, document: Object) -> Object:
+    def rename(self, document: Object) -> Object:
         """An object of a snapshot with other names."""
         kind = str(document.get("kind"))
         metadata = self._value("", document["metadata"])

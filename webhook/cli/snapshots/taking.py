@@ -104,7 +104,7 @@ async def _take(
         settings, notes = await stored_settings(client)
         snapshot = Snapshot(client.url, notes=notes)
         with replaced_folder(folder) as written:
-            rename = Renaming(settings.configuration.operator_namespaces).renamed if renames else None
+            rename = Renaming(settings.configuration.operator_namespaces).rename if renames else None
             taker = _Taker(client, written, namespace, settings, progress, snapshot, rename, parse_version(answer))
             await taker.take()
             head = {
@@ -192,7 +192,7 @@ class _Taker:
             raise click.UsageError(f"namespace {self.namespace} does not exist")
 
     async def _take_object(self, resource: Resource, name: str, unlisted: UnreadableKindError | None = None) -> None:
-        """One cluster-scoped object; `unlisted` says why its kind cannot be listed, if other objects matter too."""
+        """One cluster-scoped object; `unlisted` says why its kind cannot be listed."""
         try:
             found = [reduction_of(resource)(await self.client.get(resource.path(name=name)))]
         except APIError as error:
@@ -209,7 +209,10 @@ class _Taker:
         self.snapshot.files[file.name] = file.count
 
     async def _take_config_maps(self, wanted: list[Watched]) -> None:
-        """The ConfigMaps of the operator's namespaces: the content of those that configure GPUs, the keys of others."""
+        """The ConfigMaps of the operator's namespaces.
+
+        Those that configure GPUs are whole; of the others, which a ClusterPolicy may name, the keys are kept.
+        """
         view = ManifestsView(self.facts)
         namespaces = [each for each in wanted if self.namespace in ("", each.namespace)]
         if not namespaces:
