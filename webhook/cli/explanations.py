@@ -207,16 +207,17 @@ def _counts(explanation: Explanation) -> Iterator[str]:
 def _groups(explanation: Explanation, width: int) -> Iterator[str]:
     groups = explanation.groups
     names = [_names(group) for group in groups]
+    is_named = any(group.nodes for group in groups)
     fits = ["yes" if group.fits else "if empty" if group.fits_if_empty else "no" for group in groups]
     counts = [str(group.count) for group in groups]
     columns = [
         column("NODES", counts, right=True),
         column("FITS", fits),
-        Column("NAMES", min(column("NAMES", chain(*names)).width, width // 3)),
+        *([Column("NAMES", min(column("NAMES", chain(*names)).width, width // 3))] if is_named else []),
     ]
     room = width - sum(each.width + GAP for each in columns)
     rows = [
-        [[count], [fit], _wrapped_names(name, columns[2].width), list(_why(group, room))]
+        [[count], [fit], *([_wrapped_names(name, columns[2].width)] if is_named else []), list(_why(group, room))]
         for group, count, fit, name in zip(groups, counts, fits, names, strict=True)
     ]
     yield from table([*columns, Column("WHY", room)], rows)
