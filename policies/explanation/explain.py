@@ -14,7 +14,7 @@ from policies.explanation.node_groups import node_groups
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.problem import allocation_problem
 from policies.explanation.question import Obstacle, ObstacleKind
-from policies.explanation.redacted import redacted
+from policies.explanation.redacted import redacted_explanation
 from policies.explanation.remarks import preemption_remarks, remarks
 from policies.explanation.replicas import count_replicas
 from policies.explanation.report import Explanation, Feasibility
@@ -54,7 +54,7 @@ def explain(
         audience: whose names the explanation shows; the verdict and the numbers are the same for all.
     """
     explanation = _explanation(question, view, settings, check_cancelled, audience)
-    return explanation if audience == EVERYTHING else redacted(explanation, question, view, audience)
+    return explanation if audience == EVERYTHING else redacted_explanation(explanation, question, view, audience)
 
 
 def _explanation(

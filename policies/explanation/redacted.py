@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
 
-__all__ = ["redacted"]
+__all__ = ["redacted_explanation"]
 
 T = TypeVar("T")
 
@@ -49,7 +49,9 @@ class _Names(NamedTuple):
     namespaces: frozenset[str]
 
 
-def redacted(explanation: Explanation, question: Question, view: ClusterView, audience: Audience) -> Explanation:
+def redacted_explanation(
+    explanation: Explanation, question: Question, view: ClusterView, audience: Audience
+) -> Explanation:
     """The explanation without the names of nodes and of objects in other namespaces.
 
     Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do.
@@ -58,7 +60,7 @@ def redacted(explanation: Explanation, question: Question, view: ClusterView, au
     nodes = frozenset() if audience.sees_nodes else known.nodes
     namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
     found = _Redaction(_Names(nodes, namespaces), audience.namespace)
-    own = {name for document in _written(question) for text in _texts(document) for name in found.names_in(text)}
+    own = {name for document in _written_parts(question) for text in _texts(document) for name in found.names_in(text)}
     hidden = _Redaction(_Names(nodes - own, namespaces - own), audience.namespace)
     shown: Explanation = hidden.of(explanation)
     return shown
@@ -117,7 +119,7 @@ class _Redaction:
             start = end + 1
 
     def _longest_name(self, words: list[str], start: int) -> tuple[int, str, str]:
-        """The end of the longest hidden name that begins here, the name, and its replacement; else the word itself."""
+        """The end of the longest hidden name that begins here, the name, and its replacement; or one word."""
         for end in range(len(words) if len(words) % 2 else len(words) - 1, start, -2):
             name = "".join(words[start:end])
             if name in self._hidden.nodes:
@@ -129,13 +131,13 @@ class _Redaction:
 
 def _names(view: ClusterView) -> _Names:
     """The names of all nodes and namespaces; call it as `view.derive(_names)`."""
-    nodes = chain(*_listed(view, "Node", _names_of_node), *_listed(view, "ResourceSlice", _names_in_slice))
-    in_use = (_listed(view, kind, namespace_of) for kind in ("Pod", "ResourceClaim"))
-    namespaces = chain(_listed(view, "Namespace", name_of), *in_use)
+    nodes = chain(*_list_each(view, "Node", _names_of_node), *_list_each(view, "ResourceSlice", _names_in_slice))
+    in_use = (_list_each(view, kind, namespace_of) for kind in ("Pod", "ResourceClaim"))
+    namespaces = chain(_list_each(view, "Namespace", name_of), *in_use)
     return _Names(frozenset(nodes) - {""}, frozenset(namespaces) - {""})
 
 
-def _listed(view: ClusterView, kind: str, function: Callable[[Object], T]) -> Sequence[T]:
+def _list_each(view: ClusterView, kind: str, function: Callable[[Object], T]) -> Sequence[T]:
     found = view.derive_each(kind, function)
     return () if found is UNKNOWN else found
 
@@ -154,8 +156,8 @@ def _names_in_slice(document: Object) -> tuple[str, ...]:
     return (name_of(document), pool, *named)
 
 
-def _written(question: Question) -> Iterator[Object]:
-    """What the author of the explained object wrote; not its status, and not the node that the scheduler chose."""
+def _written_parts(question: Question) -> Iterator[Object]:
+    """What the author of the explained object wrote: no status, and not the node that was chosen."""
     claims = (each.claim.document for each in (*question.claims, *question.allocated))
     for document in (question.pod.document if question.pod else None, question.written, *claims):
         if document is not None:

@@ -89,7 +89,10 @@ def test_pool_of_an_allocated_claim_is_not_named(ask, k8s):
 def test_pool_of_one_node_is_named_like_a_node(ask, k8s, asking):
     pool = k8s.resource_slice(k8s.gpus(1), "zz-1", count=2)
     (group,) = ask(asking, k8s.node("zz-1"), pool, k8s.template()).groups
-    assert group.reason.sentence == "pool gpu.nvidia.com/<node> is incomplete: 1 of 2 ResourceSlices of generation 1 are there"
+    assert (
+        group.reason.sentence
+        == "pool gpu.nvidia.com/<node> is incomplete: 1 of 2 ResourceSlices of generation 1 are there"
+    )
     assert group.reason.facts["pool"] == "gpu.nvidia.com/<node>"
 
 
