@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from policies.explanation.audience import EVERYTHING, Audience
 from policies.explanation.explain import explain
+from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
 from policies.explanation.report import Change, Explanation, Feasibility, NodeGroup, Reason, ReasonKind, Suggestion
@@ -28,5 +29,6 @@ __all__ = [
     "ReasonKind",
     "Suggestion",
     "explain",
+    "parse_explanations",
     "questions",
 ]

@@ -17,7 +17,7 @@ from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.redacted import redacted_explanation
 from policies.explanation.remarks import preemption_remarks, remarks
 from policies.explanation.replicas import count_replicas
-from policies.explanation.report import Explanation, Feasibility
+from policies.explanation.report import Explanation, Feasibility, ReviewWarning
 from policies.explanation.selector_failures import costly_selectors, failure_obstacle
 from policies.explanation.solver import Solver
 from policies.explanation.suggestions import suggestions
@@ -91,7 +91,7 @@ def _blocked_explanation(question: Question) -> Explanation:
         headline,
         obstacles=tuple(obstacles),
         converted_to=question.converted_to,
-        warnings=question.warnings,
+        warnings=tuple(map(ReviewWarning.of, question.warnings)),
     )
 
 
@@ -141,6 +141,6 @@ def _explain_by_survey(
         nodes_left_out=nodes_left_out,
         suggestions=told,
         converted_to=question.converted_to,
-        warnings=question.warnings,
+        warnings=tuple(map(ReviewWarning.of, question.warnings)),
         remarks=(*remarks(question, cluster, view, resource_usage, audience), *preemption_remarks(told)),
     )

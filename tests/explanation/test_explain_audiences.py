@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.explanation import Audience, explain, questions
+from policies.explanation import Audience, explain, parse_explanations, questions
 from policies.settings import DEFAULTS
 from tests.explanation.conftest import BASE
 from webhook.cli.explanations import text
@@ -254,5 +254,6 @@ def test_no_answer_contains_a_foreign_name(ask, k8s, nodes, facts):
     answer = ask(pod, *objects)
     assert FOREIGN not in json.dumps(answer.as_json())
     assert FOREIGN not in text([answer], 200)
+    assert [each.as_json() for each in parse_explanations([answer.as_json()])] == [answer.as_json()]
     whole = ask(pod, *objects, audience=Audience())
     assert (answer.verdict, answer.fit_now, answer.replicas) == (whole.verdict, whole.fit_now, whole.replicas)

@@ -238,7 +238,8 @@ from webhook.server.lifecycle import run
 from webhook.server.service import Service
 
 def tell(ready):
-    print(json.dumps({"port": ready.port, "explain_port": ready.explain_port, "probe_port": ready.probe_port, "ca": ready.ca_pem.decode()}), flush=True)
+    ports = {"port": ready.port, "explain_port": ready.explain_port, "probe_port": ready.probe_port}
+    print(json.dumps({**ports, "ca": ready.ca_pem.decode()}), flush=True)
 
 configure()
 config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, explain_port=0, drain_delay=float(sys.argv[1]))
@@ -280,8 +281,10 @@ async def test_signal_ends_the_process_with_zero(process, client_of, client_cont
     assert server.returncode == 0
     lines = [json.loads(line) for line in log.splitlines()]
     assert [line["message"] for line in lines] == [
-        f"serving on port {reported['port']}, probes and metrics on port {reported['probe_port']}, "
-        f"explanations on port {reported['explain_port']}",
+        (
+            f"serving on port {reported['port']}, explanations on port {reported['explain_port']}, "
+            f"probes and metrics on port {reported['probe_port']}"
+        ),
         "reviewed",
         "stopping: serving on for 0 seconds",
         "stopped",

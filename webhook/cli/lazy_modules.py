@@ -18,6 +18,7 @@ _MODULES = {
     "command demo": "webhook.cli.commands.demo",
     "file reviews": "webhook.cli.file_reviews",
     "explanations": "webhook.cli.explanations",
+    "live explanations": "webhook.cli.live_explanations",
     "audit reports": "webhook.cli.audit_reports",
     "quota reports": "webhook.cli.quota_reports",
     "running clusters": "webhook.cli.running_clusters",

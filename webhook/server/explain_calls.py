@@ -117,7 +117,7 @@ class ExplainCalls(RoutedCalls):
 
     @contextmanager
     def _turn_of(self, caller: Caller) -> Iterator[None]:
-        """Count a question of a user of one namespace while it is answered; those who see everything are not limited.
+        """Count a question of a user of one namespace while it is answered; others are not limited.
 
         Raises:
             web.HTTPTooManyRequests: The user has too many.

@@ -159,7 +159,7 @@ _AWAY = (
 
 
 class DelegatedGate:
-    """Admits users of the cluster whom RBAC allows to `post` to the path, or to `get` gpuexplanations of a namespace.
+    """Admits users whom RBAC allows to `post` to the path, or to `get` gpuexplanations of a namespace.
 
     Only a token identifies a user here. A call through the API server's proxy comes over a connection of the API server, so
     its certificate would be the API server's.

@@ -117,10 +117,10 @@ class Listeners:
             self._watching.add_done_callback(_log_end)
         self._readiness.phase = "serving"
         _logger.info(
-            "serving on port %d, probes and metrics on port %d, explanations on port %d",
+            "serving on port %d, explanations on port %d, probes and metrics on port %d",
             port,
-            self._probe_port,
             explain_port,
+            self._probe_port,
         )
         return Ready(config.host, port, self._probe_port, explain_port, certificate.ca_pem)
 
