@@ -72,7 +72,7 @@ def service(real, background):
 def team(real):
     """A namespace with a pod that no node can serve."""
     team = real.namespace()
-    assert real.create(manifests.pod(team, "train", gpus=64)).accepted
+    assert real.create(manifests.pod(team, "train", gpus=16)).accepted
     return team
 
 
@@ -153,3 +153,11 @@ def test_users_reach_this_port_of_this_service_and_no_other(real, service, metho
     user = real.by("gpu-admission-test-user")
     body = None if method == "GET" else {}
     assert user.request(method, path, {}, body).code == code
+
+
+def test_user_who_may_list_everything_reads_the_cluster(real, team):
+    command = [sys.executable, "-m", "webhook", "explain", "--kubeconfig", real.kubeconfig, "-n", team, "pod/train"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stderr.splitlines()[-1] == "Explained from the objects of the cluster, which you may list."
+    assert done.stdout.startswith(f"pod {team}/train  impossible\n")
+    assert all(node in done.stdout for node in real.nodes)

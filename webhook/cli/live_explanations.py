@@ -141,7 +141,10 @@ async def _may_list(client: APIClient, kind: str) -> bool:
         "kind": review.kind,
         "spec": {"resourceAttributes": attributes},
     }
-    answer = await client.post(review.path(), document)
+    try:
+        answer = await client.post(review.path(), document)
+    except APIError:
+        return False
     return answer["status"].get("allowed") is True
 
 
