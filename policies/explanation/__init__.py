@@ -8,6 +8,7 @@ Facts come from a ClusterView, which may not know all of them: missing facts are
 from __future__ import annotations
 
 from policies.explanation.audience import EVERYTHING, Audience
+from policies.explanation.cluster import warm
 from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
@@ -31,4 +32,5 @@ __all__ = [
     "explain",
     "parse_explanations",
     "questions",
+    "warm",
 ]

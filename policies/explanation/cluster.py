@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["BRING", "Cluster", "Holders", "Holding", "ResourceUsage", "read_cluster", "used_amounts"]
+__all__ = ["BRING", "Cluster", "Holders", "Holding", "ResourceUsage", "read_cluster", "used_amounts", "warm"]
 
 BRING = (
     "add the objects of the cluster: "
@@ -86,6 +86,12 @@ class Cluster:
     """The claims that hold devices."""
     problem: str = ""
     """Why the slices or the allocations cannot be read; empty if they can."""
+
+
+def warm(view: ClusterView) -> None:
+    """Compute the digests of a whole cluster that explanations share, so that the first one need not."""
+    view.derive(read_cluster)
+    view.derive(used_amounts)
 
 
 def read_cluster(view: ClusterView) -> Cluster:

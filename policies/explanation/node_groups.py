@@ -31,14 +31,6 @@ _MOST_VALUES = 3
 _OF_PRODUCTS = "nvidia.com/"
 """Labels whose values are shown to all; the values of others may name nodes, teams and places."""
 _GAVE_UP = "whether it fits is unknown: too many combinations of devices nearly satisfy the claims to try them all"
-_CONDITIONS = {
-    "node.kubernetes.io/not-ready": "the node is not ready",
-    "node.kubernetes.io/unreachable": "the node is unreachable",
-    "node.kubernetes.io/memory-pressure": "the node is short of memory",
-    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
-    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
-    "node.kubernetes.io/network-unavailable": "the node has no network yet",
-}
 
 
 def node_groups(
@@ -137,8 +129,9 @@ def _node_reason(
 
 def _taint_reason(taint: Taint) -> Reason:
     spelled = shorten(str(taint))
-    condition = _CONDITIONS.get(taint.key)
-    sentence = f"{condition} (taint {spelled})" if condition else f"the pod does not tolerate the taint {spelled}"
+    sentence = (
+        f"{taint.condition} (taint {spelled})" if taint.condition else f"the pod does not tolerate the taint {spelled}"
+    )
     return Reason(ReasonKind.TAINT, sentence, facts={"key": taint.key, "value": taint.value, "effect": taint.effect})
 
 

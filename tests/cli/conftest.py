@@ -72,7 +72,7 @@ def reviewed(invoke, cluster):
 def run(folder):
     """Run a command as a process of its own."""
 
-    def run(*arguments, stdin="", **environment):
+    def run(*arguments, stdin="", cwd=".", **environment):
         inherited = {
             key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COVERAGE_PROCESS_START")
         }
@@ -80,7 +80,7 @@ def run(folder):
             [sys.executable, "-m", "webhook", *map(str, arguments)],
             input=stdin,
             env={**inherited, **environment},
-            cwd=folder,
+            cwd=folder / cwd,
             capture_output=True,
             text=True,
             check=False,

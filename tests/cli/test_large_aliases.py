@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli import review_text
+from webhook.cli.review_outputs import text
 
 
 def laughing(levels, head):
@@ -36,7 +36,7 @@ def test_aliases_are_bounded_in_every_file(invoke, write, pod, option):
 
 
 def test_object_that_is_not_patched_is_not_written_out_for_a_diff(invoke, write, monkeypatch):
-    monkeypatch.setattr(review_text, "diff", lambda *_: pytest.fail("nothing changes, and all of it was written out"))
+    monkeypatch.setattr(text, "diff", lambda *_: pytest.fail("nothing changes, and all of it was written out"))
     config_map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: b}\n"
     done = invoke("review", write("config.yaml", config_map))
     assert (done.exit_code, done.stderr) == (0, "")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 
 import jsonpatch
 import pytest
@@ -14,9 +16,10 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import pod_templates
 from policies.settings import DEFAULTS
 from webhook.cli.admit import admit
-from webhook.cli.file_reviews import as_json, as_yaml
+from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.review_text import text
+from webhook.cli.review_outputs import FORMS, Style
+from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 
@@ -334,6 +337,15 @@ def test_any_json_in_place_of_a_template_has_a_report(tmp_path_factory, index, f
     subjects = SubjectReader(Circumstances(), reader.problems).subjects(reader.manifests([str(file)]))
     results = [admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS) for subject in subjects]
     assert len(results) == 1
-    assert text(results)
-    assert json.loads(as_json(results))[0]["verdict"] == results[0].verdict
-    assert bool(as_yaml(results)) is not results[0].is_refused
+    review = Review(tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results), (), ())
+    printed = {form: standard_output(form, review) for form in FORMS}
+    assert json.loads(printed["json"])[0]["verdict"] == results[0].verdict
+    assert json.loads(printed["sarif"])["version"] == "2.1.0"
+    assert bool(printed.pop("yaml")) is bool(printed.pop("patch")) is not results[0].is_refused
+    assert all(printed.values())
+
+
+def standard_output(form, review):
+    with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()):
+        lazy_module(f"review output {form}").show(review, Style())
+    return printed.getvalue()

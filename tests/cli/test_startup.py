@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from webhook.cli.lazy_modules import _MODULES, lazy_module
+from webhook.cli.review_outputs import FORMS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
@@ -52,10 +53,16 @@ def imported(folder, *arguments, code=0):
     return {name.partition(".")[0] for name in modules(folder, *arguments, code=code)}
 
 
-@pytest.mark.parametrize("output", ["text", "json", "yaml", "patch"])
+@pytest.mark.parametrize("output", FORMS)
 def test_review_imports_no_server(folder, cluster, write, pod, output):
     packages = imported(folder, "review", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
     assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
+
+
+def test_review_imports_only_its_own_form(folder, cluster, write, pod):
+    names = modules(folder, "review", "--cluster", cluster, write("pod.yaml", pod()))
+    others = {f"webhook.cli.review_outputs.{form}" for form in FORMS if form != "text"}
+    assert not names & {*others, "webhook.cli.baselines", "xml"}
 
 
 def test_review_of_a_pod_needs_no_cel_engine(folder, cluster, write, pod):
@@ -136,21 +143,23 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  review   Review manifests as the webhook would, without a cluster.
-  explain  Show where a pod or claim fits, and why not elsewhere.
-  audit    Review all objects of a cluster; show which namespaces are ready to
-           convert.
-  quota    Show the GPU limits of namespaces, what is used, and which pods use
-           it.
-  rules    List the rules, or explain one.
-  serve    Serve the webhook over HTTPS.
-  sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
-  demo     Show conversion from end to end, on a cluster in memory.
+  review      Review manifests as the webhook would, without a cluster.
+  explain     Show where a pod or claim fits, and why not elsewhere.
+  audit       Review all objects of a cluster; show which namespaces are ready
+              to convert.
+  quota       Show the GPU limits of namespaces, what is used, and which pods
+              use it.
+  usage       Show who holds which GPUs, and which are free.
+  rules       List the rules, or explain one.
+  serve       Serve the webhook over HTTPS.
+  sandbox     Serve a Kubernetes API of manifests, for tests and for trying out.
+  demo        Show conversion from end to end, on a cluster in memory.
+  completion  Print the script that completes commands in bash, zsh or fish.
 """
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "rules", "serve"])
+@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "usage", "rules", "serve"])
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

@@ -7,12 +7,13 @@ import pty
 import subprocess
 import sys
 
+import click
 import pytest
 
 
 def on_a_terminal(folder, *arguments, **environment):
     """What a command writes to a terminal."""
-    inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    inherited = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "webhook", *arguments],
@@ -55,6 +56,50 @@ def test_no_color_is_respected(folder, cluster, misspelt):
 
 def test_empty_no_color_is_not_set(folder):
     assert "\x1b[" in on_a_terminal(folder, "rules", NO_COLOR="")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+    ],
+)
+@pytest.mark.parametrize("command", ["review", "rules"])
+def test_environment_decides_about_colours(folder, cluster, misspelt, command, environment, expected):
+    arguments = {"review": ["review", "--cluster", cluster, misspelt], "rules": ["rules", "GA307"]}[command]
+    assert ("\x1b[" in on_a_terminal(folder, *arguments, **environment)) is expected
+
+
+def test_pipe_has_colours_if_they_are_forced(run, cluster, misspelt):
+    assert "\x1b[32m\x1b[1madmitted\x1b[0m" in run("review", "--cluster", cluster, misspelt, FORCE_COLOR="1").stdout
+
+
+def test_file_for_a_program_has_no_colours_even_if_they_are_forced(run, cluster, misspelt):
+    for output in ("json", "yaml", "patch", "junit", "sarif", "github"):
+        assert "\x1b" not in run("review", "--cluster", cluster, "-o", output, misspelt, FORCE_COLOR="1").stdout
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_lines_are_as_wide_as_the_terminal(folder, cluster, misspelt, columns):
+    arguments = ("review", "--cluster", cluster, "--no-diff", misspelt)
+    written = click.unstyle(on_a_terminal(folder, *arguments, COLUMNS=str(columns))).splitlines()
+    assert columns - 20 < max(map(len, written)) <= columns
+    assert all(line.startswith((" ", "Warning:", "pod.yaml:", "refers", "1 object:")) for line in written if line)
+
+
+def test_lines_in_a_pipe_are_not_wrapped(run, cluster, write, pod):
+    refused = write("pod.yaml", pod(nodeSelector={"nvidia.com/gpu.count": "8"}))
+    lines = run("review", "--cluster", cluster, refused, COLUMNS="60").stdout.splitlines()
+    assert len(lines) == 5
+    assert lines[1].endswith("gpu.memory or gpu.family [GA307]")
+
+
+def test_diffs_are_not_wrapped(folder, cluster, misspelt):
+    written = click.unstyle(on_a_terminal(folder, "review", "--cluster", cluster, misspelt, COLUMNS="60"))
+    assert '"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H100"}}\'' in written
 
 
 def test_pipe_gets_no_colours(run, cluster, misspelt):

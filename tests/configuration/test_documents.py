@@ -29,7 +29,8 @@ def rules_page():
         "# Rules",
         "",
         "Every rule with its default severity, which `spec.rules` of the GPUAdmissionPolicy can change. The same, and",
-        "offline: `gpu-admission rules`. Made from the rules themselves by `tests/configuration/test_documents.py`.",
+        "offline: `gpu-admission rules`; with `--kind ClusterPolicy` only the rules that review objects of that kind, and with",
+        "`--search time-slicing` those with these words. Made from the rules by `tests/configuration/test_documents.py`.",
     ]
     for prefix, name in SECTIONS.items():
         rules = [rule for rule in all_rules() if rule.id.startswith(prefix)]

@@ -12,7 +12,7 @@ from webhook.cli.lazy_modules import lazy_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SUFFIXES", "Exclusion", "exclusion_of", "files_of"]
+__all__ = ["SUFFIXES", "Exclusion", "exclusion_of", "files_of", "is_covered"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -58,6 +58,19 @@ def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError
             and _is_document(os.path.join(folder, name))
         ]
     return files
+
+
+def is_covered(file: str, path: str, exclusion: Exclusion | None) -> bool:
+    """True if a file is one that is named, or is below a folder and not left out; it need not exist."""
+    file, root = os.path.normpath(file), os.path.normpath(path)
+    if file == root:
+        return True
+    below = os.path.relpath(file, root)
+    if below.startswith(os.pardir):
+        return False
+    *folders, name = below.split(os.sep)
+    paths = [("/".join(folders[: depth + 1]) + "/", folder) for depth, folder in enumerate(folders)] + [(below, name)]
+    return not any(_is_left_out(relative, part, exclusion) for relative, part in paths)
 
 
 def _patterns(ignore_file: str | None) -> list[str]:

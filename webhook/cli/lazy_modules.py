@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from webhook.cli.review_outputs import FORMS
+
 __all__ = ["lazy_module"]
 
 _MODULES = {
@@ -12,22 +14,37 @@ _MODULES = {
     "command explain": "webhook.cli.commands.explain",
     "command audit": "webhook.cli.commands.audit",
     "command quota": "webhook.cli.commands.quota",
+    "command usage": "webhook.cli.commands.usage",
     "command rules": "webhook.cli.commands.rules",
     "command serve": "webhook.cli.commands.serve",
     "command sandbox": "webhook.cli.commands.sandbox",
     "command demo": "webhook.cli.commands.demo",
+    "command completion": "webhook.cli.commands.completion",
+    "completion values": "webhook.cli.completion_values",
     "file reviews": "webhook.cli.file_reviews",
+    "baselines": "webhook.cli.baselines",
+    **{f"review output {form}": f"webhook.cli.review_outputs.{form}" for form in FORMS},
     "explanations": "webhook.cli.explanations",
     "live explanations": "webhook.cli.live_explanations",
     "audit reports": "webhook.cli.audit_reports",
     "quota reports": "webhook.cli.quota_reports",
+    "usage reports": "webhook.cli.usage_reports",
+    "usage of running clusters": "webhook.cli.running_usage",
     "running clusters": "webhook.cli.running_clusters",
     "start of the server": "webhook.cli.server_start",
     "start of the sandbox": "webhook.cli.sandbox_start",
     "AdmissionReviews": "webhook.server.admission_review",
     "patterns of a .gitignore": "pathspec",
     "JSON": "orjson",
+    "API client": "webhook.cluster.client",
+    "contexts": "webhook.cluster.contexts",
+    "lookups": "webhook.cluster.lookups",
+    "manifest reader": "webhook.cli.manifest_reader",
+    "manifests": "webhook.cluster.manifests",
+    "resources": "webhook.cluster.resources",
+    "rules": "webhook.cli.commands.rules",
     "names of objects": "policies.kubernetes.names",
+    "pod conditions": "policies.pod_conditions",
     "printable text": "policies.kubernetes.printable",
 }
 

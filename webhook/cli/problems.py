@@ -29,17 +29,18 @@ class Problem:
 
 
 class UnreadableInputError(click.ClickException):
-    """The input has problems; all of them are shown, and nothing is done."""
+    """The input has problems; all of them are shown, and `outcome` says what was not done."""
 
     exit_code = 2
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], outcome: str = "nothing was done") -> None:
         self.problems = problems
+        self.outcome = outcome
         super().__init__("\n".join(map(str, problems)))
 
     def show(self, file: Any = None) -> None:
         """Print the problems."""
-        show_problems(self.problems, "nothing was done", file)
+        show_problems(self.problems, self.outcome, file)
 
 
 def show_problems(problems: Sequence[Problem], outcome: str, file: Any = None) -> None:

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from fractions import Fraction
 
-__all__ = ["GAP", "Column", "column", "item", "json_text", "paragraph", "table", "terminal_width", "truncation"]
+__all__ = [
+    "BAR",
+    "GAP",
+    "BarPart",
+    "Column",
+    "bar",
+    "column",
+    "item",
+    "json_text",
+    "paragraph",
+    "table",
+    "terminal_width",
+    "truncation",
+    "wrap_line",
+]
 
+BAR = 20
+"""The usual length of a bar in characters, without its ends."""
 GAP = 2
 """Spaces between two columns."""
 _WIDTH = 100
@@ -56,6 +76,36 @@ def _line(columns: Sequence[Column], texts: Sequence[str]) -> str:
     return (" " * GAP).join(padded).rstrip()
 
 
+class BarPart(NamedTuple):
+    """A part of a bar."""
+
+    amount: Fraction
+    character: str
+    colour: str
+
+
+def bar(parts: Sequence[BarPart], whole: Fraction, size: int = BAR) -> str:
+    """A bar of parts, with dots for the rest of the whole; it ends with an arrow if they exceed it.
+
+    The parts get no character only if they are zero, and all characters only if they are the whole or more.
+    """
+    taken = [*accumulate(part.amount for part in parts)]
+    scale = max(whole, *taken)
+    ends = [_cells(amount, scale, size) for amount in taken]
+    runs = (
+        click.style(part.character * (end - begin), fg=part.colour) if end > begin else ""
+        for part, begin, end in zip(parts, [0, *ends], ends, strict=False)
+    )
+    return f"[{''.join(runs)}{'.' * (size - ends[-1])}{'>' if taken[-1] > whole else ']'}"
+
+
+def _cells(amount: Fraction, whole: Fraction, size: int) -> int:
+    """The characters for an amount: none for zero, at least one for more, and all only for the whole."""
+    if not amount:
+        return 0
+    return size if amount >= whole else min(max(round(size * amount / whole), 1), size - 1)
+
+
 def terminal_width() -> int:
     """The columns of the terminal, within limits; a default if standard output is not a terminal."""
     if not sys.stdout.isatty():
@@ -71,6 +121,27 @@ def paragraph(text: str, width: int) -> list[str]:
 def item(text: str, width: int) -> list[str]:
     """The lines of a wrapped text that begins with a dash."""
     return wrap(printable(text), width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def wrap_line(line: str, width: int) -> list[str]:
+    """The parts of a line of at most `width` characters; parts after the first are indented.
+
+    The codes of colours have no width.
+    """
+    if len(click.unstyle(line)) <= width:
+        return [line]
+    start = len(line) - len(line.lstrip())
+    indent = " " * (start + GAP)
+    parts, length = [line[:start]], start
+    for gap, word in re.findall(r"( *)(\S+)", line[start:]):
+        needed = len(gap) + len(click.unstyle(word))
+        if length + needed > width and length > len(indent):
+            parts.append(indent + word)
+            length = len(indent) + needed - len(gap)
+        else:
+            parts[-1] += gap + word
+            length += needed
+    return parts
 
 
 def truncation(total: int, shown: int) -> list[str]:

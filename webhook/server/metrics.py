@@ -99,6 +99,7 @@ class Metrics:
             "findings", "Findings of rules, by webhook, rule and severity.", "webhook", "rule", "severity"
         )
         self._exempted = new.counter("exempted", "Findings whose severity an exemption lowered.", "webhook", "rule")
+        self._waived = new.counter("waived", "Findings that an annotation of the object waives.", "webhook", "rule")
         conversions = new.counter(
             "conversions", "Pods that requested conversion, by outcome; dry runs are not counted.", "outcome"
         )
@@ -187,6 +188,8 @@ class Metrics:
             self._findings.labels(entry, finding.rule.id, finding.severity.value).inc()
             if finding.exempt:
                 self._exempted.labels(entry, finding.rule).inc()
+            if finding.waived:
+                self._waived.labels(entry, finding.rule).inc()
 
     def count_skipped(self, entry: str, concern: Concern) -> None:
         """Count a concern that fails open and has not answered."""

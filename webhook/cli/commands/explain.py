@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import click
 
+from webhook.cli.completions import complete_from
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, files_option, output_option, settings_option
+from webhook.cli.options import (
+    check_cluster_options,
+    connection_options,
+    filename_option,
+    files_option,
+    namespace_option,
+    output_option,
+    settings_option,
+)
 
 __all__ = ["command"]
 
 
 @click.command("explain")
-@click.argument("names", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...")
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file or folder. Can be repeated.")
+@click.argument(
+    "names", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...", shell_complete=complete_from("objects", or_paths=True)
+)
+@filename_option
 @files_option(
     "objects of the cluster, as for review, and the pods and ResourceClaims of all namespaces, which show what is in use."
 )
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default: as kubectl finds it.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
+@connection_options
 @click.option("--live", is_flag=True, help="Explain files against the running cluster too, not only KIND/NAME.")
-@click.option(
-    "-n",
-    "--namespace",
-    default="",
-    metavar="NAME",
-    help="Namespace of KIND/NAME and of objects without one; default: that of the context, as in kubectl.",
-)
+@namespace_option("Namespace of KIND/NAME and of objects without one; default: that of the context, as in kubectl.")
 @settings_option("the one of the cluster, else the built-in defaults")
 @output_option("tables and sentences", "a list with one mapping for each explanation")
 @click.pass_context

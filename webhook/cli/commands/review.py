@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import files_option, settings_option
+from webhook.cli.options import filename_option, files_option, namespace_option, settings_option
+from webhook.cli.review_outputs import FORMS
 
 if TYPE_CHECKING:
     from policies.request import Operation
@@ -16,13 +18,14 @@ __all__ = ["command"]
 
 
 @click.command("review")
-@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...")
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_paths)
+@filename_option
 @files_option(
     "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
     "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
     "other kinds are unknown."
 )
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects without one.")
+@namespace_option("Namespace of objects without one.")
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
@@ -30,16 +33,22 @@ __all__ = ["command"]
     show_default=True,
     help="The operation on the objects.",
 )
-@click.option("--old", metavar="FILE", help="The objects as they are in the cluster, for --operation UPDATE.")
+@click.option(
+    "--old",
+    metavar="FILE",
+    shell_complete=complete_paths,
+    help="The objects as they are in the cluster, for --operation UPDATE.",
+)
 @click.option("--user", default="", metavar="NAME", help="The user of the request.")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "yaml", "patch"]),
+    type=click.Choice(FORMS),
     default="text",
     show_default=True,
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
-    "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults.",
+    "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults. junit: for Jenkins and "
+    "GitLab. sarif: for code scanning. github: annotations of GitHub Actions.",
 )
 @settings_option("the one in --cluster, else the built-in defaults")
 @click.option(
@@ -49,7 +58,9 @@ __all__ = ["command"]
     help="Files and folders to skip, as a line of a .gitignore: *.json, /ci/, charts/**/crds. Relative to the "
     "folder under review; files named on the command line are always read. Can be repeated.",
 )
-@click.option("--ignore-file", metavar="FILE", help="A file of such patterns, like a .gitignore.")
+@click.option(
+    "--ignore-file", metavar="FILE", shell_complete=complete_paths, help="A file of such patterns, like a .gitignore."
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["deny", "warn"]),
@@ -57,6 +68,12 @@ __all__ = ["command"]
     show_default=True,
     help="deny: exit with 1 if something is refused. warn: also if something has a warning.",
 )
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="Known findings, which neither fail the review nor are shown. Unreadable input always fails it.",
+)
+@click.option("--update-baseline", is_flag=True, help="Write the findings to the file of --baseline first.")
 @click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are admitted without a warning; for -o text.")
 @click.option("--no-diff", is_flag=True, help="Do not show how objects are changed; for -o text.")
 @click.option(
@@ -69,6 +86,7 @@ def command(
     ctx: click.Context,
     *,
     paths: tuple[str, ...],
+    files: tuple[str, ...],
     cluster: tuple[str, ...],
     namespace: str,
     operation: Operation,
@@ -79,6 +97,8 @@ def command(
     exclude: tuple[str, ...],
     ignore_file: str | None,
     fail_on: str,
+    baseline: str | None,
+    update_baseline: bool,
     quiet: bool,
     no_diff: bool,
     strict: bool,
@@ -119,14 +139,26 @@ def command(
     some of the input cannot be read; the problems are shown with file, line and column, and everything else is
     reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
     nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
+    What the file of --baseline has counts as if it were not there.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    paths = (*files, *paths)
     if not paths:
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
+    if update_baseline and baseline is None:
+        raise click.UsageError("--update-baseline writes the file of --baseline: name one")
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
-    review = reviews.review_files(paths, cluster, old, settings, circumstances, exclusion, strict=strict)
-    reviews.print_review(review, output, is_quiet=quiet, with_diffs=not no_diff)
-    ctx.exit(review.exit_code(fails_on_warnings=fail_on == "warn"))
+    review = reviews.review_files(
+        paths, cluster, old, settings, circumstances, exclusion, strict=strict, fails_on_warnings=fail_on == "warn"
+    )
+    if baseline is not None:
+        baselines = lazy_module("baselines")
+        scope = baselines.Scope(paths, exclusion)
+        if update_baseline:
+            baselines.update_baseline(review, baseline, scope)
+        review = baselines.apply_baseline(review, baseline, scope)
+    reviews.print_review(review, output, reviews.Style(is_quiet=quiet, with_diffs=not no_diff))
+    ctx.exit(review.exit_code)

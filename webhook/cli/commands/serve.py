@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import files_option
 from webhook.server.open_connections import FEWEST, ConnectionLimits
@@ -37,6 +38,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=complete_paths,
     help="How to reach the cluster; default: KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config.",
 )
 @click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
@@ -148,6 +150,8 @@ def command(**given: Any) -> None:
     Beside a cluster, such as that of gpu-admission sandbox:
       kubectl apply -k deploy/overlays/dev-by-url
       gpu-admission serve --url https://localhost:8443
+    With a certificate of your own, for clients that present one:
+      gpu-admission serve --tls-cert tls.crt --tls-key tls.key --client-ca clients.pem --client-name kube-apiserver
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     options = ServeOptions(**given)
     options.check()

@@ -1,0 +1,230 @@
+"""The report of a review: every object with its findings, and what of them fails the review."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.decision import Rule, Severity
+from policies.kubernetes.printable import printable
+from policies.review.coverage import UNREVIEWED
+from webhook.cli.manifest_reader import STDIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.decision import Finding
+    from webhook.cli.admit import Result
+    from webhook.cli.problems import Problem
+
+__all__ = [
+    "UNREADABLE",
+    "KnownFinding",
+    "Level",
+    "Review",
+    "ReviewFinding",
+    "ReviewedObject",
+    "findings_of",
+    "is_stdin",
+    "repository_path",
+]
+
+_REFUSED = 1
+_UNREADABLE = 2
+_GPUS_MISSED = 4
+
+
+class Level(StrEnum):
+    """How bad a finding is, in the words of SARIF."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+_LEVELS = {Severity.DENY: Level.ERROR, Severity.WARN: Level.WARNING, Severity.AUDIT: Level.NOTE}
+
+UNREADABLE = Rule(
+    "unreadable-input",
+    title="All input must be readable",
+    default=Severity.DENY,
+    why="What cannot be read is not reviewed, and can have any mistake.",
+    remedy="correct the file, or leave it out with --exclude",
+    source="docs/review.md",
+)
+_REMARK = Rule(
+    "remark",
+    title="Something about the object could not be reviewed, or has no effect",
+    default=Severity.WARN,
+    why="kubectl prints such a warning too; no rule belongs to it.",
+    remedy="",
+    source="docs/review.md",
+)
+_LEFT_OUT = Rule(
+    "more-findings",
+    title="An object must not have more findings than a review shows",
+    default=Severity.WARN,
+    why="The most severe findings of an object are shown, and at least one of each rule. The others are counted.",
+    remedy="correct the findings that are shown first",
+    source="docs/review.md",
+)
+
+
+class KnownFinding(NamedTuple):
+    """What stays of a finding when lines move: an entry of a baseline."""
+
+    file: str
+    """Relative to the folder of the baseline."""
+    object: str
+    """Kind, namespace and name."""
+    rule: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewFinding:
+    """A finding as reports show it, with its place in a file."""
+
+    level: Level
+    rule: Rule
+    label: str
+    """Kind, namespace and name of the object."""
+    file: str
+    line: int
+    column: int
+    path: str
+    """The path of the field; empty for the whole object."""
+    message: str
+    """What is wrong and what to do, on one line."""
+    count: int = 1
+    """The number of findings that it stands for."""
+    is_known: bool = False
+    """True if the baseline has it."""
+    waived: str = ""
+    """Why an annotation of the object waives it; it is then a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedObject:
+    """An object with the result of its review and its findings."""
+
+    result: Result
+    findings: tuple[ReviewFinding, ...]
+    """First those of `result.findings`, in the same order, then other warnings."""
+
+    @property
+    def is_known(self) -> bool:
+        """True if the object has errors or warnings, and the baseline has all of them."""
+        serious = [finding for finding in self.findings if finding.level is not Level.NOTE]
+        return bool(serious) and all(finding.is_known for finding in serious)
+
+    @property
+    def is_problem(self) -> bool:
+        """True if the object has a problem that the baseline does not have."""
+        return self.result.is_problem and not self.is_known
+
+    @property
+    def misses_gpus(self) -> bool:
+        """True if it mentions GPUs, was not reviewed, and the baseline does not have that."""
+        return self.result.misses_gpus and any(each.rule is UNREVIEWED and not each.is_known for each in self.findings)
+
+    def is_failure(self, *, fails_on_warnings: bool) -> bool:
+        """True if the object is refused for a new reason, or has a new warning where warnings count."""
+        new = {finding.level for finding in self.findings if not finding.is_known}
+        return Level.ERROR in new or (fails_on_warnings and Level.WARNING in new)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The results of a review, and what could not be reviewed."""
+
+    objects: tuple[ReviewedObject, ...]
+    problems: tuple[Problem, ...]
+    """What cannot be read."""
+    skipped: tuple[str, ...]
+    """The numbers of files and documents in folders that are not manifests; a line for each reason."""
+    fails_on_warnings: bool = False
+    """True if a warning counts like a refusal."""
+    baseline: str = ""
+    """The file with the known findings; empty without one."""
+    stale: tuple[KnownFinding, ...] = ()
+    """Known findings that are no longer found."""
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The results of all objects."""
+        return tuple(each.result for each in self.objects)
+
+    @property
+    def failures(self) -> tuple[ReviewedObject, ...]:
+        """The objects because of which the exit code is not 0."""
+        return tuple(each for each in self.objects if self.is_failure(each) or each.misses_gpus)
+
+    @property
+    def known(self) -> int:
+        """The number of findings that the baseline has."""
+        return sum(finding.count for each in self.objects for finding in each.findings if finding.is_known)
+
+    @property
+    def exit_code(self) -> int:
+        """2 if input cannot be read, 1 if an object fails, 4 if one that mentions GPUs was not reviewed."""
+        if self.problems:
+            return _UNREADABLE
+        if any(self.is_failure(each) for each in self.objects):
+            return _REFUSED
+        return _GPUS_MISSED if any(each.misses_gpus for each in self.objects) else 0
+
+    def is_failure(self, reviewed: ReviewedObject) -> bool:
+        """True if the exit code is 1 because of an object."""
+        return reviewed.is_failure(fails_on_warnings=self.fails_on_warnings)
+
+
+def findings_of(result: Result) -> Iterator[ReviewFinding]:
+    """The findings of an object: those of rules, other warnings, and one for all that were left out."""
+    for finding in result.findings:
+        yield _finding(result, finding)
+    for remark in result.remarks:
+        yield _about_object(result, Level.WARNING, _REMARK, remark)
+    if result.left_out:
+        level = Level.ERROR if result.is_refused else Level.WARNING
+        message = f"and {result.left_out:,} more findings; {_LEFT_OUT.remedy}"
+        yield _about_object(result, level, _LEFT_OUT, message, result.left_out)
+
+
+def is_stdin(file: str) -> bool:
+    """True if objects come from standard input; the name may have the Helm template in parentheses."""
+    return file == STDIN or file.startswith(f"{STDIN} (")
+
+
+def repository_path(file: str) -> str:
+    """The path of a file relative to the current folder; as it is if the file is elsewhere."""
+    if is_stdin(file):
+        return file
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
+def _finding(result: Result, finding: Finding) -> ReviewFinding:
+    subject = result.subject
+    place = subject.position_of(finding)
+    said = f"waived because {finding.waived}: " if finding.waived else ""
+    return ReviewFinding(
+        Level.NOTE if finding.waived else _LEVELS[finding.severity],
+        finding.rule,
+        printable(subject.label),
+        subject.manifest.file,
+        place.line,
+        place.column,
+        printable(str(finding.path)),
+        printable(f"{said}{finding.text}"),
+        waived=finding.waived,
+    )
+
+
+def _about_object(result: Result, level: Level, rule: Rule, message: str, count: int = 1) -> ReviewFinding:
+    subject = result.subject
+    place = subject.position()
+    label, file = printable(subject.label), subject.manifest.file
+    return ReviewFinding(level, rule, label, file, place.line, place.column, "", printable(message), count)
