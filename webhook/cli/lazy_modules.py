@@ -26,6 +26,7 @@ _MODULES = {
     "baselines": "webhook.cli.baselines",
     **{f"review output {form}": f"webhook.cli.review_outputs.{form}" for form in FORMS},
     "explanations": "webhook.cli.explanations",
+    "live explanations": "webhook.cli.live_explanations",
     "audit reports": "webhook.cli.audit_reports",
     "quota reports": "webhook.cli.quota_reports",
     "usage reports": "webhook.cli.usage_reports",

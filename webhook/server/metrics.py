@@ -37,7 +37,7 @@ EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
 TEMPLATES = ("created", "found", "unmarked", "foreign", "failed", "limited", "unmatched")
 """Results of ensuring a template; unmarked if it was about to be swept, foreign if it has another spec."""
 
-PORTS = ("webhook", "probes", "peers")
+PORTS = ("webhook", "probes", "peers", "explain")
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

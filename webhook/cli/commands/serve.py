@@ -90,6 +90,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="The port for charges of other replicas, TLS; of a running cluster only.",
 )
 @click.option(
+    "--explain-port", type=_PORT_RANGE, default=8445, show_default=True, help="The port of explanations, TLS."
+)
+@click.option(
     "--peer-host",
     envvar="POD_IP",
     metavar="ADDRESS",
@@ -134,7 +137,8 @@ def command(**given: Any) -> None:
 
     Answers AdmissionReviews at one path for each entry, such as /convert-pods, /check-pods and /claims. Probes
     (/livez, /readyz) and /metrics are on a second port. Replicas send charges to each other on a third one. The log has
-    one line of JSON for each decision. /v1/explain answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
+    one line of JSON for each decision. A port of its own answers where a pod or claim fits: to users that RBAC allows;
+    with --cluster, to the clients of --client-name.
 
     \b
     Try it out:
@@ -179,6 +183,7 @@ class ServeOptions:
     port: int | None
     probe_port: int
     peer_port: int
+    explain_port: int
     peer_host: str | None
     max_connections: int
     max_connections_per_address: int
