@@ -72,7 +72,6 @@ UNMATCHED = rule(
     source="docs/review.md",
     kinds=(EVERY_KIND,),
     offline=True,
-    kinds=(EVERY_KIND,),
 )
 
 
