@@ -121,7 +121,7 @@ def _gaps(survey: Survey, view: ClusterView) -> tuple[Gap, ...]:
 def _kinds_not_reviewed(survey: Survey, view: ClusterView) -> Iterator[tuple[str, str, str]]:
     """Kind, reason and consequence of each."""
     for kind, consequence in _CONSEQUENCES.items():
-        if view.list(kind) is UNKNOWN:
+        if view.list(kind) is UNKNOWN and view.list(kind, survey.namespace) is UNKNOWN:
             yield kind, survey.missing.get(kind, ""), consequence
     for kind in dict.fromkeys(kind for _, kind in survey.kinds):
         if kind in survey.missing:

@@ -269,6 +269,14 @@ def test_standard_input_has_annotations_without_a_file(invoke, cluster, pod):
     assert done.stdout.startswith("::error title=GA307%3A")
 
 
+@pytest.mark.parametrize("output", ["junit", "sarif", "github"])
+def test_input_without_a_readable_object_has_a_report(invoke, write, output):
+    done = invoke("review", "-o", output, write("broken.yaml", BROKEN))
+    assert done.exit_code == 2
+    assert "expected a value here" in done.stdout
+    assert done.stderr.endswith("" if output == "github" else "1 problem; nothing was done\n")
+
+
 HOSTILE = [
     "::error file=x::fake.yaml",
     "a,line=99,title=x.yaml",

@@ -89,6 +89,7 @@ def test_there_is_an_example_of_each_feature():
         "quota",
         "quota-exceeded",
         "refused-selector",
+        "review-in-ci",
         "shared-gpu",
         "single-gpu",
         "time-slicing",

@@ -13,11 +13,12 @@ from webhook.cli.lazy_group import LazyGroup
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "review": "Review manifests as the webhook would, without a cluster.",
+    "review": "Review manifests as the webhook would, before they are applied.",
     "explain": "Show where a pod or claim fits, and why not elsewhere.",
     "audit": "Review all objects of a cluster; show which namespaces are ready to convert.",
     "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",
     "usage": "Show who holds which GPUs, and which are free.",
+    "snapshot": "Write a running cluster into files for --cluster, without secrets.",
     "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",

@@ -64,7 +64,7 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     survey = Survey(view, files.settings, namespace)
     survey.add(objects)
     for _, kind in survey.kinds:
-        if view.list(kind) is UNKNOWN:
+        if view.list(kind, namespace) is UNKNOWN:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
     notes = (*files.notes, *uncovered_notes(stored, files.settings))

@@ -13,7 +13,7 @@ from webhook.cli.folders import exclusion_of
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import show_problems
 from webhook.cli.repository import RepositoryReader
-from webhook.cli.review_outputs import Style
+from webhook.cli.review_outputs import PROBLEM_FORMS, Style
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webhook.cli.folders import Exclusion
+    from webhook.cli.live_facts import RunningCluster
 
 __all__ = ["Circumstances", "Style", "UserInfo", "exclusion_of", "print_review", "review_files"]
 
@@ -34,6 +35,7 @@ def review_files(
     settings: str | None,
     circumstances: Circumstances,
     exclusion: Exclusion | None = None,
+    running: RunningCluster | None = None,
     *,
     strict: bool = False,
     fails_on_warnings: bool = False,
@@ -47,26 +49,27 @@ def review_files(
         settings: The file with the administrator's settings; None for those of the cluster.
         circumstances: The parts of requests that manifests lack.
         exclusion: The files of folders to skip.
+        running: A running cluster, instead of files.
         strict: True if other files of folders than manifests are problems; otherwise they are skipped.
         fails_on_warnings: True if a warning counts like a refusal.
 
     Raises:
-        UnreadableInputError: No object can be read, or the settings, the cluster or the old objects have problems.
+        UnreadableInputError: The settings, the cluster or the old objects have problems.
         click.UsageError: The files have no objects.
     """
     reader = RepositoryReader()
-    files = cluster_files(cluster, settings, reader)
+    files = cluster_files(cluster, settings, reader) if running is None else running.files(settings, reader)
     files.print_notes()
     before = reader.manifests([old] if old is not None else [])
     is_reliable = not reader.problems
     manifests = reader.repository(paths, exclusion, strict=strict)
     reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
-    view = ManifestsView(files.facts, reviewed)
+    view = ManifestsView(files.facts, reviewed) if running is None else running.view(files.settings, reviewed)
     subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)
     subjects = subject_reader.subjects(manifests, before)
-    if not (is_reliable and subjects):
+    if not is_reliable:
         reader.check()
-    if not subjects:
+    if not subjects and not reader.problems:
         skipped = "".join(f"; {line}" for line in reader.others.lines)
         raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}{skipped}")
     results = (admit(subject, view, files.settings) for subject in subjects)
@@ -78,12 +81,15 @@ def review_files(
 def print_review(review: Review, output: str, style: Style) -> None:
     """Print the results in one form, then what was skipped, and the problems.
 
+    If no object can be read, only forms that show problems have anything to show.
+
     Raises:
         click.UsageError: The output is `patch`, and the review has not exactly one result.
     """
-    lazy_module(f"review output {output}").show(review, style)
-    for line in review.skipped:
-        click.echo(line, err=output != "text")
+    if review.objects or output in PROBLEM_FORMS:
+        lazy_module(f"review output {output}").show(review, style)
+        for line in review.skipped:
+            click.echo(line, err=output != "text")
     # GitHub would read a line as a command if the name of its file begins with colons.
     if review.problems and output != "github":
-        show_problems(review.problems, "everything else was reviewed")
+        show_problems(review.problems, "everything else was reviewed" if review.objects else "nothing was done")

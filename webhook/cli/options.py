@@ -21,6 +21,7 @@ __all__ = [
     "connection_options",
     "filename_option",
     "files_option",
+    "live_options",
     "namespace_option",
     "output_option",
     "settings_option",
@@ -78,6 +79,13 @@ def connection_options(command: F) -> F:
     return kubeconfig(context(command))
 
 
+def live_options(command: F) -> F:
+    """Add the options of commands that read a running cluster only if one of them is given."""
+    text = "Take facts from the running cluster, as with --kubeconfig or --context; only reads are sent."
+    live = click.option("--live", is_flag=True, help=text)
+    return live(connection_options(command))
+
+
 def cluster_options(command: F) -> F:
     """Add the options of commands that read a running cluster or the files of one, and print text or JSON."""
     namespace = namespace_option("Read only this namespace.")
@@ -85,13 +93,15 @@ def cluster_options(command: F) -> F:
 
 
 def check_cluster_options(
-    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str
+    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str, *, live: bool = False
 ) -> None:
     """Refuse options that exclude each other, and invalid namespaces; an empty one stands for all.
 
     Raises:
         click.UsageError: An option is wrong.
     """
+    if cluster and live:
+        raise click.UsageError("--cluster is for files, and --live is for a running cluster; give one of them")
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
     if namespace and not lazy_module("names of objects").is_dns_label(namespace):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from policies.kubernetes.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,7 +27,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = f":{self.position.line}:{self.position.column}" if self.position else ""
-        return f"{self.file}{where}: {self.message}"
+        return printable(f"{self.file}{where}: {self.message}")
 
 
 class UnreadableInputError(click.ClickException):

@@ -94,13 +94,13 @@ def report_quotas_of_files(cluster: Sequence[str], namespace: str, settings: str
     """
     files = read_cluster_files(cluster, settings)
     view = ManifestsView(files.facts)
-    if view.list(QUOTA) is UNKNOWN:
+    if view.list(QUOTA, namespace) is UNKNOWN:
         raise click.UsageError(
             f"nothing to show: no GPUQuota in {', '.join(cluster)}; kubectl get gpuquotas -A -o yaml prints those of a "
             "cluster"
         )
     check_namespace_exists(view, namespace)
-    gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view)]
+    gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
     return quota_reports(view, files.settings, namespace, [*files.notes, *gaps])
 
 
@@ -113,9 +113,9 @@ def quota_reports(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str,
     return QuotaReports(reports, namespace, tuple(notes) if reports else ())
 
 
-def unknown_kinds(view: ClusterView) -> list[str]:
-    """The kinds that quotas are counted from and that cannot be read."""
-    return [kind for kind in COUNTED_FROM if view.list(kind) is UNKNOWN]
+def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
+    """The kinds that quotas are counted from and that cannot be read; an empty `namespace` stands for all."""
+    return [kind for kind in COUNTED_FROM if view.list(kind, namespace) is UNKNOWN]
 
 
 def as_json(quotas: QuotaReports) -> str:

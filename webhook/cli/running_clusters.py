@@ -216,7 +216,7 @@ async def _report_quotas(
         listed = await asyncio.gather(*(list_trimmed(client, kind, namespace) for kind in _KINDS_OF_QUOTAS))
         view = ManifestsView([*facts, *(each for each in listed if each is not None)])
         check_namespace_exists(view, namespace)
-        gaps = [f"you may not list {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view)]
+        gaps = [f"you may not list {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
         return quota_reports(view, policy, namespace, [*notes, *gaps])
 
 

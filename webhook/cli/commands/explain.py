@@ -44,8 +44,7 @@ def command(
 
     \b
     Why does my pod not start?
-      kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster/cluster-wide.yaml
-      kubectl get pods,resourceclaims,resourceclaimtemplates -A -o yaml > cluster/namespaced.yaml
+      gpu-admission snapshot cluster/
       gpu-admission explain --cluster cluster/ -n team-a pod/train
     Does this claim fit, and on how many nodes?
       gpu-admission explain --cluster cluster/ claim.yaml

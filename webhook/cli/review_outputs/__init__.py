@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FORMS", "Style"]
+__all__ = ["FORMS", "PROBLEM_FORMS", "Style"]
 
 FORMS = ("text", "json", "yaml", "patch", "junit", "sarif", "github")
 """The names of the forms, and of their modules."""
+
+PROBLEM_FORMS = ("junit", "sarif", "github")
+"""Those that show input that cannot be read beside the findings; for the others it is printed last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,9 @@ def objects_by_verdict(results: Sequence[Result]) -> str:
     )
     admitted_as = f"admitted ({details})" if details else "admitted"
     verdicts = {verdict: numbers[verdict] for verdict in ("refused", "not reviewed")}
-    return f"{format_count(len(results), 'object')}: {_join({admitted_as: len(admitted), **verdicts})}"
+    numbers_by_verdict = _join({admitted_as: len(admitted), **verdicts})
+    return ": ".join(filter(None, (format_count(len(results), "object"), numbers_by_verdict)))
 
 
 def _join(numbers: dict[str, int]) -> str:
-    return ", ".join(f"{number} {what}" for what, number in numbers.items() if number)
+    return ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
