@@ -107,7 +107,7 @@ async def serve_webhook(documents: Iterable[dict[str, Any]]) -> None:
         print(json.dumps({"port": ready.port, "ca": (ready.ca_pem or b"").decode()}), flush=True)
 
     configure()
-    config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, drain_delay=0)
+    config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, explain_port=0, drain_delay=0)
     await run(Service(config, ManifestsView(documents), DEFAULTS), print_address)
 
 

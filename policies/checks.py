@@ -47,8 +47,9 @@ def problem(
 class Checks(Generic[T]):
     """The checks of one kind of subject, in the order of their ids, whatever the order of imports."""
 
-    def __init__(self, *, cluster_scoped: bool = False, circumstance: bool = False) -> None:
-        """Prepare; `cluster_scoped` and `circumstance` are those of the rules."""
+    def __init__(self, *kinds: str, cluster_scoped: bool = False, circumstance: bool = False) -> None:
+        """Prepare; `kinds`, `cluster_scoped` and `circumstance` are those of the rules."""
+        self._kinds = kinds
         self._cluster_scoped = cluster_scoped
         self._circumstance = circumstance
         self._checks: list[tuple[Rule, Callable[[T], Iterable[Problem]]]] = []
@@ -63,13 +64,14 @@ class Checks(Generic[T]):
         source: str,
         rows: tuple[str, ...] = (),
         setting: str = "",
+        kinds: tuple[str, ...] = (),
         fixed: bool = False,
         suspicion: bool = False,
         as_invalid: bool = False,
     ) -> Callable[[Callable[[T], Iterable[Problem]]], Callable[[T], Iterable[Problem]]]:
         """Register a function as the check of a rule; its docstring is the rule's reason.
 
-        The other arguments are those of `Rule`. Callers of `run` must not judge the findings of a rule that is `fixed`.
+        The other arguments are those of `Rule`; `kinds` is for rules of fewer or more kinds than the other checks have. Callers of `run` must not judge the findings of a rule that is `fixed`.
         """
 
         def register(check: Callable[[T], Iterable[Problem]]) -> Callable[[T], Iterable[Problem]]:
@@ -81,6 +83,7 @@ class Checks(Generic[T]):
                 remedy=remedy,
                 source=source,
                 setting=setting,
+                kinds=kinds or self._kinds,
                 rows=rows,
                 fixed=fixed,
                 suspicion=suspicion,

@@ -14,11 +14,29 @@ if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
     from policies.quota.charges import ChargeRequest
 
-__all__ = ["MOST_FINDINGS", "TEMPLATE", "Decision", "Finding", "Operation", "Place", "Rule", "Severity", "Template"]
+__all__ = [
+    "EVERY_KIND",
+    "MOST_FINDINGS",
+    "TEMPLATE",
+    "WORKLOAD",
+    "Decision",
+    "Finding",
+    "Operation",
+    "Place",
+    "Rule",
+    "Severity",
+    "Template",
+]
 
 
 TEMPLATE = "ResourceClaimTemplate"
 """The kind of `Template`."""
+
+WORKLOAD = "workload"
+"""Stands for every kind of objects that make pods, in the kinds of a rule."""
+
+EVERY_KIND = "*"
+"""Stands for every kind of objects, in the kinds of a rule."""
 
 MOST_FINDINGS = 50
 """Maximum findings of one decision. An object can have tens of thousands; an answer shows fewer than fifty."""
@@ -82,6 +100,9 @@ class Rule:
     """The source of the rule: an upstream file, a page of documentation, or a design decision."""
     setting: str = ""
     """The setting that sets the rule's severity, besides `spec.rules`."""
+    kinds: tuple[str, ...] = ("Pod", WORKLOAD)
+    """The kinds of the objects that it reviews, WORKLOAD or EVERY_KIND. A mistake in a ConfigMap is also reported at the fields of
+    a ClusterPolicy that name the ConfigMap; its kind is ConfigMap."""
     rows: tuple[str, ...] = ()
     """The rows of docs/catalogue.md that the rule detects."""
     fixed: bool = False
@@ -152,11 +173,20 @@ class Finding:
     """The place in an embedded document, for a finding in one."""
     exempt: bool = False
     """True if an exemption lowered the severity."""
+    announces_refusal: bool = False
+    """True if it warns of a refusal to come; such a finding cannot be waived."""
+    waived: str = ""
+    """Why the author of the object ignores it; empty if it is not waived (`policies.waivers`)."""
     entry: str = field(default="", compare=False)
     """The webhook entry that reported it; empty if only a review of files reports it."""
 
     def __str__(self) -> str:
         return f"{self.text} [{self.rule}]"
+
+    def as_announcement(self, result: str) -> Finding:
+        """The warning that something would be refused with this finding; `result` says what."""
+        message = f"{result}: {self.message}"
+        return replace(self, severity=Severity.WARN, message=message, announces_refusal=True)
 
     @property
     def text(self) -> str:
@@ -264,17 +294,26 @@ class Decision:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Lines for the author, each at most 120 characters of printable text."""
-        warned = [f"{found.rule} {found.text}" for found in self.findings if found.severity is Severity.WARN]
-        more = [f"and {self.left_out:,} more findings"] if self.left_out and self.allowed else []
+        """Lines for the author, each at most 120 characters of printable text; none for waived findings."""
+        reported = [found for found in self.findings if not found.waived]
+        warned = [f"{found.rule} {found.text}" for found in reported if found.severity is Severity.WARN]
+        # Findings that are left out are of rules that are among the others.
+        more = [f"and {self.left_out:,} more findings"] if self.left_out and self.allowed and reported else []
         return warning_lines([*self.remarks, *more, *warned])
 
     @property
     def audit_annotations(self) -> dict[str, str]:
-        """The annotations, plus `findings` (rules and severities) and `exempt` (rules with exemptions)."""
-        findings = ", ".join(f"{found.rule}={found.severity}" for found in self.findings)
-        exempt = ", ".join(sorted({found.rule.id for found in self.findings if found.exempt}))
-        return self.annotations | ({"findings": findings} if findings else {}) | ({"exempt": exempt} if exempt else {})
+        """The annotations, plus those on findings.
+
+        `findings` has rules and severities, `exempt` the rules with exemptions, and `waived` waivers as they are written.
+        """
+        waived = dict.fromkeys(f"{found.rule} because {found.waived}" for found in self.findings if found.waived)
+        texts = {
+            "findings": ", ".join(f"{found.rule}={found.severity}" for found in self.findings),
+            "exempt": ", ".join(sorted({found.rule.id for found in self.findings if found.exempt})),
+            "waived": "; ".join(waived),
+        }
+        return self.annotations | {key: text for key, text in texts.items() if text}
 
     @property
     def denials(self) -> tuple[Finding, ...]:

@@ -44,7 +44,8 @@ has(object.spec) && has(object.spec.jobTemplate) && has(object.spec.jobTemplate.
 has(object.spec.jobTemplate.spec.template) ? object.spec.jobTemplate.spec.template : {}].exists(t,
 has(t.spec) && has(t.spec.containers) && (
 (has(t.metadata) && has(t.metadata.annotations) && t.metadata.annotations.exists(k,
-k.startsWith("gpu-admission.io/") || k.startsWith("nvidia.cdi.k8s.io") || k.startsWith("cdi.k8s.io/"))) ||
+(k.startsWith("gpu-admission.io/") && k != "gpu-admission.io/ignore") ||
+k.startsWith("nvidia.cdi.k8s.io") || k.startsWith("cdi.k8s.io/"))) ||
 (has(t.spec.resourceClaims) && size(t.spec.resourceClaims) > 0) ||
 (has(t.spec.runtimeClassName) && t.spec.runtimeClassName != "") ||
 (has(t.spec.volumes) && t.spec.volumes.exists(v, has(v.hostPath))) ||

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DRA_LABEL", "MANAGED", "PREFIX", "QUOTA_LABEL", "RECORD", "STRATEGY_LABEL", "UNUSED_SINCE"]
+__all__ = ["DRA_LABEL", "IGNORE", "MANAGED", "PREFIX", "QUOTA_LABEL", "RECORD", "STRATEGY_LABEL", "UNUSED_SINCE"]
 
 PREFIX = "gpu-admission.io/"
 """The prefix of every label and annotation of gpu-admission."""
@@ -18,6 +18,9 @@ QUOTA_LABEL = "gpu-admission.io/quota"
 
 MANAGED = "gpu-admission.io/managed"
 """The label on everything that gpu-admission made or changed."""
+
+IGNORE = "gpu-admission.io/ignore"
+"""The annotation that waives findings on its object."""
 
 RECORD = "gpu-admission.io/converted"
 """The annotation that records what a converted pod requested."""

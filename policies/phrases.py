@@ -60,10 +60,10 @@ def inflect(text: str, count: int) -> str:
     return ": ".join(_plural(part) for part in text.split(": "))
 
 
-def shorten(text: str) -> str:
-    """A text on one line, at most 120 characters."""
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """A text on one line, at most `longest` characters, by default 120."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
 def _plural(text: str) -> str:

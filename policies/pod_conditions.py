@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import items_at, lookup
-from policies.metadata_keys import PREFIX
+from policies.metadata_keys import IGNORE, PREFIX
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX
 
@@ -66,9 +66,14 @@ def has_claims(pod: Any) -> bool:
 
 
 def has_our_annotations(pod: Any) -> bool:
-    """True if a pod of any shape has an annotation under `gpu-admission.io/`, also an unknown one."""
+    """True if a pod of any shape has an annotation under `gpu-admission.io/`, also an unknown one.
+
+    The annotation that waives findings does not count: alone it is no reason to review a pod.
+    """
     annotations = lookup(pod, ("metadata", "annotations"))
-    return isinstance(annotations, dict) and any(isinstance(key, str) and key.startswith(PREFIX) for key in annotations)
+    return isinstance(annotations, dict) and any(
+        isinstance(key, str) and key.startswith(PREFIX) and key != IGNORE for key in annotations
+    )
 
 
 def _requests_devices(pod: Any) -> bool:
@@ -107,7 +112,8 @@ has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/")))))"
 
 REQUESTS_DEVICES_OR_WISHES = PodCondition(
     f"""\
-(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("gpu-admission.io/"))) || (
+(has(object.metadata.annotations) && object.metadata.annotations.exists(k,
+k.startsWith("gpu-admission.io/") && k != "gpu-admission.io/ignore")) || (
 {REQUESTS_DEVICES.expression})""",
     lambda pod: has_our_annotations(pod) or _requests_devices(pod),
 )

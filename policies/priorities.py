@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView, Unknown
 
-__all__ = ["default_class", "pod_priority", "preempts"]
+__all__ = ["default_class", "lowest_priority", "pod_priority", "preempts"]
 
 _NEVER = "Never"
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -30,6 +30,12 @@ def pod_priority(spec: Any, view: ClusterView) -> int | Unknown:
     if name in _BUILT_IN:
         return _BUILT_IN[name]
     return _value(view.get("PriorityClass", name)) if name else 0
+
+
+def lowest_priority(view: ClusterView) -> int | Unknown:
+    """The lowest priority that a pod can get now; 0 is that of pods without a class."""
+    classes = view.list("PriorityClass")
+    return UNKNOWN if classes is UNKNOWN else min([0, *map(_number, classes)])
 
 
 def preempts(spec: Any, view: ClusterView) -> bool:

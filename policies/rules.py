@@ -6,8 +6,9 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
-from policies.decision import Rule
+from policies.decision import EVERY_KIND, WORKLOAD, Rule
 from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.workloads import WORKLOADS
 from policies.settings.exemptions import ACCESS, CONVERSION
 
 if TYPE_CHECKING:
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["all_rules", "get_rule", "ineffective_rule_names", "rule", "rules_on_demand"]
+__all__ = ["all_rules", "get_rule", "ineffective_rule_names", "rule", "ruled_kinds", "rules_of_kind", "rules_on_demand"]
 
 P = ParamSpec("P")
+
+_WORKLOADS = frozenset(kind for _, kind in WORKLOADS)
 
 _RULES: dict[str, Rule] = {}
 _ON_DEMAND: list[Callable[[], None]] = []
@@ -57,6 +60,18 @@ def get_rule(rule_id: str) -> Rule | None:
     if rule_id in _RULES:
         return _RULES[rule_id]
     return next((rule for rule in all_rules() if rule.id == rule_id), None)
+
+
+def rules_of_kind(kind: str) -> tuple[Rule, ...]:
+    """The rules that review objects of a kind; for a workload, those that review its pods with it."""
+    names = {kind, EVERY_KIND, *([WORKLOAD] if kind in _WORKLOADS else [])}
+    return tuple(rule for rule in all_rules() if not names.isdisjoint(rule.kinds))
+
+
+def ruled_kinds() -> tuple[str, ...]:
+    """All kinds that have rules of their own, workloads included, in alphabetical order."""
+    named = {kind for rule in all_rules() for kind in rule.kinds}
+    return tuple(sorted(named - {WORKLOAD, EVERY_KIND} | _WORKLOADS))
 
 
 def ineffective_rule_names(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:

@@ -41,13 +41,18 @@ class Service:
         self._host = host
         self._log = log
         self._options = {name.replace("_", "-"): value for name, value in options.items()}
-        self._port, self._probe_port = free_ports(2)
+        self._port, self._probe_port, self._explain_port = free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where the API server calls it."""
         return f"https://{self._host}:{self._port}"
+
+    @property
+    def explain_url(self) -> str:
+        """Where it answers questions."""
+        return f"https://{self._host}:{self._explain_port}"
 
     def start(self) -> None:
         """Start it unless it runs, and wait until it is ready.
@@ -64,6 +69,7 @@ class Service:
             "port": self._port,
             "probe-port": self._probe_port,
             "peer-port": 0,
+            "explain-port": self._explain_port,
             "drain-delay": 0,
             **self._options,
         }

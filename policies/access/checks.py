@@ -6,16 +6,17 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from policies.checks import Checks
+from policies.decision import WORKLOAD
 
 if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
 
 __all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "is_exempt", "request_or"]
 
-ACCESS: Checks[Subject] = Checks()
+ACCESS: Checks[Subject] = Checks("Pod", WORKLOAD)
 """Checks of fields that give a container GPUs."""
 
-CIRCUMSTANCES: Checks[Subject] = Checks(circumstance=True)
+CIRCUMSTANCES: Checks[Subject] = Checks("Pod", WORKLOAD, circumstance=True)
 """Checks of privileges that matter only beside a finding of `ACCESS` in the same pod."""
 
 

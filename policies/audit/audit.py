@@ -74,14 +74,17 @@ def audit(
         ]
     )
     counts: Counter[tuple[Rule, Severity]] = Counter()
+    waived: Counter[tuple[Rule, Severity]] = Counter()
     for finding in findings:
         counts[finding.rule, finding.severity] += finding.count
+        if finding.waived:
+            waived[finding.rule, finding.severity] += finding.count
     left_out = max(len(findings) - MOST_FINDINGS, 0)
-    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, dict(counts), rows, _gaps(survey, view))
+    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, dict(counts), dict(waived), rows, _gaps(survey, view))
 
 
 def _merged_findings(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
-    """One finding for all objects with the same one; sorted, the most severe first."""
+    """One finding for all objects with the same one; sorted, the most severe first and waived ones last."""
     alike: dict[tuple[str, ...], list[AuditFinding]] = {}
     for finding in findings:
         alike.setdefault(finding.merge_key, []).append(finding)
@@ -94,8 +97,9 @@ def _merge(same: list[AuditFinding]) -> AuditFinding:
     return replace(first, count=sum(finding.count for finding in same), owners=tuple(owners))
 
 
-def _order(finding: AuditFinding) -> tuple[int, str, str, str, str, str, str]:
+def _order(finding: AuditFinding) -> tuple[bool, int, str, str, str, str, str, str]:
     return (
+        bool(finding.waived),
         _SEVERITIES.index(finding.severity),
         finding.rule.id,
         finding.namespace,
@@ -117,7 +121,7 @@ def _gaps(survey: Survey, view: ClusterView) -> tuple[Gap, ...]:
 def _kinds_not_reviewed(survey: Survey, view: ClusterView) -> Iterator[tuple[str, str, str]]:
     """Kind, reason and consequence of each."""
     for kind, consequence in _CONSEQUENCES.items():
-        if view.list(kind) is UNKNOWN:
+        if view.list(kind) is UNKNOWN and view.list(kind, survey.namespace) is UNKNOWN:
             yield kind, survey.missing.get(kind, ""), consequence
     for kind in dict.fromkeys(kind for _, kind in survey.kinds):
         if kind in survey.missing:

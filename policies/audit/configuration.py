@@ -11,6 +11,7 @@ from policies.dra.resource_claims import Claim
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
+from policies.metadata_keys import IGNORE
 from policies.request import Request
 from policies.review import review
 from policies.view import UNKNOWN, PassingView
@@ -94,11 +95,13 @@ def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
 
 
 def _alike(objects: Sequence[Object], check_cancelled: CancelCheck) -> list[list[Object]]:
-    """Groups of objects that differ in name only, in the order of the names."""
+    """Groups of objects that have the same namespace, spec and waivers, in the order of the names."""
     groups: dict[tuple[str, str], list[Object]] = {}
     for each in sorted(objects, key=name_of):
         check_cancelled()
-        groups.setdefault((namespace_of(each), json.dumps(each.get("spec"), sort_keys=True)), []).append(each)
+        waivers = lookup(each, ("metadata", "annotations", IGNORE))
+        key = namespace_of(each), json.dumps([each.get("spec"), waivers], sort_keys=True)
+        groups.setdefault(key, []).append(each)
     return list(groups.values())
 
 

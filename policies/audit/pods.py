@@ -16,6 +16,7 @@ from policies.metadata_keys import MANAGED
 from policies.request import Request
 from policies.review import review_concern
 from policies.review.upkeep import missing_templates
+from policies.waivers import with_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,8 @@ def pod_findings(
         findings = list(form.access)
         if mode_of(form.namespace, view) is Mode.ENABLED and not conversions.never_converts(form.namespace):
             findings += _conversion_findings(form, conversions, view, settings)
-        for finding in findings:
+        # Both concerns report invalid waivers.
+        for finding in dict.fromkeys(findings):
             yield AuditFinding.of(
                 finding, "Pod", form.namespace, form.name, count=form.count, owners=tuple(sorted(form.owners))
             )
@@ -100,5 +102,6 @@ def _conversion_findings(
         return ()
     conversion = conversions.of(form.namespace, form.form, form.pod)
     if conversion.result is ConversionResult.CONVERTED:
-        return settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)], form.namespace)
+        escaped = settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)], form.namespace)
+        return with_waivers(escaped, Request(form.pod, namespace=form.namespace), settings)
     return conversion.findings

@@ -59,7 +59,7 @@ class _Tally:
             self.reasons[reason] += count
             self.firsts[reason] = min(self.firsts.get(reason, (label, finding)), (label, finding), key=itemgetter(0))
 
-    def row(self, namespace: str, mode: Mode) -> Readiness:
+    def row(self, namespace: str, mode: Mode, *, pods_known: bool) -> Readiness:
         """The counts as a row of the report."""
         reasons = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))[:_MOST_OBSTACLES]
         first = min(self.preempting, key=itemgetter(0), default=None)
@@ -72,6 +72,7 @@ class _Tally:
             left=self.results[ConversionResult.DEVICE_PLUGIN],
             obstacles=tuple(_obstacle(*self.firsts[reason], count) for reason, count in reasons),
             preemption=None if first is None else _obstacle(*first, self.preempting.total()),
+            pods_known=pods_known,
         )
 
 
@@ -84,7 +85,11 @@ def readiness(
         tallies[namespace].add(label, count, of_pods)
     for namespace in _opted_in(survey, conversions, view):
         tallies.setdefault(namespace, _Tally())
-    return tuple(tallies[namespace].row(namespace, mode_of(namespace, view)) for namespace in sorted(tallies))
+    pods_known = "Pod" not in survey.missing
+    return tuple(
+        tallies[namespace].row(namespace, mode_of(namespace, view), pods_known=pods_known)
+        for namespace in sorted(tallies)
+    )
 
 
 def _workload_conversions(

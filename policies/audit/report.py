@@ -45,6 +45,8 @@ class AuditFinding:
     """The number of objects."""
     owners: tuple[str, ...] = ()
     """The controllers of pods, such as `ReplicaSet train-5d8f`, or the pods that hold claims; sorted."""
+    waived: str = ""
+    """Why an annotation of the objects waives it; empty if it is not waived."""
 
     @classmethod
     def of(
@@ -69,6 +71,7 @@ class AuditFinding:
             finding.remedy,
             count,
             owners,
+            finding.waived,
         )
 
     @classmethod
@@ -81,7 +84,8 @@ class AuditFinding:
     @property
     def merge_key(self) -> tuple[str, ...]:
         """Equal for findings that are reported as one."""
-        return (self.rule.id, self.severity, self.kind, self.namespace, str(self.path), self.message, self.remedy)
+        texts = str(self.path), self.message, self.remedy, self.waived
+        return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -94,6 +98,7 @@ class AuditFinding:
             "path": str(self.path),
             "message": self.message,
             "remedy": self.remedy,
+            "waived": self.waived,
         }
 
 
@@ -164,11 +169,15 @@ class Readiness:
     """Why workloads are refused or left; the one with the most workloads first."""
     preemption: ConversionObstacle | None = None
     """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
+    pods_known: bool = True
+    """False if pods cannot be read, so that workloads may be missing."""
 
     @property
-    def is_ready(self) -> bool:
-        """True if all workloads convert."""
-        return self.converts == self.workloads
+    def is_ready(self) -> bool | None:
+        """True if all workloads convert; None if those that are known do, and others may be missing."""
+        if self.converts != self.workloads:
+            return False
+        return True if self.pods_known else None
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -194,7 +203,9 @@ class AuditReport:
     left_out: int
     """Findings beyond `MOST_FINDINGS`."""
     found: Mapping[tuple[Rule, Severity], int]
-    """The number of objects with findings, by rule and severity; includes the findings that are left out."""
+    """The number of objects with findings, by rule and severity; includes the findings that are left out or waived."""
+    waived: Mapping[tuple[Rule, Severity], int]
+    """The number of objects with waived findings, by rule and severity."""
     readiness: tuple[Readiness, ...]
     """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
     gaps: tuple[Gap, ...]
@@ -205,8 +216,11 @@ class AuditReport:
         return self.count(Severity.DENY) > 0
 
     def count(self, severity: Severity) -> int:
-        """The number of objects with findings of a severity; an object with two such findings counts twice."""
-        return sum(count for (_, found), count in self.found.items() if found is severity)
+        """The number of objects with findings of a severity that are not waived.
+
+        An object with two such findings counts twice.
+        """
+        return sum(count - self.waived.get(key, 0) for key, count in self.found.items() if key[1] is severity)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -214,9 +228,10 @@ class AuditReport:
         opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
         return {
             **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
+            "waived": sum(self.waived.values()),
             "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
             "namespaces": len(self.readiness),
-            "namespacesReady": sum(each.is_ready for each in self.readiness),
+            "namespacesReady": sum(each.is_ready is True for each in self.readiness),
             "namespacesOptedIn": len(opted_in),
             "workloads": sum(each.workloads for each in self.readiness),
             "workloadsConvert": sum(each.converts for each in self.readiness),
@@ -227,9 +242,10 @@ class AuditReport:
         """The report in one line."""
         counts = self.counts
         found = f"{format_count(counts['deny'], 'object')} would be refused, {counts['warn']:,} with warnings"
+        waived = f", {counts['waived']:,} with waived findings" if counts["waived"] else ""
         hidden = f"; {format_count(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
         ready = f"{counts['namespacesReady']} of {format_count(counts['namespaces'], 'namespace')} ready to convert"
-        return f"{found}; {ready}{hidden}"
+        return f"{found}{waived}; {ready}{hidden}"
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GPU_CLUSTER"]
 
-GPU_CLUSTER: Checks[Change] = Checks(cluster_scoped=True)
+GPU_CLUSTER: Checks[Change] = Checks("GPUCluster", cluster_scoped=True)
 
 
 _NAME = FieldPath(["metadata", "name"])

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ANY_KIND"]
 
-ANY_KIND: Checks[Change] = Checks()
-
 _VERSIONS = {
     "ClusterPolicy": "nvidia.com/v1",
     "NVIDIADriver": "nvidia.com/v1alpha1",
@@ -27,6 +25,8 @@ _VERSIONS = {
     "ComputeDomainClique": "resource.nvidia.com/v1beta1",
 }
 """Kinds of the GPU Operator and the DRA driver, and the version that serves each."""
+
+ANY_KIND: Checks[Change] = Checks(*_VERSIONS)
 
 _WITHOUT_SPEC = frozenset({"ComputeDomainClique"})
 """Kinds with fields of their own beside `metadata`."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA"]
 
-SCHEMA: Checks[Change] = Checks(cluster_scoped=True)
+SCHEMA: Checks[Change] = Checks(*SCHEMAS, cluster_scoped=True)
 
 _FEWEST_MISSING = 3
 """The least number of required fields that a patch lacks; fewer can be forgotten."""

@@ -15,7 +15,7 @@ from policies.metadata_keys import RECORD
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count, format_list
-from policies.priorities import pod_priority, preempts
+from policies.priorities import lowest_priority, pod_priority, preempts
 from policies.rules import rule
 from policies.view import UNKNOWN
 
@@ -92,6 +92,10 @@ def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int
     priority = pod_priority(spec, view)
     if priority is UNKNOWN or not preempts(spec, view):
         return 0, {}
+    lowest = lowest_priority(view)
+    if lowest is not UNKNOWN and priority <= lowest:
+        # Most pods have no class, and all pods of a cluster need not be read for them.
+        return priority, {}
     holdings = view.count_each("Pod", gpu_holding, _Preemptible(priority, frozenset(candidate.places)))
     return priority, {
         each: count

@@ -143,6 +143,7 @@ MARKED = rule(
     An update of the pod's spec that changes them is stored without that change.""",
     remedy="leave the marks out of what you apply",
     source="docs/conversion.md",
+    kinds=("Pod",),
 )
 
 
@@ -185,6 +186,7 @@ IMMUTABLE = rule(
     the API server refuses it; restoring it too would say "configured" and change nothing.""",
     remedy="delete the pod and create it again",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
+    kinds=("Pod",),
 )
 
 

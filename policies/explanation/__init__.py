@@ -7,12 +7,17 @@ Facts come from a ClusterView, which may not know all of them: missing facts are
 
 from __future__ import annotations
 
+from policies.explanation.audience import EVERYTHING, Audience
+from policies.explanation.cluster import warm
 from policies.explanation.explain import explain
+from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
 from policies.explanation.report import Change, Explanation, Feasibility, NodeGroup, Reason, ReasonKind, Suggestion
 
 __all__ = [
+    "EVERYTHING",
+    "Audience",
     "Change",
     "Explanation",
     "Feasibility",
@@ -25,5 +30,7 @@ __all__ = [
     "ReasonKind",
     "Suggestion",
     "explain",
+    "parse_explanations",
     "questions",
+    "warm",
 ]

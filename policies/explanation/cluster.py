@@ -13,6 +13,7 @@ from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
 from policies.dra.resource_claims import Claim
+from policies.explanation.audience import OTHER_NAMESPACES
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.resourceslices import device_fields
@@ -21,10 +22,11 @@ from policies.view import UNKNOWN, ClusterView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from policies.explanation.audience import Audience
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["BRING", "Cluster", "Holders", "Holding", "ResourceUsage", "read_cluster", "used_amounts"]
+__all__ = ["BRING", "Cluster", "Holders", "Holding", "ResourceUsage", "read_cluster", "used_amounts", "warm"]
 
 BRING = (
     "add the objects of the cluster: "
@@ -41,6 +43,7 @@ class Holding(NamedTuple):
     held: Held
     words: str
     """The holder, for people: `team-b/train-0`."""
+    namespace: str
     pods: tuple[str, ...]
     """The pods that it is reserved for, `team-b/train-0`; empty if anything else uses it, such as a PodGroup."""
 
@@ -48,12 +51,15 @@ class Holding(NamedTuple):
 class Holders:
     """The holders of devices, indexed when the first device is looked up."""
 
-    def __init__(self, holding: Sequence[Holding]) -> None:
+    def __init__(self, holding: Sequence[Holding], audience: Audience) -> None:
         self._holding = holding
+        self._audience = audience
 
     def of(self, device: str) -> tuple[str, ...]:
         """The holders of a device, `driver/pool/device`; empty if it is not in use."""
-        return tuple(dict.fromkeys(claim.words for claim in self._by_device.get(device, ())))
+        holding = self._by_device.get(device, ())
+        may_name = self._audience.may_name
+        return tuple(dict.fromkeys(claim.words if may_name(claim.namespace) else OTHER_NAMESPACES for claim in holding))
 
     @cached_property
     def _by_device(self) -> Mapping[str, Sequence[Holding]]:
@@ -80,6 +86,12 @@ class Cluster:
     """The claims that hold devices."""
     problem: str = ""
     """Why the slices or the allocations cannot be read; empty if they can."""
+
+
+def warm(view: ClusterView) -> None:
+    """Compute the digests of a whole cluster that explanations share, so that the first one need not."""
+    view.derive(read_cluster)
+    view.derive(used_amounts)
 
 
 def read_cluster(view: ClusterView) -> Cluster:
@@ -149,7 +161,7 @@ def _holding_of(document: Object) -> Holding | None:
     if not any(held):
         return None
     pods = _pods(claim)
-    return Holding(held, pods[0] if len(pods) == 1 else _holder(claim), pods)
+    return Holding(held, pods[0] if len(pods) == 1 else _holder(claim), claim.namespace, pods)
 
 
 def _pods(claim: Claim) -> tuple[str, ...]:

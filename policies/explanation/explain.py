@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.explanation import headlines
+from policies.explanation.audience import EVERYTHING
 from policies.explanation.cluster import ResourceUsage, read_cluster
 from policies.explanation.node_groups import node_groups
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.problem import allocation_problem
 from policies.explanation.question import Obstacle, ObstacleKind
+from policies.explanation.redacted import redacted_explanation
 from policies.explanation.remarks import preemption_remarks, remarks
 from policies.explanation.replicas import count_replicas
-from policies.explanation.report import Explanation, Feasibility
+from policies.explanation.report import Explanation, Feasibility, ReviewWarning
 from policies.explanation.selector_failures import costly_selectors, failure_obstacle
 from policies.explanation.solver import Solver
 from policies.explanation.suggestions import suggestions
@@ -23,6 +25,7 @@ from policies.explanation.survey import SurveyedQuestion, survey
 from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
+    from policies.explanation.audience import Audience
     from policies.explanation.cluster import Cluster
     from policies.explanation.question import Question
     from policies.settings import GPUAdmissionPolicy
@@ -32,7 +35,12 @@ __all__ = ["explain"]
 
 
 def explain(
-    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck = never_cancelled
+    question: Question,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    check_cancelled: CancelCheck = never_cancelled,
+    *,
+    audience: Audience = EVERYTHING,
 ) -> Explanation:
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 
@@ -43,11 +51,23 @@ def explain(
         view: the cluster.
         settings: which features the cluster has, where its version does not say.
         check_cancelled: what may stop the work by an exception of its own; the view's digest of the cluster is never stopped.
+        audience: whose names the explanation shows; the verdict and the numbers are the same for all.
     """
+    explanation = _explanation(question, view, settings, check_cancelled, audience)
+    return explanation if audience == EVERYTHING else redacted_explanation(explanation, question, view, audience)
+
+
+def _explanation(
+    question: Question,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    check_cancelled: CancelCheck,
+    audience: Audience,
+) -> Explanation:
     if question.obstacles and not question.node_name:
         return _blocked_explanation(question)
     if question.node_name or (question.allocated and question.pod is None):
-        return Explanation(question.label, Feasibility.SCHEDULED, headlines.scheduled_headline(question))
+        return Explanation(question.label, Feasibility.SCHEDULED, headlines.scheduled_headline(question, audience))
     check_cancelled()
     cluster = view.derive(read_cluster)
     if cluster.problem:
@@ -59,7 +79,7 @@ def explain(
         return _blocked_explanation(
             replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),))
         )
-    return _explain_by_survey(question, cluster, view, settings, check_cancelled)
+    return _explain_by_survey(question, cluster, view, settings, check_cancelled, audience)
 
 
 def _blocked_explanation(question: Question) -> Explanation:
@@ -71,12 +91,17 @@ def _blocked_explanation(question: Question) -> Explanation:
         headline,
         obstacles=tuple(obstacles),
         converted_to=question.converted_to,
-        warnings=question.warnings,
+        warnings=tuple(map(ReviewWarning.of, question.warnings)),
     )
 
 
 def _explain_by_survey(
-    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
+    question: Question,
+    cluster: Cluster,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    check_cancelled: CancelCheck,
+    audience: Audience,
 ) -> Explanation:
     check_cancelled()
     resource_usage = ResourceUsage(view)
@@ -85,7 +110,7 @@ def _explain_by_survey(
     try:
         if costly := costly_selectors(problem):
             return _blocked_explanation(replace(question, obstacles=costly))
-        found = survey(problem, checks, cluster)
+        found = survey(problem, checks, cluster, audience)
         if found.failure is not None:
             position = found.failure.position
             solver = Solver(problem, cluster.usage)
@@ -94,12 +119,12 @@ def _explain_by_survey(
             )
             return _blocked_explanation(replace(question, obstacles=(failure,)))
         placed = count_replicas(problem, checks, found, cluster.usage)
-        facts = SurveyedQuestion(question, problem, found, cluster, resource_usage, view, settings)
+        facts = SurveyedQuestion(question, problem, found, cluster, resource_usage, view, settings, audience)
         told = () if found.count() else suggestions(facts)
     except AllocationError as error:
         return _blocked_explanation(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
     verdict, headline = headlines.survey_headline(question, found, len(cluster.nodes), placed)
-    groups, groups_left_out, nodes_left_out = node_groups(found.groups, question, cluster.nodes)
+    groups, groups_left_out, nodes_left_out = node_groups(found.groups, question, cluster.nodes, audience)
     return Explanation(
         label=question.label,
         verdict=verdict,
@@ -116,6 +141,6 @@ def _explain_by_survey(
         nodes_left_out=nodes_left_out,
         suggestions=told,
         converted_to=question.converted_to,
-        warnings=question.warnings,
-        remarks=(*remarks(question, cluster, view, resource_usage), *preemption_remarks(told)),
+        warnings=tuple(map(ReviewWarning.of, question.warnings)),
+        remarks=(*remarks(question, cluster, view, resource_usage, audience), *preemption_remarks(told)),
     )

@@ -12,6 +12,7 @@ from policies.phrases import format_count, format_list
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policies.explanation.audience import Audience
     from policies.explanation.question import Obstacle, Question
     from policies.explanation.replicas import ReplicaCount
     from policies.explanation.survey import Survey
@@ -38,12 +39,14 @@ def obstacle_headline(obstacles: Sequence[Obstacle]) -> tuple[Feasibility, str]:
     return Feasibility.BLOCKED, f"it fits no node: {obstacles[0].cause or _CAUSES[kinds[0]]}"
 
 
-def scheduled_headline(question: Question) -> str:
+def scheduled_headline(question: Question, audience: Audience) -> str:
     """The headline for a bound pod or an allocated claim."""
     if question.node_name:
-        return f"it is bound to node {question.node_name} already"
+        return f"it is bound to {f'node {question.node_name}' if audience.sees_nodes else 'a node'} already"
     claims = [named.claim for named in question.allocated]
     devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
+    if not audience.sees_nodes:
+        return f"it has its devices already: {devices}"
     pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
     return f"it has its devices already: {devices} of pool {format_list(pools)}"
 

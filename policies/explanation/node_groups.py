@@ -16,6 +16,7 @@ from policies.phrases import format_count, format_ranges, shorten
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
+    from policies.explanation.audience import Audience
     from policies.explanation.nodes import NodeMismatch
     from policies.explanation.question import Question
     from policies.explanation.survey import AlikeNodes
@@ -27,19 +28,13 @@ _MOST_GROUPS = 8
 _MOST_NAMES = 8
 _MOST_VALUE_GROUPS = 4
 _MOST_VALUES = 3
+_OF_PRODUCTS = "nvidia.com/"
+"""Labels whose values are shown to all; the values of others may name nodes, teams and places."""
 _GAVE_UP = "whether it fits is unknown: too many combinations of devices nearly satisfy the claims to try them all"
-_CONDITIONS = {
-    "node.kubernetes.io/not-ready": "the node is not ready",
-    "node.kubernetes.io/unreachable": "the node is unreachable",
-    "node.kubernetes.io/memory-pressure": "the node is short of memory",
-    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
-    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
-    "node.kubernetes.io/network-unavailable": "the node has no network yet",
-}
 
 
 def node_groups(
-    groups: Iterable[AlikeNodes], question: Question, nodes: Sequence[Object]
+    groups: Iterable[AlikeNodes], question: Question, nodes: Sequence[Object], audience: Audience
 ) -> tuple[tuple[NodeGroup, ...], int, int]:
     """The groups to show, the number of groups that are left out, and the number of nodes in these.
 
@@ -49,7 +44,7 @@ def node_groups(
     for alike in groups:
         merged.setdefault(_key(alike), []).append(alike)
     ranked = sorted((group for each in merged.values() for group in _by_values(each)), key=_rank)
-    shown = tuple(_group(each, question, nodes) for each in ranked[:_MOST_GROUPS])
+    shown = tuple(_group(each, question, nodes, audience) for each in ranked[:_MOST_GROUPS])
     left_out = ranked[_MOST_GROUPS:]
     return shown, len(left_out), sum(_size(each) for each in left_out)
 
@@ -90,31 +85,34 @@ def _size(groups: Iterable[AlikeNodes]) -> int:
     return sum(len(alike.positions) for alike in groups)
 
 
-def _group(groups: Sequence[AlikeNodes], question: Question, nodes: Sequence[Object]) -> NodeGroup:
+def _group(groups: Sequence[AlikeNodes], question: Question, nodes: Sequence[Object], audience: Audience) -> NodeGroup:
     first = min(groups, key=lambda alike: alike.positions[0])
     positions = sorted(position for alike in groups for position in alike.positions)
     solution = first.solution
     return NodeGroup(
         count=len(positions),
-        nodes=tuple(name_of(nodes[position]) for position in positions[:_MOST_NAMES]),
+        nodes=tuple(name_of(nodes[position]) for position in positions[:_MOST_NAMES] if audience.sees_nodes),
         fits=first.fits,
         fits_if_empty=first.fits_if_empty,
-        reason=None if first.fits else _reason(first, question, nodes),
+        reason=None if first.fits else _reason(first, question, nodes, audience),
         devices=device_names(solution.allocations)
         if solution is not None and solution.state is SolutionState.FITS
         else (),
     )
 
 
-def _reason(alike: AlikeNodes, question: Question, nodes: Sequence[Object]) -> Reason:
+def _reason(alike: AlikeNodes, question: Question, nodes: Sequence[Object], audience: Audience) -> Reason:
     if alike.devices is not None:
         return alike.devices.reason
     if alike.mismatch is not None:
-        return _node_reason(alike.mismatches, [nodes[position] for position in alike.positions], question)
+        there = [nodes[position] for position in alike.positions]
+        return _node_reason(alike.mismatches, there, question, audience)
     return Reason(ReasonKind.GAVE_UP, _GAVE_UP)
 
 
-def _node_reason(mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], question: Question) -> Reason:
+def _node_reason(
+    mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], question: Question, audience: Audience
+) -> Reason:
     """The common reason of nodes; mismatches and nodes have the same order."""
     kind, key = mismatches[0].kind, mismatches[0].key
     if kind is ReasonKind.CORDONED:
@@ -123,7 +121,7 @@ def _node_reason(mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], qu
     if isinstance(key, Taint):
         return _taint_reason(key)
     if kind is ReasonKind.NODE_SELECTOR:
-        return _selector_reason(str(key), nodes, question)
+        return _selector_reason(str(key), nodes, question, audience)
     if kind is ReasonKind.CLAIM_ELSEWHERE:
         return _elsewhere_reason(str(key), question)
     return _shortage_reason([mismatch.shortage for mismatch in mismatches if mismatch.shortage is not None])
@@ -131,16 +129,19 @@ def _node_reason(mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], qu
 
 def _taint_reason(taint: Taint) -> Reason:
     spelled = shorten(str(taint))
-    condition = _CONDITIONS.get(taint.key)
-    sentence = f"{condition} (taint {spelled})" if condition else f"the pod does not tolerate the taint {spelled}"
+    sentence = (
+        f"{taint.condition} (taint {spelled})" if taint.condition else f"the pod does not tolerate the taint {spelled}"
+    )
     return Reason(ReasonKind.TAINT, sentence, facts={"key": taint.key, "value": taint.value, "effect": taint.effect})
 
 
-def _selector_reason(key: str, nodes: Sequence[Object], question: Question) -> Reason:
+def _selector_reason(key: str, nodes: Sequence[Object], question: Question, audience: Audience) -> Reason:
     if not key:
         return Reason(ReasonKind.NODE_SELECTOR, "the pod's required node affinity does not match")
     wanted = question.pod.spec["nodeSelector"][key] if question.pod else ""
     here = _label_values([labels_of(node).get(key) for node in nodes])
+    if not (audience.sees_nodes or key.startswith(_OF_PRODUCTS)):
+        here = "another value or missing"
     sentence = f"the pod's nodeSelector requires {shorten(f'{key}={wanted}')}; here {shorten(key)} is {here}"
     facts = {"label": key, "asked": wanted}
     return Reason(ReasonKind.NODE_SELECTOR, sentence, facts=facts)

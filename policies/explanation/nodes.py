@@ -13,27 +13,35 @@ from policies.explanation.report import ReasonKind
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.explanation.cluster import ResourceUsage
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
 
-__all__ = ["NodeChecks", "NodeMismatch", "Shortage", "Taint"]
+__all__ = ["NodeChecks", "NodeMismatch", "Shortage", "Taint", "is_cordoned", "preventing_taints"]
 
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _PREVENTING = ("NoSchedule", "NoExecute")
+_CONDITIONS = {
+    "node.kubernetes.io/not-ready": "the node is not ready",
+    "node.kubernetes.io/unreachable": "the node is unreachable",
+    "node.kubernetes.io/memory-pressure": "the node is short of memory",
+    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
+    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
+    "node.kubernetes.io/network-unavailable": "the node has no network yet",
+}
 _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 """Resources that a node in a file may omit; a node that omits another resource has none of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a node that the pod does not tolerate."""
+    """A taint of a node that keeps pods away, except those that tolerate it."""
 
     key: str
     value: str
@@ -42,6 +50,11 @@ class Taint:
     def __str__(self) -> str:
         """As kubectl writes it."""
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+    @property
+    def condition(self) -> str:
+        """The state of the node that the taint stands for, as a clause; empty for all other taints."""
+        return _CONDITIONS.get(self.key, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +131,15 @@ class NodeChecks:
         return min(rooms, default=None)
 
     def _cordon_mismatch(self, node: Object) -> NodeMismatch | None:
-        if lookup(node, ("spec", "unschedulable")) is True and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
+        if is_cordoned(node) and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
             return NodeMismatch(ReasonKind.CORDONED)
         return None
 
     def _taint_mismatch(self, node: Object) -> NodeMismatch | None:
         if self._question.pod is None:
             return None
-        untolerated = next((taint for taint in self._taints(node) if not self._tolerates(taint)), None)
+        untolerated = next((taint for taint in preventing_taints(node) if not self._tolerates(taint)), None)
         return None if untolerated is None else NodeMismatch(ReasonKind.TAINT, untolerated)
-
-    def _taints(self, node: Object) -> Iterable[Taint]:
-        """The taints that repel pods, without the taint of a cordoned node."""
-        taints: Any = lookup(node, ("spec", "taints"))
-        for taint in taints if isinstance(taints, list) else []:
-            if isinstance(taint, dict) and taint.get("effect") in _PREVENTING:
-                if taint.get("key") == _UNSCHEDULABLE["key"] and lookup(node, ("spec", "unschedulable")) is True:
-                    continue
-                yield Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint["effect"]))
 
     def _tolerates(self, taint: Taint) -> bool:
         if taint not in self._tolerated:
@@ -185,6 +189,20 @@ class NodeChecks:
             if isinstance(selector, dict) and not _matches(node, selector):
                 return NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
         return None
+
+
+def is_cordoned(node: Object) -> bool:
+    """True if `kubectl cordon` keeps new pods off a node."""
+    return lookup(node, ("spec", "unschedulable")) is True
+
+
+def preventing_taints(node: Object) -> Iterator[Taint]:
+    """The taints that repel pods, without the taint of a cordoned node."""
+    for taint in mappings_at(node, ("spec", "taints")):
+        if taint.get("effect") in _PREVENTING:
+            if taint.get("key") == _UNSCHEDULABLE["key"] and is_cordoned(node):
+                continue
+            yield Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint["effect"]))
 
 
 def _no_usage(node: str) -> Mapping[str, int]:

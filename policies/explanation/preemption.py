@@ -19,13 +19,14 @@ from policies.explanation.solver import SolutionState, Solver
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.phrases import format_list
+from policies.phrases import format_count, format_list
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from policies.explanation.audience import Audience
     from policies.explanation.cluster import Holding
     from policies.explanation.survey import SurveyedQuestion
 
@@ -43,6 +44,7 @@ class _Pod(NamedTuple):
 
     name: str
     """`team-b/train-0`."""
+    namespace: str
     priority: int
     amounts: tuple[tuple[str, int], ...]
     """The resources that it uses on its node, in billionths."""
@@ -80,11 +82,23 @@ def pods_to_end(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
         if ended:
             highest = max(each.priority for each in ended)
             found.append((len(ended), highest, node.name, ended))
+    sentences = []
     for _, highest, name, ended in sorted(found, key=lambda each: each[:3])[:_MOST_TOLD]:
-        pods = f"pod{'s' * (len(ended) > 1)} {format_list(sorted(each.name for each in ended))}"
         theirs = f"priority {highest}{' at most' * (len(ended) > 1)}"
-        sentence = f"delete {pods} on node {name} ({theirs}, this pod has {priority})"
+        where = f"node {name}" if surveyed.audience.sees_nodes else "one node"
+        sentences.append(f"delete {_pods(ended, surveyed.audience)} on {where} ({theirs}, this pod has {priority})")
+    for sentence in dict.fromkeys(sentences):
         yield Suggestion(Change.PREEMPTION, sentence, "", "", 1)
+
+
+def _pods(ended: Sequence[_Pod], audience: Audience) -> str:
+    """`pods team-a/a and team-a/b`, `pod team-a/a and 2 pods of other namespaces`."""
+    named = sorted(each.name for each in ended if audience.may_name(each.namespace))
+    others = len(ended) - len(named)
+    parts = [f"pod{'s' * (len(named) > 1)} {format_list(named)}"] if named else []
+    if others:
+        parts.append(f"{format_count(others, 'pod')} of {'another namespace' if others == 1 else 'other namespaces'}")
+    return " and ".join(parts)
 
 
 def _nodes(surveyed: SurveyedQuestion, priority: int) -> list[_Node]:
@@ -160,5 +174,6 @@ def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
     for pod in () if pods is UNKNOWN else pods:
         resource_usage, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
         if resource_usage is not None and priority is not UNKNOWN:
-            found[resource_usage[0]].append(_Pod(f"{namespace_of(pod)}/{name_of(pod)}", priority, resource_usage[1]))
+            home = namespace_of(pod)
+            found[resource_usage[0]].append(_Pod(f"{home}/{name_of(pod)}", home, priority, resource_usage[1]))
     return {node: tuple(there) for node, there in found.items()}

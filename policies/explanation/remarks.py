@@ -11,11 +11,12 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
-from policies.phrases import format_list, shorten
+from policies.phrases import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from policies.explanation.audience import Audience
     from policies.explanation.cluster import Cluster, ResourceUsage
     from policies.explanation.question import Question
     from policies.explanation.report import Suggestion
@@ -28,7 +29,9 @@ __all__ = ["preemption_remarks", "remarks"]
 _MOST_NAMED = 3
 
 
-def remarks(question: Question, cluster: Cluster, view: ClusterView, resource_usage: ResourceUsage) -> Iterator[str]:
+def remarks(
+    question: Question, cluster: Cluster, view: ClusterView, resource_usage: ResourceUsage, audience: Audience
+) -> Iterator[str]:
     """Assumptions about unknown facts, and problems of nodes; needs the finished survey."""
     if not cluster.nodes_known:
         yield (
@@ -59,7 +62,7 @@ def remarks(question: Question, cluster: Cluster, view: ClusterView, resource_us
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
         yield f"the pod is for scheduler {name}; this is what the default scheduler would do"
-    yield from _of_nodes(question, view)
+    yield from _of_nodes(question, view, audience)
     if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
         return
     if question.resources.keys() & {GPU_RESOURCE}:
@@ -72,20 +75,20 @@ def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
-def _of_nodes(question: Question, view: ClusterView) -> Iterator[str]:
+def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iterator[str]:
     """Problems of nodes after scheduling."""
     requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
     warned = {warning.rule for warning in question.warnings}
     both = nodes_with_both(view) if (question.claims or requests_gpu) and TWICE not in warned else ()
     if both:
         yield (
-            f"{format_list(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
+            f"{audience.nodes(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
             "DRA, so a pod can get a GPU there that another pod has"
         )
     kubelets = old_kubelets(view) if question.claims and OLD_KUBELET not in warned else ()
     if kubelets:
         yield (
-            f"{format_list([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "
+            f"{audience.nodes([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "
             f"before 1.34 ({printable(kubelets[0].version)}), which cannot read claims of resource.k8s.io/v1, so the pod would "
             "not start there"
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.explanation.question import Obstacle
 
-__all__ = ["Change", "Explanation", "Feasibility", "NodeGroup", "Reason", "ReasonKind", "Suggestion"]
+__all__ = ["Change", "Explanation", "Feasibility", "NodeGroup", "Reason", "ReasonKind", "ReviewWarning", "Suggestion"]
 
 
 class Feasibility(StrEnum):
@@ -160,6 +160,31 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewWarning:
+    """A warning of review."""
+
+    rule: str
+    """The rule, `GA404`."""
+    path: str
+    message: str
+    remedy: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> ReviewWarning:
+        """The warning for a finding."""
+        return cls(finding.rule.id, str(finding.path), finding.message, finding.remedy)
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{where}{self.message}{remedy} [{self.rule}]"
+
+    def as_json(self) -> dict[str, str]:
+        """As plain data: `rule`, `path`, `message`, `remedy`."""
+        return {"rule": self.rule, "path": self.path, "message": self.message, "remedy": self.remedy}
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The explanation of one question, as data."""
 
@@ -191,7 +216,7 @@ class Explanation:
     """The smallest changes that make it fit, if no node fits now."""
     converted_to: str = ""
     """The template that conversion creates for the pod; empty if it is not converted."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ReviewWarning, ...] = ()
     """Warnings of review about conversion and placement, if the pod is not stored yet."""
     remarks: tuple[str, ...] = ()
     """Assumptions and problems beside the result; sentences without a full stop."""
@@ -226,15 +251,6 @@ class Explanation:
             "nodesLeftOut": self.nodes_left_out,
             "suggestions": [suggestion.as_json() for suggestion in self.suggestions],
             "convertedTo": self.converted_to,
-            "warnings": [_warning(finding) for finding in self.warnings],
+            "warnings": [warning.as_json() for warning in self.warnings],
             "remarks": list(self.remarks),
         }
-
-
-def _warning(finding: Finding) -> dict[str, str]:
-    return {
-        "rule": finding.rule.id,
-        "path": str(finding.path),
-        "message": finding.message,
-        "remedy": finding.remedy,
-    }

@@ -15,6 +15,7 @@ from policies.explanation.solver import Solution, SolutionState, Solver
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from policies.explanation.audience import Audience
     from policies.explanation.cluster import Cluster, ResourceUsage
     from policies.explanation.nodes import NodeChecks, NodeMismatch
     from policies.explanation.problem import AllocationProblem
@@ -75,7 +76,7 @@ class Survey:
         return sum(len(alike.positions) for alike in gave_up)
 
 
-def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> Survey:
+def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster, audience: Audience) -> Survey:
     """Check every node, those of one shape once; the first error that stops the scheduler ends it."""
     found = Survey()
     by_key: dict[Hashable, AlikeNodes] = {}
@@ -93,7 +94,7 @@ def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster) -> 
         if mismatch is not None:
             alike.mismatches.append(mismatch)
     found.groups = list(by_key.values())
-    reasons = DeviceReasons(problem, now, cluster.usage, Holders(cluster.holding))
+    reasons = DeviceReasons(problem, now, cluster.usage, Holders(cluster.holding, audience))
     for alike in found.groups:
         if alike.solution is not None and alike.solution.state is SolutionState.DOES_NOT_FIT:
             alike.devices = reasons.mismatch(alike.positions[0], alike.resources)
@@ -145,3 +146,4 @@ class SurveyedQuestion:
     resource_usage: ResourceUsage
     view: ClusterView
     settings: GPUAdmissionPolicy
+    audience: Audience

@@ -20,7 +20,7 @@ __all__ = ["validate_priority_class"]
 
 _HIGHEST = 1_000_000_000
 _POLICIES = ("PreemptLowerPriority", "Never")
-_CLASSES: Checks[Request] = Checks(cluster_scoped=True)
+_CLASSES: Checks[Request] = Checks("PriorityClass", cluster_scoped=True)
 
 
 def validate_priority_class(request: Request) -> Iterator[Finding]:

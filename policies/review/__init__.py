@@ -22,6 +22,7 @@ from policies.settings import settings_for
 from policies.settings.exempt_namespaces import exemption, exemption_in_cluster, is_excluded
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import Overlay
+from policies.waivers import decision_with_waivers
 from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
 
 if TYPE_CHECKING:
@@ -68,13 +69,14 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
             # The remarks on such a workload would only repeat that its pods are not reviewed.
             decision = replace(decision, remarks=()).then(Decision(findings=gap.findings, object=decision.object))
             decision = replace(decision, not_reviewed=gap.reason)
+    decision = decision_with_waivers(decision, request, settings)
     return (
         decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=(), charges=())
     )
 
 
 def review_concern(concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The answer of one concern, under the settings that hold for the user."""
+    """The answer of one concern, under the settings for the user and with the waivers of the object."""
     # A webhook's namespaceSelector has the default namespaces only, and a caller can forge a call.
     if exemption(concern, request.namespace, settings):
         return Decision(object=request.object)
@@ -87,7 +89,7 @@ def review_concern(concern: Concern, request: Request, view: ClusterView, settin
         is_special = concern == "configuration" and (request.group, request.kind) in OFFLINE_KINDS
         answer: Review = load_function(request.kind if is_special else concern)
         decision = answer(request, view, settings_for(request.user, request.namespace, settings))
-    return decision
+    return decision_with_waivers(decision, request, settings)
 
 
 def with_new_templates(decision: Decision, view: ClusterView) -> ClusterView:

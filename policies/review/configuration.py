@@ -10,6 +10,7 @@ from policies.placement.priority_classes import validate_priority_class
 from policies.placement.wishes.product_misspellings import default_misspellings
 from policies.quota.limits.rules import validate as validate_quota
 from policies.settings import DEFAULTS, SettingsError, parse_settings
+from policies.waivers import with_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,8 +41,9 @@ def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPol
     if kind == _SETTINGS:
         found = (*found, *_default_wishes(request, view))
     judged = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
-    findings = tuple(lenient(finding, request, view, settings) for finding in judged)
-    is_reported = any(finding.severity in (Severity.DENY, Severity.WARN) for finding in findings)
+    leniently = tuple(lenient(finding, request, view, settings) for finding in judged)
+    findings = with_waivers(leniently, request, settings)
+    is_reported = any(found.severity in (Severity.DENY, Severity.WARN) and not found.waived for found in findings)
     remarks = uses(request, view, settings) if is_reported else ()
     return Decision(findings=findings, object=request.object, remarks=remarks)
 

@@ -98,9 +98,7 @@ def preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissio
     own = own_conditions(pod, view, settings, wishes)
     converted = _converted_pod(own, own, wishes, request.of(own.document), view, settings)
     findings = [
-        replace(finding, severity=Severity.WARN, message=f"would be refused: {finding.message}")
-        if finding.severity is Severity.DENY
-        else finding
+        finding.as_announcement("would be refused") if finding.severity is Severity.DENY else finding
         for finding in converted.findings
         if finding.rule.subject != "placement"
     ]

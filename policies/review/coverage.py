@@ -6,11 +6,12 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.decision import Severity
+from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.kubernetes.workloads import WORKLOADS
+from policies.metadata_keys import IGNORE
 from policies.review.on_demand import load_function
 from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
@@ -39,6 +40,7 @@ UNREVIEWED = rule(
     remedy="review what the object creates, such as its pods",
     source="docs/review.md",
     offline=True,
+    kinds=(EVERY_KIND,),
 )
 
 OFFLINE_KINDS = frozenset({("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")})
@@ -98,8 +100,15 @@ _GPU = re.compile("gpu", re.IGNORECASE)
 _AMOUNTS = {"hard", "limits", "requests", "resources"}
 """Fields whose keys name resources."""
 _LAST = ("metadata", "kind", "apiVersion")
-_SKIPPED = {"affinity", "tolerations", "managedFields", "status", "kubectl.kubernetes.io/last-applied-configuration"}
-"""Fields that request no GPU: conditions on nodes, and what controllers, the API server and kubectl add."""
+_SKIPPED = {
+    "affinity",
+    "tolerations",
+    "managedFields",
+    "status",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    IGNORE,
+}
+"""Fields that request no GPU: conditions on nodes, what controllers, the API server and kubectl add, and waivers."""
 
 
 class Uncovered(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
+from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.printable import shown
 from policies.rules import rule
@@ -27,6 +27,7 @@ DUPLICATE_KEY = rule(
     remedy="keep one of them",
     source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
     offline=True,
+    kinds=(EVERY_KIND,),
 )
 
 

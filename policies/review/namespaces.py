@@ -36,7 +36,7 @@ _VALUES = {
 """The values of each label, and how the policy says them."""
 _RIGHTS = {DRA_LABEL: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOTA_LABEL: "namespacequotas"}
 
-_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
+_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks("Namespace")
 
 
 def namespaces(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -147,7 +147,7 @@ def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iter
             continue
         moved = replace(finding, path=template.home(finding.path))
         if finding.severity is Severity.DENY:
-            moved = replace(moved, severity=Severity.WARN, message=f"its pods would be refused: {finding.message}")
+            moved = moved.as_announcement("its pods would be refused")
         yield moved
 
 

@@ -104,6 +104,7 @@ def test_json_has_the_same_content(files, k8s):
             "message": "requests GPUs from the device plugin in a namespace that converts: the pod is older than the opt-in, "
             "was created while the webhook was down, or was created by an exempt user",
             "remedy": "create it again (kubectl rollout restart, if a workload creates it)",
+            "waived": "",
         }
     ]
     assert report["readiness"] == [

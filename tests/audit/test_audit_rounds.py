@@ -139,6 +139,7 @@ async def test_summary_is_what_the_status_holds(cluster, k8s):
             "deny": 1,
             "warn": 0,
             "audit": 0,
+            "waived": 0,
             "kindsNotReviewed": 0,
             "namespaces": 1,
             "namespacesReady": 1,

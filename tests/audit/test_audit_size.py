@@ -183,6 +183,7 @@ def test_counts_are_a_few_numbers(cluster, audited):
         "deny": 8,
         "warn": 2,
         "audit": 1,
+        "waived": 0,
         "kindsNotReviewed": 0,
         "namespaces": 2,
         "namespacesReady": 0,

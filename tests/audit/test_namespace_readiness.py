@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from policies.audit import audit
 from policies.conversion.opt_in import Mode
+from policies.settings import DEFAULTS
 from webhook.cli.audit_reports import Audited, text
 
 
@@ -46,6 +48,20 @@ def test_workload_that_would_be_refused_is_counted_with_its_reason(k8s, audited)
 def test_workload_that_stays_with_the_device_plugin_is_left(k8s, audited):
     (row,) = audited(k8s.namespace(), k8s.workload(schedulerName="volcano")).readiness
     assert (row.is_ready, row.left, [each.rule.id for each in row.obstacles]) == (False, 1, ["GA315"])
+
+
+@pytest.mark.parametrize(
+    ("workload", "ready", "shown"), [({}, None, "unknown"), ({"schedulerName": "volcano"}, False, "no")]
+)
+def test_namespace_whose_pods_cannot_be_read_is_not_called_ready(k8s, workload, ready, shown):
+    namespace, made = k8s.namespace(), k8s.workload(**workload)
+    view = k8s.view_of(namespace, made)
+    survey = k8s.surveyed(view, [made])
+    survey.miss("Pod", "forbidden: list them")
+    report = audit(view, DEFAULTS, survey)
+    (row,) = report.readiness
+    assert (row.is_ready, row.as_json()["ready"], report.counts["namespacesReady"]) == (ready, ready, 0)
+    assert f"enabled  {shown} " in text(Audited(report, ()))
 
 
 def test_obstacles_that_stop_most_come_first(k8s, audited):

@@ -120,6 +120,12 @@ def test_json_is_read_quickly(text):
     assert agrees(text.encode())
 
 
+def test_long_text_with_few_values_is_read_quickly():
+    limits = Limits(size=10_000, depth=8, nodes=20)
+    assert quick_json(b'{"a": ["' + b"x" * 1000 + b'"]}', limits) is not None
+    assert quick_json(b"[" + b"1," * 20 + b"1]", limits) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [

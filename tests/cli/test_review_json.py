@@ -58,6 +58,7 @@ def test_finding_has_its_place_in_the_file(reviewed, write, pod):
             "path": "spec.nodeSelector[nvidia.com/gpu.count]",
             "message": "counts the GPUs of the node; no device knows how many there are",
             "remedy": "drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
+            "waived": "",
             "line": 27,
             "column": 27,
             "known": False,

@@ -30,6 +30,7 @@ def test_one_rule_is_reported_in_full(invoke):
 GA313: A device of the cluster must match the request
 
 Severity: warn, unless conversion.unsatisfiable, or spec.rules of the GPUAdmissionPolicy says otherwise
+Kinds: Pod, workloads
 
 No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an
 autoscaled cluster has no GPU node until the first pod requests one, and a driver upgrade empties
@@ -80,7 +81,7 @@ def test_rules_as_json_have_every_field(invoke):
     assert [document["id"] for document in documents] == [rule.id for rule in all_rules()]
     texts = {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
     assert all(
-        document.keys() == {*texts, "rows", "fixed", "shared_cause", "beside", "needs", "cluster_scoped"}
+        document.keys() == {*texts, "kinds", "rows", "fixed", "shared_cause", "beside", "needs", "cluster_scoped"}
         for document in documents
     )
 
@@ -111,6 +112,50 @@ def test_search_beside_an_id_is_refused(invoke):
     done = invoke("rules", "GA307", "--search", "mig")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "name a rule, or search for some" in done.stderr
+
+
+def rule_ids(done):
+    return [line[:5] for line in done.stdout.splitlines()]
+
+
+def test_kind_lists_the_rules_that_review_it(invoke):
+    of_nodes, of_every_kind = ["GA154", "GA155", "GA156", "GA157"], ["GA705", "GA708", "GA709", "GA710"]
+    assert rule_ids(invoke("rules", "--kind", "Node")) == [*of_nodes, *of_every_kind]
+
+
+@pytest.mark.parametrize("written", ["node", "nodes", "NODE"])
+def test_kind_may_be_written_as_kubectl_takes_it(invoke, written):
+    assert invoke("rules", "--kind", written).stdout == invoke("rules", "--kind", "Node").stdout
+
+
+def test_kind_and_search_find_what_both_find(invoke):
+    both = rule_ids(invoke("rules", "--kind", "ConfigMap", "--search", "mig"))
+    each = [{*rule_ids(invoke("rules", *one))} for one in (["--kind", "ConfigMap"], ["--search", "mig"])]
+    assert {*both} == each[0] & each[1] != set()
+
+
+def test_kind_without_such_a_rule_says_so(invoke):
+    done = invoke("rules", "--kind", "nodes", "--search", "frobnicate")
+    assert (done.exit_code, done.stdout) == (1, "")
+    reason = "no rule for Node has all the words of 'frobnicate'; gpu-admission rules --kind Node lists them all."
+    assert done.stderr == f"Error: {reason}\n"
+
+
+def test_unknown_kind_gets_the_nearest_and_the_list(invoke):
+    done = invoke("rules", "--kind", "ClusterPolcy")
+    assert (done.exit_code, done.stdout) == (2, "")
+    beginning = 'no rule reviews objects of kind "ClusterPolcy"; did you mean ClusterPolicy? Kinds with rules: '
+    assert f"Error: Invalid value for '--kind': {beginning}ClusterPolicy, ComputeDomain, " in done.stderr
+    assert done.stderr.endswith("TrainJob, XGBoostJob.\n")
+
+
+def test_kind_unlike_any_other_gets_the_list_only(invoke):
+    done = invoke("rules", "--kind", "frobnicate")
+    assert 'no rule reviews objects of kind "frobnicate"; kinds with rules: ClusterPolicy, ' in done.stderr
+
+
+def test_kind_beside_an_id_is_refused(invoke):
+    assert "name a rule, or search for some" in invoke("rules", "GA307", "--kind", "Pod").stderr
 
 
 def test_table_has_no_blanks_at_line_ends(invoke):

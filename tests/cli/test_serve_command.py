@@ -19,7 +19,7 @@ from webhook.cli.server_start import replica_config
 @pytest.fixture
 def server(folder, cluster):
     """Start a server on free ports; its log tells which."""
-    options = ["--ca-out", "ca.pem", "--port", "0", "--probe-port", "0", "--drain-delay", "0"]
+    options = ["--ca-out", "ca.pem", "--port", "0", "--probe-port", "0", "--explain-port", "0", "--drain-delay", "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "webhook", "serve", "--cluster", cluster, *options],
         cwd=folder,
@@ -255,6 +255,7 @@ def serve_options(**given):
         "host": "",
         "port": None,
         "probe_port": 0,
+        "explain_port": 0,
         "peer_port": 0,
         "peer_host": None,
         "max_connections": 2048,

@@ -82,7 +82,7 @@ def test_help_of_all_commands_imports_none_of_them(folder):
     assert not imported(folder, "--help") & {"policies", "yaml", "difflib"}
 
 
-@pytest.mark.parametrize("command", ["review", "explain"])
+@pytest.mark.parametrize("command", ["review", "explain", "snapshot"])
 def test_help_of_a_command_on_manifests_imports_no_policies(folder, command):
     assert not imported(folder, command, "--help") & {"policies", "yaml", "difflib"}
 
@@ -143,21 +143,24 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  review   Review manifests as the webhook would, without a cluster.
-  explain  Show where a pod or claim fits, and why not elsewhere.
-  audit    Review all objects of a cluster; show which namespaces are ready to
-           convert.
-  quota    Show the GPU limits of namespaces, what is used, and which pods use
-           it.
-  rules    List the rules, or explain one.
-  serve    Serve the webhook over HTTPS.
-  sandbox  Serve a Kubernetes API of manifests, for tests and for trying out.
-  demo     Show conversion from end to end, on a cluster in memory.
+  review      Review manifests as the webhook would, before they are applied.
+  explain     Show where a pod or claim fits, and why not elsewhere.
+  audit       Review all objects of a cluster; show which namespaces are ready
+              to convert.
+  quota       Show the GPU limits of namespaces, what is used, and which pods
+              use it.
+  usage       Show who holds which GPUs, and which are free.
+  snapshot    Write a running cluster into files for --cluster, without secrets.
+  rules       List the rules, or explain one.
+  serve       Serve the webhook over HTTPS.
+  sandbox     Serve a Kubernetes API of manifests, for tests and for trying out.
+  demo        Show conversion from end to end, on a cluster in memory.
+  completion  Print the script that completes commands in bash, zsh or fish.
 """
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "rules", "serve"])
+@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "usage", "snapshot", "rules", "serve"])
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

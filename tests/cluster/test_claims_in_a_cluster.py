@@ -3,47 +3,14 @@
 import pytest
 
 from testbed import manifests
-from testbed.clusters import NODES
 from testbed.waiting import until
+from tests.cluster.bound_pods import bound, ours
 
 
 def claims_of(cluster, team):
     if not cluster.makes_claims:
         pytest.skip("no kube-controller-manager runs here")
     return until(lambda: cluster.list("ResourceClaim", team), "the pod gets its claim")
-
-
-def bound(cluster, team, name="train"):
-    """The pod, when it has a node."""
-    if not cluster.schedules:
-        pytest.skip("no kube-scheduler runs here")
-
-    def look():
-        pod = cluster.get("Pod", name, team).object
-        assert pod["spec"].get("nodeName"), pod.get("status")
-        return pod
-
-    return until(look, "the pod is bound to a node", 60)
-
-
-def ours(**spec):
-    """Only the nodes of the tests, where a cluster has others."""
-    return {
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [
-                        {
-                            "matchExpressions": [
-                                {"key": "kubernetes.io/hostname", "operator": "In", "values": list(NODES)}
-                            ]
-                        }
-                    ]
-                }
-            }
-        },
-        **spec,
-    }
 
 
 def test_claim_is_made_from_the_template(cluster):

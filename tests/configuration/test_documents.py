@@ -1,4 +1,4 @@
-"""docs/rules.md and the table of docs/catalogue.md match the rules.
+"""docs/rules.md, the table of docs/catalogue.md and the titles for completion match the rules.
 
 `python tests/configuration/test_documents.py` writes them anew.
 """
@@ -13,6 +13,7 @@ from webhook.cli.commands.rules import read_examples
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"
 RULES = ROOT / "docs" / "rules.md"
+TITLES = ROOT / "policies" / "rule_titles.txt"
 SECTIONS = {
     "GA1": "Configuration",
     "GA2": "Claims",
@@ -29,7 +30,8 @@ def rules_page():
         "# Rules",
         "",
         "Every rule with its default severity, which `spec.rules` of the GPUAdmissionPolicy can change. The same, and",
-        "offline: `gpu-admission rules`. Made from the rules themselves by `tests/configuration/test_documents.py`.",
+        "offline: `gpu-admission rules`; with `--kind ClusterPolicy` only the rules that review objects of that kind, and with",
+        "`--search time-slicing` those with these words. Made from the rules by `tests/configuration/test_documents.py`.",
     ]
     for prefix, name in SECTIONS.items():
         rules = [rule for rule in all_rules() if rule.id.startswith(prefix)]
@@ -55,6 +57,10 @@ def rules_page():
     return "\n".join(lines) + "\n"
 
 
+def titles():
+    return "".join(f"{rule.id} {rule.title}\n" for rule in all_rules())
+
+
 def catalogue_page(text):
     start, _, rest = text.partition("<!-- rows -->\n")
     end = rest.partition("<!-- end of rows -->\n")[2]
@@ -78,6 +84,10 @@ def test_page_of_rules_is_what_the_rules_say():
     assert RULES.read_text() == rules_page()
 
 
+def test_titles_for_completion_are_those_of_the_rules():
+    assert TITLES.read_text() == titles()
+
+
 def test_table_of_the_catalogue_is_what_the_rules_cover():
     text = CATALOGUE.read_text()
     assert text == catalogue_page(text)
@@ -95,4 +105,5 @@ def test_catalogue_covers_nearly_everything():
 
 if __name__ == "__main__":
     RULES.write_text(rules_page())
+    TITLES.write_text(titles())
     CATALOGUE.write_text(catalogue_page(CATALOGUE.read_text()))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server import template_rates
+from webhook.server import token_buckets
 from webhook.server.template_rates import AT_ONCE, PER_MINUTE, TemplateRates
 
 
@@ -66,7 +66,7 @@ def test_full_buckets_are_forgotten(rates, clock):
 
 
 def test_memory_is_bounded(rates, monkeypatch):
-    monkeypatch.setattr(template_rates, "_MOST_NAMESPACES", 10)
+    monkeypatch.setattr(token_buckets, "_MOST_PAYERS", 10)
     for number in range(100):
         rates.take(f"team-{number}")
     assert len(rates) == 10

@@ -122,7 +122,7 @@ def test_metrics_that_pages_name_exist(deploy, known):
 def test_scraped_port_is_the_service_s(deploy, one):
     monitor = yaml.safe_load((deploy / "components" / "monitoring" / "service-monitor.yaml").read_text())
     (endpoint,) = monitor["spec"]["endpoints"]
-    assert endpoint["port"] in {port["name"] for port in one("Service")["spec"]["ports"]}
+    assert endpoint["port"] in {port["name"] for port in one("Service", "gpu-admission")["spec"]["ports"]}
     assert endpoint["honorLabels"] is True  # or the label namespace would be our own everywhere
-    labels = one("Service")["metadata"]["labels"]
+    labels = one("Service", "gpu-admission")["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()

@@ -7,6 +7,7 @@ import click
 import pytest
 
 from webhook.cli.commands.serve import command
+from webhook.replica.config import EXPLAIN_SERVICE
 from webhook.server.config import ServerConfig
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
@@ -49,19 +50,29 @@ def test_every_variable_is_read(container):
 
 def test_ports_meet(one, container, flags):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    (peers,) = (option.default for option in command.params if option.name == "peer_port")
-    assert ports == {"webhook": int(flags["port"]), "probes": int(flags["probe-port"]), "peers": peers}
-    service = one("Service")["spec"]
+    defaults = {option.name: option.default for option in command.params}
+    assert ports == {
+        "webhook": int(flags["port"]),
+        "probes": int(flags["probe-port"]),
+        "peers": defaults["peer_port"],
+        "explain": defaults["explain_port"],
+    }
+    service = one("Service", "gpu-admission")["spec"]
     assert {port["name"]: (port["port"], port["targetPort"]) for port in service["ports"]} == {
         "webhook": (443, "webhook"),
         "probes": (8080, "probes"),
     }
     opened = [port["port"] for rule in one("NetworkPolicy")["spec"]["ingress"] for port in rule["ports"]]
-    assert opened == list(ports.values())
+    assert sorted(opened) == sorted(ports.values())
+    explanations = one("Service", EXPLAIN_SERVICE)["spec"]
+    assert [(port["name"], port["port"], port["targetPort"]) for port in explanations["ports"]] == [
+        ("https", 443, "explain")
+    ]
+    assert explanations["selector"] == service["selector"]
 
 
 def test_webhooks_call_the_service(one, webhooks):
-    service = one("Service")
+    service = one("Service", "gpu-admission")
     for webhook in webhooks.values():
         called = webhook["clientConfig"]["service"]
         assert (called["name"], called["namespace"]) == (service["metadata"]["name"], service["metadata"]["namespace"])
@@ -73,7 +84,7 @@ def test_selectors_meet_the_pods(one):
     assert (
         deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"] == LABELS
     )
-    assert one("Service")["spec"]["selector"] == LABELS
+    assert one("Service", "gpu-admission")["spec"]["selector"] == LABELS
     assert one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == LABELS
     assert one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == LABELS
     spread = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]

@@ -142,11 +142,12 @@ def test_webhooks_by_url_are_the_same_elsewhere(build, deploy, one):
 def test_port_can_be_another_one(with_component):
     objects = with_component("port-10250")
     (policy,) = (each for each in objects.values() if each["kind"] == "NetworkPolicy")
-    assert policy["spec"]["ingress"][0]["ports"] == [{"port": 10250, "protocol": "TCP"}]
+    assert [each["port"] for each in policy["spec"]["ingress"][0]["ports"]] == [10250, 8445]
     assert {port["name"]: port["containerPort"] for port in container(objects)["ports"]} == {
         "webhook": 10250,
         "probes": 8080,
         "peers": 8444,
+        "explain": 8445,
     }
     assert {"name": "PORT", "value": "10250"} in container(objects)["env"]
 

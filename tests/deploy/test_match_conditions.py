@@ -34,6 +34,7 @@ def deployment(template=None, **metadata):
 
 CDI = {"nvidia.cdi.k8s.io/container.c": "nvidia.com/gpu=all"}
 WISH = {"gpu-admission.io/product": "H100*"}
+WAIVER = {"gpu-admission.io/ignore": "GA405 because the GPUs arrive on Monday"}
 CLAIM = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
 HOST_PATH = {"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}
 NVIDIA = {"convert-pods", "place-pods", "enforce-converted-pods", "enforce-quota", "check-pods"}
@@ -61,6 +62,9 @@ PODS = {
     "claim": (pod(**CLAIM), NVIDIA),
     "no claims": (pod(resourceClaims=[]), set()),
     "wish": (pod(annotations=WISH), WISHES),
+    "waiver": (pod(annotations=WAIVER), set()),
+    "waiver and wish": (pod(annotations=WAIVER | WISH), WISHES),
+    "gpu and waiver": (pod({"resources": GPU}, annotations=WAIVER), NVIDIA),
     "other annotation": (pod(annotations={"a": "b"}), set()),
     "gpu with a node": (pod({"resources": GPU}, nodeName="n"), NVIDIA),
     "gpu with an empty node": (pod({"resources": GPU}, nodeName=""), NVIDIA),
@@ -204,6 +208,8 @@ WORKLOADS = {
     "no gpus": (deployment(pod()), "apps", False),
     "claim": (deployment(pod(**CLAIM)), "apps", True),
     "wish": (deployment(pod(annotations=WISH)), "apps", True),
+    "waiver": (deployment(pod(annotations=WAIVER)), "apps", False),
+    "waiver and wish": (deployment(pod(annotations=WAIVER | WISH)), "apps", True),
     "visible devices": (deployment(pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]})), "apps", True),
     "runtime class": (deployment(pod(runtimeClassName="nvidia")), "apps", True),
     "made by a controller": (deployment(ownerReferences=[{**OWNER, "controller": True}]), "apps", False),

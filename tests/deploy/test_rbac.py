@@ -5,10 +5,12 @@ import yaml
 
 from policies.settings import DEFAULTS
 from tests.deploy.grants import SUBJECT, USER, grants_of
+from webhook.cli.explanation_service import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
+from webhook.replica.config import EXPLAIN_SERVICE_ROLE, NAMESPACE
 from webhook.sandbox.routing import Request
-from webhook.server.explain_gate import CLUSTER_ROLE, PATH
+from webhook.server.explain_gate import CLUSTER_ROLE, MEMBER_ROLE, PATH
 
 SECRET, LEASE, CONFIGURATION = "gpu-admission-certificates", "gpu-admission", "gpu-admission"
 
@@ -28,7 +30,18 @@ def allowed(granted, verb, kind, name="", namespace="", subresource=""):
 
 def test_bindings_are_for_our_account_only(installed):
     bindings = [each for each in installed if each["kind"] in ("RoleBinding", "ClusterRoleBinding")]
-    assert [each["subjects"] for each in bindings] == [[SUBJECT]] * len(bindings)
+    ours = [each for each in bindings if each["roleRef"]["name"] != EXPLAIN_SERVICE_ROLE]
+    assert [each["subjects"] for each in ours] == [[SUBJECT]] * (len(bindings) - 1)
+
+
+def test_users_reach_explanations_and_nothing_else_of_our_namespace(one):
+    role, binding = (one(kind, EXPLAIN_SERVICE_ROLE) for kind in ("Role", "RoleBinding"))
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == NAMESPACE
+    segment = PROXY.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/services/").removesuffix("/proxy")
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": [segment], "verbs": ["create"]}
+    ]
+    assert [each["name"] for each in binding["subjects"]] == ["system:authenticated"]
 
 
 def test_nothing_is_granted_by_wildcard(granted):
@@ -127,12 +140,17 @@ def test_every_rule_has_its_reason(deploy):
                 assert document.startswith("#") or "\nrules:\n#" in document, document[:80]
 
 
-def test_role_for_explanations_has_no_binding(installed):
-    (role,) = (each for each in installed if each["metadata"]["name"] == CLUSTER_ROLE)
-    assert role["kind"] == "ClusterRole"
+def test_role_for_explanations_of_everything_has_no_binding(installed, one):
+    role = one("ClusterRole", CLUSTER_ROLE)
     assert role["rules"] == [{"nonResourceURLs": [PATH], "verbs": ["post"]}]
     bindings = [each["roleRef"] for each in installed if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     assert CLUSTER_ROLE not in [each["name"] for each in bindings]
+
+
+def test_viewers_of_a_namespace_get_explanations_in_it(one):
+    role = one("ClusterRole", MEMBER_ROLE)
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert role["rules"] == [{"apiGroups": ["gpu-admission.io"], "resources": ["gpuexplanations"], "verbs": ["get"]}]
 
 
 def test_viewers_of_a_namespace_see_its_quota(one):

@@ -13,11 +13,12 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota")
+CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in CLUSTERS)
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
-REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS)]
+USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
+REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES)]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
@@ -33,6 +34,7 @@ WITHOUT_PODS = {
 }
 IN_USE = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-in-use"]
 WITH_QUOTA = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-with-quota"]
+BUSY = [*IN_USE, *WITH_QUOTA[2:], "--cluster", "examples/cluster-busy"]
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1"}
 
 
@@ -92,6 +94,7 @@ def test_there_is_an_example_of_each_feature():
         "single-gpu",
         "time-slicing",
         "too-many-gpus",
+        "usage",
         "wish",
     ]
 
@@ -153,3 +156,8 @@ def test_example_has_pods_as_people_write_them(folder):
         for container in pod["spec"]["containers"]:
             assert re.search(r":[^/]+$", container["image"])
             assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+
+
+@pytest.mark.parametrize("folder", USAGES, ids=lambda folder: folder.name)
+def test_example_of_usage_uses_the_busy_cluster(folder):
+    assert commands(folder) == [["gpu-admission", "usage", *BUSY]]

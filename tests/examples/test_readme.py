@@ -18,14 +18,20 @@ SHOWN = re.findall(r"```console\n\$ (gpu-admission .*?)\n(.*?)```", (ROOT / "REA
 
 def test_readme_shows_each_feature_once():
     assert [command.rpartition("/")[2] for command, _ in SHOWN] == [
-        "product-selector",
         "refused-selector",
+        "pretrain",
+        "cluster-with-quota",
+        "cluster-in-use",
+        "cluster",
+        "product-selector",
         "impossible-wish",
         "wrong.yaml",
         "claim-unguarded-selector",
-        "cluster-with-quota",
-        "pretrain",
     ]
+
+
+def test_readme_leads_with_the_commands_that_are_used_most():
+    assert [command.split()[1] for command, _ in SHOWN[:5]] == ["review", "explain", "quota", "usage", "audit"]
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command.rpartition("/")[2] for command, _ in SHOWN])

@@ -144,8 +144,11 @@ def test_unknown_annotation_is_reported(read, name, reported):
     assert finding.text == f"metadata.annotations[gpu-admission.io/{name}]: {reported}"
 
 
-def test_record_of_a_conversion_and_annotations_of_others_are_no_wishes(read):
-    assert read({"gpu-admission.io/converted": "{}", "example.com/product": "x", "product": "x"}).findings == ()
+def test_record_of_a_conversion_waivers_and_annotations_of_others_are_no_wishes(read):
+    waiver = {"gpu-admission.io/ignore": "GA405 because the GPUs arrive on Monday"}
+    assert (
+        read({**waiver, "gpu-admission.io/converted": "{}", "example.com/product": "x", "product": "x"}).findings == ()
+    )
 
 
 def test_record_that_conversion_did_not_write_leaves_the_wish_of_a_pod(pod, cluster):

@@ -98,7 +98,14 @@ async def make(client_of):
 
         async def make(rotation=None, **config):
             port = free_port()
-            config = {"url": f"https://localhost:{port}", "drain_delay": 0.0, "port": port, "probe_port": 0, **config}
+            config = {
+                "url": f"https://localhost:{port}",
+                "drain_delay": 0.0,
+                "port": port,
+                "probe_port": 0,
+                "explain_port": 0,
+                **config,
+            }
             replica = Replica(await client_of(), ReplicaConfig(**config), rotation=rotation)
             stack.push_async_callback(replica.close)
             return replica

@@ -49,7 +49,9 @@ async def test_pod_is_converted_by_a_process_that_ends_at_sigterm(serve, sandbox
     port, probe_port = free_port(), free_port()
     url = f"https://localhost:{port}"
     account = sandbox.kubeconfig("system:serviceaccount:gpu-admission:gpu-admission")
-    process = await serve(account, "--url", url, "--port", str(port), "--probe-port", str(probe_port))
+    process = await serve(
+        account, "--url", url, "--port", str(port), "--probe-port", str(probe_port), "--explain-port", "0"
+    )
     await said(process, "serving on port")
     alice = await client_of("alice")
 
@@ -67,7 +69,7 @@ async def test_pod_is_converted_by_a_process_that_ends_at_sigterm(serve, sandbox
 
 async def test_process_that_waits_for_a_cluster_ends_at_sigterm(serve, sandbox, free_port):
     nobody = sandbox.kubeconfig().replace(sandbox.url, f"http://127.0.0.1:{free_port()}")
-    process = await serve(nobody, "--port", "0", "--probe-port", "0")
+    process = await serve(nobody, "--port", "0", "--probe-port", "0", "--explain-port", "0")
     await said(process, "cached nodes")
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0

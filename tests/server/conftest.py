@@ -22,6 +22,7 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.callers import Callers
+from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
 from webhook.server.guarded_connection import Endpoint
@@ -189,32 +190,42 @@ class Webhook:
     port: int
     metrics: Metrics
     client: Client
+    explain_calls: ExplainCalls
+    explain_runner: web.ServerRunner
+    explain_port: int
+    explain_client: Client
 
 
 @pytest.fixture
 async def start_webhook(cluster, authority, client_authority, client_of):
-    """Serve the application over TLS; everything it depends on can be chosen."""
+    """Serve reviews and explanations over TLS; everything they depend on can be chosen."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(view=cluster, settings=DEFAULTS, allowed=None, gate=None, **admission):
             metrics = Metrics()
             callers = Callers(None if allowed is None else frozenset(allowed))
-            calls = Calls(
-                Admission(view, lambda: settings, metrics, **admission),
-                callers,
-                Explainer(view, lambda: settings),
-                gate or NamedClients(callers.allowed),
-            )
+            calls = Calls(Admission(view, lambda: settings, metrics, **admission), callers)
+            gate = gate or NamedClients(callers.allowed)
+            questions = ExplainCalls(Explainer(view, lambda: settings), gate, metrics, calls.traffic)
             pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
-            trusted = None if allowed is None else client_authority.certificate_pem
-            runner = create_runner(calls.handle)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            connections = OpenConnections(ConnectionLimits(), metrics.closed_by("webhook"))
-            endpoint = Endpoint(runner.server, connections, server_context(pair, trusted), frozenset(allowed or ()))
-            site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
-            await site.start()
-            return Webhook(calls, runner, site.port, metrics, await client_of(site.port))
+            context = server_context(pair, None if allowed is None else client_authority.certificate_pem)
+
+            async def listen(name, handle):
+                runner = create_runner(handle)
+                await runner.setup()
+                stack.push_async_callback(runner.cleanup)
+                connections = OpenConnections(ConnectionLimits(), metrics.closed_by(name))
+                endpoint = Endpoint(runner.server, connections, context, frozenset(allowed or ()))
+                site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
+                await site.start()
+                return runner, site.port
+
+            runner, port = await listen("webhook", calls.handle)
+            explain_runner, explain_port = await listen("explain", questions.handle)
+            clients = [await client_of(each) for each in (port, explain_port)]
+            return Webhook(
+                calls, runner, port, metrics, clients[0], questions, explain_runner, explain_port, clients[1]
+            )
 
         yield start
 

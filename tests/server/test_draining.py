@@ -37,7 +37,11 @@ async def start(cluster, client_of, client_context, wire):
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(**config):
-            service = Service(ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, **config), cluster, DEFAULTS)
+            service = Service(
+                ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, explain_port=0, **config),
+                cluster,
+                DEFAULTS,
+            )
             ready = await service.start()
             stack.push_async_callback(service.close)
             context = client_context(ca=ready.ca_pem)

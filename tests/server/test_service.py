@@ -22,7 +22,9 @@ async def start(cluster):
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(certificate=None, now=None, **config):
-            config = ServerConfig(certificate=certificate or SelfSigned(), **{"port": 0, "probe_port": 0, **config})
+            config = ServerConfig(
+                certificate=certificate or SelfSigned(), **{"port": 0, "probe_port": 0, "explain_port": 0, **config}
+            )
             service = Service(config, cluster, DEFAULTS, **({"now": now} if now else {}))
             ready = await service.start()
             stack.push_async_callback(service.close)
@@ -236,10 +238,11 @@ from webhook.server.lifecycle import run
 from webhook.server.service import Service
 
 def tell(ready):
-    print(json.dumps({"port": ready.port, "probe_port": ready.probe_port, "ca": ready.ca_pem.decode()}), flush=True)
+    ports = {"port": ready.port, "explain_port": ready.explain_port, "probe_port": ready.probe_port}
+    print(json.dumps({**ports, "ca": ready.ca_pem.decode()}), flush=True)
 
 configure()
-config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, drain_delay=float(sys.argv[1]))
+config = ServerConfig(certificate=SelfSigned(), port=0, probe_port=0, explain_port=0, drain_delay=float(sys.argv[1]))
 asyncio.run(run(Service(config, ManifestsView(), DEFAULTS), tell))
 """
 
@@ -278,7 +281,10 @@ async def test_signal_ends_the_process_with_zero(process, client_of, client_cont
     assert server.returncode == 0
     lines = [json.loads(line) for line in log.splitlines()]
     assert [line["message"] for line in lines] == [
-        f"serving on port {reported['port']}, probes and metrics on port {reported['probe_port']}",
+        (
+            f"serving on port {reported['port']}, explanations on port {reported['explain_port']}, "
+            f"probes and metrics on port {reported['probe_port']}"
+        ),
         "reviewed",
         "stopping: serving on for 0 seconds",
         "stopped",

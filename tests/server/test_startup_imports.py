@@ -9,7 +9,7 @@ import json, sys
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.metrics import Metrics
-Calls(Admission(None, None, Metrics()), None, None, None)
+Calls(Admission(None, None, Metrics()), None)
 print(json.dumps(sorted(sys.modules)))
 """
 

@@ -266,3 +266,48 @@ def test_view_is_made_of_anything(cluster, reviewed):
         known = view.list(kind)
         assert known is UNKNOWN or all(item["kind"] == kind for item in known)
         assert view.get(kind, "a", "ns") is not UNKNOWN or known is UNKNOWN
+
+
+def of_team_a(kind, *names, api_version="v1"):
+    """A list of the objects of one namespace, as snapshots have it."""
+    items = [{"metadata": {"name": name, "namespace": "team-a"}} for name in names]
+    return {"apiVersion": api_version, "kind": f"{kind}List", "metadata": {"namespace": "team-a"}, "items": items}
+
+
+def test_list_of_one_namespace_makes_its_kind_known_there_only():
+    view = ManifestsView([of_team_a("Pod", "train")])
+    assert [each["metadata"]["name"] for each in view.list("Pod", "team-a")] == ["train"]
+    assert view.get("Pod", "other", "team-a") is None
+    assert view.get("Pod", "train", "team-b") is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda view: view.list("Pod"),
+        lambda view: view.list("Pod", "team-b"),
+        lambda view: view.derive_each("Pod", str),
+        lambda view: view.count_each("Pod", str, bool),
+        lambda view: view.others_on("node-1"),
+    ],
+)
+def test_list_of_one_namespace_says_nothing_about_others(question):
+    assert question(ManifestsView([of_team_a("Pod", "train")])) is UNKNOWN
+
+
+def test_empty_list_of_one_namespace_makes_its_kind_known_there():
+    view = ManifestsView([of_team_a("LimitRange")])
+    assert view.list("LimitRange", "team-a") == []
+    assert view.list("LimitRange", "team-b") is UNKNOWN
+
+
+def test_list_of_the_namespace_itself_says_nothing_about_other_namespaces():
+    item = {"metadata": {"name": "team-a"}}
+    view = ManifestsView([{**of_team_a("Namespace"), "items": [item]}])
+    assert view.get("Namespace", "team-a")["metadata"] == {"name": "team-a"}
+    assert view.get("Namespace", "team-b") is UNKNOWN
+    assert view.list("Namespace") is UNKNOWN
+
+
+def test_namespace_that_was_not_found_alone_does_not_exist():
+    assert ManifestsView([of_team_a("Namespace")]).get("Namespace", "team-a") is None

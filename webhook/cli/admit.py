@@ -16,13 +16,15 @@ from policies.review.coverage import UNREVIEWED, find_gap
 from policies.review.documents import duplicate_keys
 from policies.review.workloads import WorkloadPods, not_reviewed, shortage
 from policies.settings.exempt_namespaces import NEVER_MATCHED
+from policies.waivers import unmatched_waivers, with_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from policies.decision import Finding, Operation, Template
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
+    from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cli.subjects import Subject
@@ -102,7 +104,8 @@ class Result:
     def misses_gpus(self) -> bool:
         """True if the object was not reviewed, and a warning says where it mentions GPUs."""
         return self.verdict == "not reviewed" and any(
-            finding.rule is UNREVIEWED and finding.severity is Severity.WARN for finding in self.findings
+            finding.rule is UNREVIEWED and finding.severity is Severity.WARN and not finding.waived
+            for finding in self.findings
         )
 
 
@@ -131,13 +134,17 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
         parts.append(_Part(found, answer, tuple(_patch_of_workload(answer.patch, found))))
         if answer.patch:
             _write(edits, found, template_of(answer.object, found.template))
-    denials = tuple(finding for finding in written if finding.severity is Severity.DENY)
+    reported = once_per_cause([_findings(part) for part in parts], "pod template")
+    decided = dict.fromkeys(finding for part in reported for finding in part)
+    findings = with_waivers((*written, *decided), request, settings)
+    if not decision.not_reviewed:
+        unmatched = _unmatched_in_pods(parts, request, view, settings)
+        findings = (*findings, *unmatched_waivers(findings, request, view, settings), *unmatched)
+    denials = tuple(each for each in findings if each.severity is Severity.DENY and each not in decided)
     refusals = (
         *([Refusal("", denials, of_pods=False)] if denials else ()),
         *(_refusal(part) for part in parts if not part.decision.allowed),
     )
-    reported = once_per_cause([_findings(part) for part in parts], "pod template")
-    findings = (*written, *dict.fromkeys(finding for part in reported for finding in part))
     left_out = sum(part.decision.left_out for part in parts)
     remarks = tuple(dict.fromkeys(remark for part in parts for remark in part.decision.remarks))
     return Result(
@@ -169,6 +176,17 @@ def _review_workload(pods: WorkloadPods) -> Decision:
         return Decision(findings=(*found, *gap.findings), object=request.object, not_reviewed=gap.reason)
     remarks = tuple(not_reviewed(request.object, view, settings))
     return Decision(findings=found, object=request.object, remarks=remarks)
+
+
+def _unmatched_in_pods(
+    parts: Iterable[_Part], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    """Findings on waivers of pod templates that match none of the findings on the pods of that template."""
+    for part in parts:
+        if part.template is not None:
+            answer = part.decision
+            for finding in unmatched_waivers(answer.findings, request.of(answer.object), view, settings):
+                yield replace(finding, path=part.template.home(finding.path))
 
 
 def _findings(part: _Part) -> tuple[Finding, ...]:

@@ -64,7 +64,7 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     survey = Survey(view, files.settings, namespace)
     survey.add(objects)
     for _, kind in survey.kinds:
-        if view.list(kind) is UNKNOWN:
+        if view.list(kind, namespace) is UNKNOWN:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
     notes = (*files.notes, *uncovered_notes(stored, files.settings))
@@ -89,6 +89,7 @@ _SECTIONS = (
 _MOST_SHOWN = 50
 """Findings of a section; JSON has all of them."""
 _MOST_OWNERS = 3
+_READY = {True: "yes", False: "no", None: "unknown"}
 _NUMBERS = (("WORKLOADS", "workloads"), ("CONVERT", "converts"), ("REFUSED", "refused"), ("LEFT", "left"))
 
 
@@ -97,6 +98,7 @@ def text(audited: Audited) -> str:
     report = audited.report
     sections = [
         *(_findings(report, *section) for section in _SECTIONS),
+        _waived_findings(report),
         _left_out(report),
         _sentences("Not reviewed", [str(gap) for gap in report.gaps]),
         _sentences("About this cluster", audited.notes),
@@ -107,10 +109,18 @@ def text(audited: Audited) -> str:
 
 
 def _findings(report: AuditReport, severity: Severity, title: str, colour: str) -> list[str]:
-    found = [finding for finding in report.findings if finding.severity is severity]
+    found = [each for each in report.findings if each.severity is severity and not each.waived]
+    return _section(found, click.style(title, fg=colour, bold=True))
+
+
+def _waived_findings(report: AuditReport) -> list[str]:
+    return _section([each for each in report.findings if each.waived], click.style("Waived", bold=True))
+
+
+def _section(found: Sequence[AuditFinding], title: str) -> list[str]:
     if not found:
         return []
-    lines = [click.style(title, fg=colour, bold=True)]
+    lines = [title]
     for finding in found[:_MOST_SHOWN]:
         lines += _finding_lines(finding)
     return [*lines, *(f"  {line}" for line in truncation(len(found), _MOST_SHOWN))]
@@ -129,7 +139,9 @@ def _finding_lines(finding: AuditFinding) -> Iterator[str]:
     yield f"  {finding.rule}  {printable(f'{finding.kind} {namespace}{finding.name}{more}{owners}')}"
     where = f"{finding.path}: " if finding.path else ""
     yield printable(f"    {where}{finding.message}")
-    if finding.remedy:
+    if finding.waived:
+        yield f"    Waived because {finding.waived}"
+    elif finding.remedy:
         yield printable(f"    What to do: {finding.remedy}")
 
 
@@ -153,12 +165,17 @@ def _readiness(rows: Sequence[Readiness]) -> list[str]:
 def _columns(rows: Sequence[Readiness]) -> list[Column]:
     numbers = [Column(title, len(title), right=True) for title, _ in _NUMBERS]
     namespace = column("NAMESPACE", (printable(row.namespace) for row in rows))
-    return [namespace, Column("MODE", len("enabled")), Column("READY", len("READY")), *numbers]
+    return [
+        namespace,
+        Column("MODE", len("enabled")),
+        column("READY", (_READY[row.is_ready] for row in rows)),
+        *numbers,
+    ]
 
 
 def _cells(row: Readiness) -> list[list[str]]:
     numbers = [[str(getattr(row, name))] for _, name in _NUMBERS]
-    return [[printable(row.namespace)], [row.mode.value], ["yes" if row.is_ready else "no"], *numbers]
+    return [[printable(row.namespace)], [row.mode.value], [_READY[row.is_ready]], *numbers]
 
 
 def _result(obstacle: ConversionObstacle) -> str:

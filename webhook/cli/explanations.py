@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.resources import Resource
 
-__all__ = ["as_json", "explanations_of", "text"]
+__all__ = ["Name", "as_json", "check_found", "explanations_of", "has_names", "read_sources", "text"]
 
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
-class _Name(NamedTuple):
+class Name(NamedTuple):
     """An object of the cluster, as it is named on the command line."""
 
     argument: str
@@ -62,15 +62,12 @@ def explanations_of(
     reader = ManifestReader()
     known = cluster_files(cluster, settings, reader)
     known.print_notes()
-    sources = [
-        *(_read_objects(file, namespace, reader) for file in files),
-        *_sources(names, namespace, known.settings, reader),
-    ]
-    documents = [document for source in sources if not isinstance(source, _Name) for document in source]
+    sources = read_sources(files, names, namespace, known.settings, reader)
+    documents = [document for source in sources if not isinstance(source, Name) for document in source]
     reader.check()
     view = ManifestsView(known.facts, documents)
     explained = [
-        (document, isinstance(source, _Name))
+        (document, isinstance(source, Name))
         for source in sources
         for document in _objects_of(source, view, namespace, reader)
     ]
@@ -82,10 +79,19 @@ def explanations_of(
     ]
     for line in reader.others.lines:
         click.echo(line, err=True)
-    if not found:
-        where = ", ".join([*files, *names])
-        raise click.UsageError(f"nothing to explain: no pods, workloads, claims or claim templates in {where}")
+    check_found(found, [*files, *names])
     return [explain(question, view, known.settings) for question in found]
+
+
+def check_found(found: Sequence[object], sources: Iterable[str]) -> None:
+    """Refuse input without questions, or without explanations.
+
+    Raises:
+        click.UsageError: There are none.
+    """
+    if not found:
+        where = ", ".join(sources)
+        raise click.UsageError(f"nothing to explain: no pods, workloads, claims or claim templates in {where}")
 
 
 def as_json(explanations: Iterable[Explanation]) -> str:
@@ -93,11 +99,11 @@ def as_json(explanations: Iterable[Explanation]) -> str:
     return json_text([each.as_json() for each in explanations])
 
 
-def _sources(
-    names: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: ManifestReader
-) -> list[list[Object] | _Name]:
-    """The objects or the name of each argument; invalid arguments go to the reader's problems."""
-    sources: list[list[Object] | _Name] = []
+def read_sources(
+    files: Iterable[str], names: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: ManifestReader
+) -> list[list[Object] | Name]:
+    """The objects or the name of each file and argument; invalid arguments go to the reader's problems."""
+    sources: list[list[Object] | Name] = [_read_objects(file, namespace, reader) for file in files]
     for argument in names:
         try:
             name = _name(argument, policy)
@@ -108,18 +114,34 @@ def _sources(
     return sources
 
 
-def _name(argument: str, policy: GPUAdmissionPolicy) -> _Name | None:
+def has_names(arguments: Iterable[str]) -> bool:
+    """True if an argument is `KIND/NAME` with a built-in kind, and names no file."""
+    for argument in filter(_is_name, arguments):
+        try:
+            find_resource(argument.partition("/")[0])
+        except KindUnknownError:
+            continue
+        return True
+    return False
+
+
+def _is_name(argument: str) -> bool:
+    word, _, name = argument.partition("/")
+    is_path = not word or not name or "/" in name or name.endswith(_ENDINGS)
+    return not (is_path or os.path.exists(argument))
+
+
+def _name(argument: str, policy: GPUAdmissionPolicy) -> Name | None:
     """The object that an argument names; None if it is a file.
 
     Raises:
         KindUnknownError: The argument is neither.
     """
-    word, _, name = argument.partition("/")
-    is_path = not word or not name or "/" in name or name.endswith(_ENDINGS)
-    if is_path or os.path.exists(argument):
+    if not _is_name(argument):
         return None
+    word, _, name = argument.partition("/")
     try:
-        return _Name(argument, find_resource(word, policy.workloads.kinds), name)
+        return Name(argument, find_resource(word, policy.workloads.kinds), name)
     except KindUnknownError:
         if os.path.isdir(word):
             return None
@@ -130,10 +152,8 @@ def _read_objects(path: str, namespace: str, reader: ManifestReader) -> list[Obj
     return [in_namespace(manifest.object, namespace) for manifest in reader.manifests([path])]
 
 
-def _objects_of(
-    source: list[Object] | _Name, view: ClusterView, namespace: str, reader: ManifestReader
-) -> list[Object]:
-    if not isinstance(source, _Name):
+def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, reader: ManifestReader) -> list[Object]:
+    if not isinstance(source, Name):
         return source
     try:
         return [look_up(view, source.resource, source.name, namespace)]
@@ -207,16 +227,17 @@ def _counts(explanation: Explanation) -> Iterator[str]:
 def _groups(explanation: Explanation, width: int) -> Iterator[str]:
     groups = explanation.groups
     names = [_names(group) for group in groups]
+    is_named = any(group.nodes for group in groups)
     fits = ["yes" if group.fits else "if empty" if group.fits_if_empty else "no" for group in groups]
     counts = [str(group.count) for group in groups]
     columns = [
         column("NODES", counts, right=True),
         column("FITS", fits),
-        Column("NAMES", min(column("NAMES", chain(*names)).width, width // 3)),
+        *([Column("NAMES", min(column("NAMES", chain(*names)).width, width // 3))] if is_named else []),
     ]
     room = width - sum(each.width + GAP for each in columns)
     rows = [
-        [[count], [fit], _wrapped_names(name, columns[2].width), list(_why(group, room))]
+        [[count], [fit], *([_wrapped_names(name, columns[2].width)] if is_named else []), list(_why(group, room))]
         for group, count, fit, name in zip(groups, counts, fits, names, strict=True)
     ]
     yield from table([*columns, Column("WHY", room)], rows)

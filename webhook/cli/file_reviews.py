@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webhook.cli.folders import Exclusion
+    from webhook.cli.live_facts import RunningCluster
 
 __all__ = ["Circumstances", "Style", "UserInfo", "exclusion_of", "print_review", "review_files"]
 
@@ -34,6 +35,7 @@ def review_files(
     settings: str | None,
     circumstances: Circumstances,
     exclusion: Exclusion | None = None,
+    running: RunningCluster | None = None,
     *,
     strict: bool = False,
     fails_on_warnings: bool = False,
@@ -47,6 +49,7 @@ def review_files(
         settings: The file with the administrator's settings; None for those of the cluster.
         circumstances: The parts of requests that manifests lack.
         exclusion: The files of folders to skip.
+        running: A running cluster, instead of files.
         strict: True if other files of folders than manifests are problems; otherwise they are skipped.
         fails_on_warnings: True if a warning counts like a refusal.
 
@@ -55,13 +58,13 @@ def review_files(
         click.UsageError: The files have no objects.
     """
     reader = RepositoryReader()
-    files = cluster_files(cluster, settings, reader)
+    files = cluster_files(cluster, settings, reader) if running is None else running.files(settings, reader)
     files.print_notes()
     before = reader.manifests([old] if old is not None else [])
     is_reliable = not reader.problems
     manifests = reader.repository(paths, exclusion, strict=strict)
     reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
-    view = ManifestsView(files.facts, reviewed)
+    view = ManifestsView(files.facts, reviewed) if running is None else running.view(files.settings, reviewed)
     subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)
     subjects = subject_reader.subjects(manifests, before)
     if not is_reliable:

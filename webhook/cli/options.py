@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from webhook.cli.completions import complete_from, complete_paths
 from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ __all__ = [
     "check_cluster_options",
     "check_namespace_exists",
     "cluster_options",
+    "connection_options",
+    "filename_option",
     "files_option",
+    "live_options",
+    "namespace_option",
     "output_option",
     "settings_option",
 ]
@@ -28,12 +33,34 @@ F = TypeVar("F", bound="Callable[..., Any]")
 def files_option(what: str) -> Callable[[F], F]:
     """The option `--cluster`: files or folders with `what` (sentences), the objects of a cluster."""
     text = f"Files or folders with {what} Can be repeated."
-    return click.option("--cluster", multiple=True, metavar="PATH", help=text)
+    return click.option("--cluster", multiple=True, metavar="PATH", shell_complete=complete_paths, help=text)
+
+
+def filename_option(command: F) -> F:
+    """Add the option `--filename`, as kubectl has it: what the command is about."""
+    text = "A file or folder. Can be repeated."
+    option = click.option(
+        "-f", "--filename", "files", multiple=True, metavar="FILE", shell_complete=complete_paths, help=text
+    )
+    return option(command)
 
 
 def settings_option(default: str) -> Callable[[F], F]:
     """The option `--settings`, with the settings that hold without it."""
-    return click.option("--settings", metavar="FILE", help=f"A GPUAdmissionPolicy; default: {default}.")
+    text = f"A GPUAdmissionPolicy; default: {default}."
+    return click.option("--settings", metavar="FILE", shell_complete=complete_paths, help=text)
+
+
+def namespace_option(text: str) -> Callable[[F], F]:
+    """The option `--namespace`, whose help is a sentence."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NAME",
+        shell_complete=complete_from("namespaces"),
+        help=text,
+    )
 
 
 def output_option(text: str, json: str) -> Callable[[F], F]:
@@ -43,27 +70,38 @@ def output_option(text: str, json: str) -> Callable[[F], F]:
     return click.option("-o", "--output", type=formats, default="text", show_default=True, help=shown)
 
 
+def connection_options(command: F) -> F:
+    """Add the options that say how to reach a running cluster."""
+    text = "The context of the kubeconfig; default: its current one."
+    context = click.option("--context", metavar="NAME", shell_complete=complete_from("contexts"), help=text)
+    text = "How to reach the cluster; default: as kubectl finds it."
+    kubeconfig = click.option("--kubeconfig", metavar="FILE", shell_complete=complete_paths, help=text)
+    return kubeconfig(context(command))
+
+
+def live_options(command: F) -> F:
+    """Add the options of commands that read a running cluster only if one of them is given."""
+    text = "Take facts from the running cluster, as with --kubeconfig or --context; only reads are sent."
+    live = click.option("--live", is_flag=True, help=text)
+    return live(connection_options(command))
+
+
 def cluster_options(command: F) -> F:
     """Add the options of commands that read a running cluster or the files of one, and print text or JSON."""
-    options = (
-        click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default: as kubectl finds it."),
-        click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one."),
-        click.option("-n", "--namespace", default="", metavar="NAME", help="Read only this namespace."),
-        settings_option("the one of the cluster"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    namespace = namespace_option("Read only this namespace.")
+    return connection_options(namespace(settings_option("the one of the cluster")(command)))
 
 
 def check_cluster_options(
-    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str
+    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str, *, live: bool = False
 ) -> None:
     """Refuse options that exclude each other, and invalid namespaces; an empty one stands for all.
 
     Raises:
         click.UsageError: An option is wrong.
     """
+    if cluster and live:
+        raise click.UsageError("--cluster is for files, and --live is for a running cluster; give one of them")
     if cluster and (kubeconfig or context):
         raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
     if namespace and not lazy_module("names of objects").is_dns_label(namespace):

@@ -17,6 +17,8 @@ __all__ = ["quick_json"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
+_BEFORE_VALUES = (b":", b",", b"[", b"{")
+"""The characters before each key and value, except the outermost."""
 
 
 def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | None:
@@ -25,8 +27,7 @@ def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | N
     None if the text is something else, broken, beyond a limit, or has duplicate keys; the reader with positions then reads
     it or reports the problem.
     """
-    # A JSON text has no more keys and values than bytes.
-    if len(content) > min(limits.size, limits.nodes):
+    if len(content) > limits.size or sum(map(content.count, _BEFORE_VALUES)) >= limits.nodes:
         return None
     content = content.removeprefix(_BYTE_ORDER_MARK)
     if not content.lstrip(_BLANKS).startswith((b"{", b"[")):

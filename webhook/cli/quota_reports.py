@@ -17,7 +17,20 @@ from policies.quota.report.reporting import COUNTED_FROM, quota_report
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import GAP, Column, column, item, json_text, paragraph, table, terminal_width, truncation
+from webhook.cli.text_layout import (
+    BAR,
+    GAP,
+    BarPart,
+    Column,
+    bar,
+    column,
+    item,
+    json_text,
+    paragraph,
+    table,
+    terminal_width,
+    truncation,
+)
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -81,13 +94,13 @@ def report_quotas_of_files(cluster: Sequence[str], namespace: str, settings: str
     """
     files = read_cluster_files(cluster, settings)
     view = ManifestsView(files.facts)
-    if view.list(QUOTA) is UNKNOWN:
+    if view.list(QUOTA, namespace) is UNKNOWN:
         raise click.UsageError(
             f"nothing to show: no GPUQuota in {', '.join(cluster)}; kubectl get gpuquotas -A -o yaml prints those of a "
             "cluster"
         )
     check_namespace_exists(view, namespace)
-    gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view)]
+    gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
     return quota_reports(view, files.settings, namespace, [*files.notes, *gaps])
 
 
@@ -100,9 +113,9 @@ def quota_reports(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str,
     return QuotaReports(reports, namespace, tuple(notes) if reports else ())
 
 
-def unknown_kinds(view: ClusterView) -> list[str]:
-    """The kinds that quotas are counted from and that cannot be read."""
-    return [kind for kind in COUNTED_FROM if view.list(kind) is UNKNOWN]
+def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
+    """The kinds that quotas are counted from and that cannot be read; an empty `namespace` stands for all."""
+    return [kind for kind in COUNTED_FROM if view.list(kind, namespace) is UNKNOWN]
 
 
 def as_json(quotas: QuotaReports) -> str:
@@ -111,8 +124,6 @@ def as_json(quotas: QuotaReports) -> str:
     return json_text(content)
 
 
-_BAR = 20
-"""The length of a bar in characters."""
 _MOST_SHOWN = 20
 """Holders and reservations of a quota; JSON has all of them."""
 _COLOURS = {
@@ -195,25 +206,16 @@ def _limits(limits: Sequence[LimitUse]) -> Iterator[str]:
         for each in limits
     ]
     numbers = [column(title, (row[place] for row in cells), right=True) for place, title in _NUMBERS]
-    columns = [column("LIMIT", (row[0] for row in cells)), Column("USE", _BAR + 2), *numbers]
+    columns = [column("LIMIT", (row[0] for row in cells)), Column("USE", BAR + 2), *numbers]
     yield from table([*columns, Column("HARD", 0)], [[[cell] for cell in row] for row in cells])
 
 
 def _bar(use: LimitUse) -> str:
     """How much of a limit is used and reserved; the bar of an exceeded limit ends with an arrow."""
     if use.used is None:
-        return f"[{'?' * _BAR}]"
-    whole = max(use.limit.hard, use.taken)
-    used, taken = (_cells(amount, whole) for amount in (use.used, use.taken))
-    bar = click.style("#" * used, fg="red" if use.is_over else "green")
-    return f"[{bar}{click.style('=' * (taken - used), fg='cyan')}{'.' * (_BAR - taken)}{'>' if use.is_over else ']'}"
-
-
-def _cells(amount: Fraction, whole: Fraction) -> int:
-    """The characters for an amount: none for zero, at least one for more, and all only for the whole."""
-    if not amount:
-        return 0
-    return _BAR if amount >= whole else min(max(round(_BAR * amount / whole), 1), _BAR - 1)
+        return f"[{'?' * BAR}]"
+    used = BarPart(use.used, "#", "red" if use.is_over else "green")
+    return bar([used, BarPart(use.reserved, "=", "cyan")], use.limit.hard)
 
 
 def _holders(report: QuotaReport, width: int) -> Iterator[str]:

@@ -102,6 +102,8 @@ class ReviewFinding:
     """The number of findings that it stands for."""
     is_known: bool = False
     """True if the baseline has it."""
+    waived: str = ""
+    """Why an annotation of the object waives it; empty if it is not waived. A waived finding is a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ def findings_of(result: Result) -> Iterator[ReviewFinding]:
     for remark in result.remarks:
         yield _about_object(result, Level.WARNING, _REMARK, remark)
     if result.left_out:
-        level = Level.ERROR if result.is_refused else Level.WARNING
+        is_waived = all(finding.waived for finding in result.findings)
+        level = Level.ERROR if result.is_refused else Level.NOTE if is_waived else Level.WARNING
         message = f"and {result.left_out:,} more findings; {_LEFT_OUT.remedy}"
         yield _about_object(result, level, _LEFT_OUT, message, result.left_out)
 
@@ -207,15 +210,17 @@ def repository_path(file: str) -> str:
 def _finding(result: Result, finding: Finding) -> ReviewFinding:
     subject = result.subject
     place = subject.position_of(finding)
+    waived = f" (waived because {finding.waived})" if finding.waived else ""
     return ReviewFinding(
-        _LEVELS[finding.severity],
+        Level.NOTE if waived else _LEVELS[finding.severity],
         finding.rule,
         printable(subject.label),
         subject.manifest.file,
         place.line,
         place.column,
         printable(str(finding.path)),
-        printable(finding.text),
+        printable(finding.text) + waived,
+        waived=finding.waived,
     )
 
 

@@ -28,7 +28,7 @@ from webhook.cluster.trimmed import trim_for
 from webhook.controllers.audit_round import survey_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
@@ -40,6 +40,8 @@ __all__ = [
     "NoClusterError",
     "audit_cluster",
     "connected_client",
+    "list_namespaces",
+    "list_trimmed",
     "read_cluster",
     "report_quotas",
     "stored_settings",
@@ -210,11 +212,11 @@ async def _report_quotas(
 ) -> QuotaReports:
     async with connected_client(kubeconfig, context) as client:
         policy, notes = (chosen, []) if chosen else await stored_settings(client)
-        facts = [await _list_quotas(client, namespace), *await _list_namespaces(client, namespace)]
-        listed = await asyncio.gather(*(_list_trimmed(client, kind, namespace) for kind in _KINDS_OF_QUOTAS))
+        facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
+        listed = await asyncio.gather(*(list_trimmed(client, kind, namespace) for kind in _KINDS_OF_QUOTAS))
         view = ManifestsView([*facts, *(each for each in listed if each is not None)])
         check_namespace_exists(view, namespace)
-        gaps = [f"you may not list {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view)]
+        gaps = [f"you may not list {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
         return quota_reports(view, policy, namespace, [*notes, *gaps])
 
 
@@ -235,11 +237,11 @@ async def _list_quotas(client: APIClient, namespace: str) -> Object:
         raise
 
 
-async def _list_namespaces(client: APIClient, namespace: str) -> list[Object]:
+async def list_namespaces(client: APIClient, namespace: str) -> list[Object]:
     """The list of all namespaces, or of the only one to look into; empty if reading them is forbidden."""
     resource = RESOURCES["Namespace"]
     if not namespace:
-        listed = await _list_trimmed(client, "Namespace", "")
+        listed = await list_trimmed(client, "Namespace", "")
         return [] if listed is None else [listed]
     try:
         return [_list(resource, [await client.get(resource.path(name=namespace))])]
@@ -251,13 +253,27 @@ async def _list_namespaces(client: APIClient, namespace: str) -> list[Object]:
         raise
 
 
-async def _list_trimmed(client: APIClient, kind: str, namespace: str) -> Object | None:
-    """The trimmed objects of a kind; empty if it is not served, None if listing it is forbidden."""
+async def list_trimmed(
+    client: APIClient, kind: str, namespace: str, *, dropped: Callable[[Object], None] | None = None
+) -> Object | None:
+    """The trimmed objects of a kind; empty if it is not served, None if listing it is forbidden.
+
+    Args:
+        client: The connection.
+        kind: The kind.
+        namespace: The only namespace to read; empty for all.
+        dropped: Called for each object that is not kept, such as a pod without GPUs.
+    """
     resource = RESOURCES[kind]
     trim, items = trim_for(resource), []
     try:
         async for page in pages(client, resource, namespace if kind in _NAMESPACED else ""):
-            items += [kept for item in page if (kept := trim(item)) is not None]
+            for item in page:
+                kept = trim(item)
+                if kept is not None:
+                    items.append(kept)
+                elif dropped is not None:
+                    dropped(item)
     except APIError as error:
         if error.is_forbidden:
             return None

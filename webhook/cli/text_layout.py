@@ -7,9 +7,9 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,10 +17,14 @@ from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from fractions import Fraction
 
 __all__ = [
+    "BAR",
     "GAP",
+    "BarPart",
     "Column",
+    "bar",
     "column",
     "item",
     "json_text",
@@ -31,6 +35,8 @@ __all__ = [
     "wrap_line",
 ]
 
+BAR = 20
+"""The usual length of a bar in characters, without its ends."""
 GAP = 2
 """Spaces between two columns."""
 _WIDTH = 100
@@ -68,6 +74,36 @@ def _line(columns: Sequence[Column], texts: Sequence[str]) -> str:
         for column, text in zip(columns, texts, strict=True)
     ]
     return (" " * GAP).join(padded).rstrip()
+
+
+class BarPart(NamedTuple):
+    """A part of a bar."""
+
+    amount: Fraction
+    character: str
+    colour: str
+
+
+def bar(parts: Sequence[BarPart], whole: Fraction, size: int = BAR) -> str:
+    """A bar of parts, with dots for the rest of the whole; it ends with an arrow if they exceed it.
+
+    The parts get no character only if they are zero, and all characters only if they are the whole or more.
+    """
+    taken = [*accumulate(part.amount for part in parts)]
+    scale = max(whole, *taken)
+    ends = [_cells(amount, scale, size) for amount in taken]
+    runs = (
+        click.style(part.character * (end - begin), fg=part.colour) if end > begin else ""
+        for part, begin, end in zip(parts, [0, *ends], ends, strict=False)
+    )
+    return f"[{''.join(runs)}{'.' * (size - ends[-1])}{'>' if taken[-1] > whole else ']'}"
+
+
+def _cells(amount: Fraction, whole: Fraction, size: int) -> int:
+    """The characters for an amount: none for zero, at least one for more, and all only for the whole."""
+    if not amount:
+        return 0
+    return size if amount >= whole else min(max(round(size * amount / whole), 1), size - 1)
 
 
 def terminal_width() -> int:

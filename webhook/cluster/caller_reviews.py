@@ -174,13 +174,12 @@ class SubjectAccess:
         self._client = client
         self._reviews: SharedReviews[bool] = SharedReviews(clockwork)
 
-    async def allows(self, user: AuthenticatedUser, path: str, verb: str) -> bool:
-        """True if a user may access a path, as `nonResourceURLs` of a ClusterRole grant it.
+    async def allows(self, user: AuthenticatedUser, attributes: Mapping[str, Mapping[str, str]]) -> bool:
+        """True if RBAC or another authorizer allows a user something.
 
         Args:
             user: The user.
-            path: The path of a URL.
-            verb: An HTTP method in lower case.
+            attributes: `nonResourceAttributes` or `resourceAttributes` of a SubjectAccessReview.
 
         Raises:
             ClusterError: The API server gave no valid answer.
@@ -190,7 +189,7 @@ class SubjectAccess:
             "groups": list(user.groups),
             "uid": user.uid,
             "extra": {key: list(values) for key, values in user.extra.items()},
-            "nonResourceAttributes": {"path": path, "verb": verb},
+            **attributes,
         }
         return await self._reviews.answer(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS), lambda: self._review(spec))
 

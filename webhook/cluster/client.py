@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -22,13 +22,25 @@ if TYPE_CHECKING:
 
     from webhook.cluster.credentials import Access
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient"]
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "NoTokenError", "ServiceAnswer"]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 
 _JSON = "application/json"
 _FIRST_BAD_STATUS = 300
+
+
+class NoTokenError(ClusterError):
+    """The credentials are no bearer token: a client certificate, or nothing."""
+
+
+class ServiceAnswer(NamedTuple):
+    """What answered a call to a Service."""
+
+    status: int
+    content_type: str
+    body: bytes
 
 
 class APIClient:
@@ -87,6 +99,32 @@ class APIClient:
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Create an object; raises as `get` does. After Unreachable, the object may exist."""
         return await self._send("POST", path, query, body, timeout=timeout)
+
+    async def ask_service(
+        self, path: str, body: Any, query: Mapping[str, str], header: str, *, timeout: float
+    ) -> ServiceAnswer:
+        """Post to a Service through the API server; returns the answer of either, whatever its status.
+
+        The API server removes `Authorization`, so the Service gets the bearer token in a header of its own.
+
+        Args:
+            path: The path of the Service's proxy, with the path of the Service.
+            body: JSON.
+            query: Parameters, not quoted.
+            header: The header for the bearer token.
+            timeout: Seconds for the whole request.
+
+        Raises:
+            NoTokenError: The credentials are no bearer token.
+            Unreachable: Nothing answered.
+        """
+        authorization = await self._credentials.authorization()
+        if not authorization.lower().startswith("bearer "):
+            raise NoTokenError
+        await self._use(self._credentials.access)
+        headers = {"Content-Type": _JSON, "Authorization": authorization, header: authorization}
+        async with self._transport.answer("POST", path, query, headers, orjson.dumps(body), total=timeout) as response:
+            return ServiceAnswer(response.status, response.content_type, await response.read())
 
     async def put(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Replace the object at the resourceVersion in `body`; raises as `get` does."""

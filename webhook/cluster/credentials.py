@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster.kubernetes_config import Configuration
 
-__all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "find_credentials"]
+__all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "context_namespace", "find_credentials"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts a pod's token and the cluster's CA."""
@@ -190,6 +190,28 @@ async def find_credentials(
         )
     await credentials.load()
     return credentials
+
+
+def context_namespace(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> str:
+    """The namespace that kubectl uses with the credentials of `find_credentials`; empty if unset."""
+    paths = kubeconfig or environ.get("KUBECONFIG") or ""
+    if not paths and environ.get(_HOST):
+        return (_content(str(service_account / "namespace")) or b"").decode().strip()
+    paths = paths or str(Path(environ.get("HOME") or "/", ".kube", "config"))
+    library = kubernetes_config()
+    try:
+        config = library.kubeconfig_merger(paths).config
+        loader = library.kubeconfig_loader(config, active_context=context or None, config_base_path=None)
+        found = loader.current_context["context"].get("namespace")
+    except Exception as error:
+        raise NoCluster(f"cannot use the kubeconfig {paths}: {_plain(error, library.exception)}") from error
+    return found if isinstance(found, str) else ""
 
 
 async def _of_pod(environ: Mapping[str, str], folder: Path) -> tuple[Configuration, None]:

@@ -81,7 +81,9 @@ def _names(resource: Resource) -> list[str]:
     return [*([alias] if alias else []), lower, f"{lower}s", resource.plural, *resource.short_names]
 
 
-def look_up(view: ClusterView, resource: Resource, name: str, namespace: str = "") -> Object:
+def look_up(
+    view: ClusterView, resource: Resource, name: str, namespace: str = "", *, hints_elsewhere: bool = True
+) -> Object:
     """One object of a cluster.
 
     Args:
@@ -89,6 +91,7 @@ def look_up(view: ClusterView, resource: Resource, name: str, namespace: str = "
         resource: The resource; an object of another group with the same kind does not count.
         name: The name of the object.
         namespace: The namespace of the object; empty for `default`.
+        hints_elsewhere: True if the error may name other namespaces with an object of that name.
 
     Raises:
         NotFoundError: The view does not show it.
@@ -104,7 +107,7 @@ def look_up(view: ClusterView, resource: Resource, name: str, namespace: str = "
     for item in objects:
         if name_of(item) == name and _namespace(item) == where:
             return item
-    hint = _hint(objects, name, where)
+    hint = _hint(objects, name, where, hints_elsewhere=hints_elsewhere)
     wanted = f"{resource.kind} {name[:253]} in namespace {where[:63]}"
     if found is UNKNOWN:
         because = f": {_KEPT[resource.kind]}" if resource.kind in _KEPT else ""
@@ -112,9 +115,9 @@ def look_up(view: ClusterView, resource: Resource, name: str, namespace: str = "
     raise NotFoundError(f"{wanted} not found", hint, is_certain=True)
 
 
-def _hint(objects: list[Object], name: str, namespace: str) -> str:
+def _hint(objects: list[Object], name: str, namespace: str, *, hints_elsewhere: bool) -> str:
     elsewhere = sorted({_namespace(item) for item in objects if name_of(item) == name})
-    if elsewhere:
+    if elsewhere and hints_elsewhere:
         others = f" and {len(elsewhere) - 1} more" if len(elsewhere) > 1 else ""
         return f"; one is in namespace {elsewhere[0]}{others}"
     alike = get_close_matches(name, {name_of(item) for item in objects if _namespace(item) == namespace}, n=1)

@@ -22,6 +22,7 @@ __all__ = ["ManifestsView", "unwrap_lists"]
 T = TypeVar("T")
 H = TypeVar("H", bound="Hashable")
 
+_NAMESPACE = "Namespace"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 _READ_BY_RULES = (
@@ -60,14 +61,16 @@ class ManifestsView:
     `cluster` has the objects of a cluster: if a kind occurs there, all of its objects are known; every other kind is
     unknown. An empty list (`kind: PodList, items: []`) makes its kind known. `reviewed` has the objects under review,
     which refer to each other but say nothing about what else exists. Objects of another API group than that of the kind
-    that rules read are ignored.
+    that rules read are ignored. A list with `metadata.namespace`, as snapshots of one namespace have it, makes its kind known
+    in that namespace only; a NamespaceList, only that Namespace.
 
     The output of `kubectl version -o yaml` in `cluster` gives the API server's version.
     """
 
     def __init__(self, cluster: Iterable[Object] = (), reviewed: Iterable[Object] = ()) -> None:
         self._objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
-        self._known: set[str] = set()
+        self._known: set[tuple[str, str]] = set()
+        """Kinds whose objects are all known, each with the only namespace; empty for all namespaces."""
         self._reviewed: defaultdict[str, list[Object]] = defaultdict(list)
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._derived: dict[Any, Any] = {}
@@ -81,12 +84,13 @@ class ManifestsView:
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None only if all objects of the kind are known."""
+        is_known = self._is_known(kind, name if kind == _NAMESPACE else namespace)
         found = self._objects[kind].get((namespace, name)) if kind in self._objects else None
-        return found if found is not None or kind in self._known else UNKNOWN
+        return found if found is not None or is_known else UNKNOWN
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
         """All objects of a kind, if they are known."""
-        if kind not in self._known:
+        if not self._is_known(kind, namespace):
             return UNKNOWN
         return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
 
@@ -107,7 +111,7 @@ class ManifestsView:
 
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
         """`function` of every object of a kind, computed once."""
-        if kind not in self._known:
+        if not self._is_known(kind):
             return UNKNOWN
         if (kind, function) not in self._derived:
             self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
@@ -125,17 +129,23 @@ class ManifestsView:
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """Empty if pods are known: manifests list all of them."""
-        return {} if "Pod" in self._known else UNKNOWN
+        return {} if self._is_known("Pod") else UNKNOWN
 
     def _add_known(self, document: Object) -> None:
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):
             self._version = int(match.group(1)), int(match.group(2))
-        if (kind := _kind_of_items(document)) and _is_of_known_group(kind, document):
-            self._known.add(kind)
+        kind = _kind_of_items(document)
+        namespace = namespace_of(document) if kind else ""
+        if kind and _is_of_known_group(kind, document):
+            self._known.add((kind, namespace))
         for item in unwrap_lists(document):
             if self._add(item):
-                self._known.add(item["kind"])
+                self._known.add((item["kind"], namespace))
+
+    def _is_known(self, kind: str, namespace: str = "") -> bool:
+        """True if all objects of a kind are known, or all of those in a namespace."""
+        return (kind, "") in self._known or (kind, namespace) in self._known
 
     def _add(self, item: Object) -> bool:
         """Keep an object, unless it is of another group than the kind of this name that rules read."""

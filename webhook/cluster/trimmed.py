@@ -76,7 +76,8 @@ _NAMED: _Fields = {
     "deletionTimestamp": _SHARED,
     "labels": _TEXTS,
 }
-_METADATA: _Fields = {**_NAMED, "annotations": _Keep.OURS, "ownerReferences": _SHARED}
+_ANNOTATED: _Fields = {**_NAMED, "annotations": _Keep.OURS}
+_METADATA: _Fields = {**_ANNOTATED, "ownerReferences": _SHARED}
 _WHOLE: _Fields = {
     "metadata": {**_METADATA, "annotations": _Keep.WRITTEN},
     "spec": _OWN,
@@ -102,15 +103,15 @@ _FIELDS: Mapping[str, _Fields] = {
     "GPUAdmissionPolicy": {**_WHOLE, "metadata": {**_METADATA, "generation": _OWN}},
     "GPUCluster": _WHOLE,
     "GPUQuota": {
-        "metadata": {**_NAMED, "generation": _OWN, "resourceVersion": _OWN},
+        "metadata": {**_ANNOTATED, "generation": _OWN, "resourceVersion": _OWN},
         "spec": _OWN,
         "status": _OWN,
     },
     "LimitRange": {"metadata": _NAMED, "spec": _SHARED},
     "NVIDIADriver": _WHOLE,
-    "Namespace": {"metadata": _NAMED, "status": _Once({"phase": _SHARED})},
+    "Namespace": {"metadata": _ANNOTATED, "status": _Once({"phase": _SHARED})},
     "Node": {
-        "metadata": _NAMED,
+        "metadata": _ANNOTATED,
         "spec": {"taints": _SHARED, "unschedulable": _SHARED},
         "status": {"allocatable": _SHARED, "capacity": _SHARED, "nodeInfo": _NODE_INFO},
     },

@@ -117,9 +117,16 @@ class AuditMetrics(Collector):
             None,
             ("rule", "severity"),
         )
+        waived = GaugeMetricFamily(
+            "gpu_admission_audit_waived_findings",
+            "Objects with findings in the last audit that an annotation waives, by rule and severity.",
+            None,
+            ("rule", "severity"),
+        )
         namespaces = GaugeMetricFamily(
             "gpu_admission_audit_namespaces",
-            "Namespaces with workloads that request GPUs, or that opted in, by mode and by whether all workloads convert.",
+            "Namespaces with workloads that request GPUs, or that opted in, by mode and by whether all workloads convert; "
+            "unknown if pods cannot be read.",
             None,
             ("mode", "ready"),
         )
@@ -136,11 +143,15 @@ class AuditMetrics(Collector):
         if (last := self._last()) is not None:
             report, now = last
             _fill(findings, {(rule.id, str(severity)): count for (rule, severity), count in report.found.items()})
-            _fill(namespaces, Counter((each.mode.value, str(each.is_ready).lower()) for each in report.readiness))
+            _fill(waived, {(rule.id, str(severity)): count for (rule, severity), count in report.waived.items()})
+            _fill(namespaces, Counter((each.mode.value, _READY[each.is_ready]) for each in report.readiness))
             _fill(workloads, _outcomes(report))
             unknown.add_metric((), report.counts["kindsNotReviewed"])
             moment.add_metric((), now.timestamp())
-        return (findings, namespaces, workloads, unknown, moment)
+        return (findings, waived, namespaces, workloads, unknown, moment)
+
+
+_READY = {True: "true", False: "false", None: "unknown"}
 
 
 def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:

@@ -12,11 +12,15 @@ from webhook.server.config import ListenConfig
 if TYPE_CHECKING:
     from certs import KeyPairFiles
 
-__all__ = ["LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
+__all__ = ["EXPLAIN_SERVICE", "EXPLAIN_SERVICE_ROLE", "LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
 
 NAMESPACE = "gpu-admission"
 """The namespace in which `deploy/` installs the service."""
 SERVICE = "gpu-admission"
+EXPLAIN_SERVICE = "gpu-admission-explain"
+"""The Service of explanations."""
+EXPLAIN_SERVICE_ROLE = "gpu-admission-explain-service"
+"""The Role that lets users reach it."""
 LEASE = "gpu-admission"
 SECRET = "gpu-admission-certificates"  # noqa: S105 - a name, and no secret
 

@@ -29,6 +29,7 @@ from webhook.replica.peers import Peers
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.callers import Callers
+from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import DelegatedGate
 from webhook.server.explainer import Explainer
 from webhook.server.holders import HoldersSeen
@@ -111,8 +112,12 @@ class Replica:
         self._calls = Calls(
             Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
             callers,
+        )
+        self._explain_calls = ExplainCalls(
             Explainer(sync.view, self._settings),
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
+            metrics,
+            self._calls.traffic,
         )
 
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
@@ -155,7 +160,7 @@ class Replica:
         await asyncio.to_thread(warm_up, self._sync.view, self._settings())
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
-        ready = await self._listeners.answer_calls(self._calls, certificate)
+        ready = await self._listeners.answer_calls(self._calls, self._explain_calls, certificate)
         for note in self._callers.notes():
             _logger.warning(note)
         # The URL is published only now that the server answers.

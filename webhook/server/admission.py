@@ -18,6 +18,7 @@ from policies.review.common_part import REPEATABLE
 from policies.review.quota import settle_by_view
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import Overlay
+from policies.waivers import decision_with_waivers
 from webhook.server.admission_response import (
     encode,
     encode_busy,
@@ -264,6 +265,7 @@ class Admission:
             decision = await self._quotas.charge(decision, request, settings, run)
         elif decision.charges:
             decision = await run(partial(settle_by_view, decision, view, settings))
+        decision = decision_with_waivers(decision, request, settings)
         if concern == "conversion":
             decision = await self._ensure_templates(request, decision, settings, run)
             self._count_conversion(request, decision)

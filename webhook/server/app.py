@@ -1,14 +1,11 @@
-"""The calls of the webhook's port: one path for each webhook entry and one for explanations."""
+"""The calls of the webhook's port: one path for each webhook entry."""
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from aiohttp import HttpVersion11, hdrs, web
+from aiohttp import hdrs, web
 from yarl import URL
 
 from policies.entries import ENTRIES, RETIRED
@@ -16,61 +13,18 @@ from policies.review import load_rooms
 from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
 from webhook.server.deadlines import BadDuration
-from webhook.server.explain_gate import PATH
-from webhook.server.explainer import ExplainCalls
 from webhook.server.guarded_connection import guarded_connection
-from webhook.server.logs import log_crash, log_refusal
 from webhook.server.open_connections import counted_address
+from webhook.server.routed_calls import Route, RoutedCalls, Traffic
 from webhook.server.strict_json import MOST_VALUES, most_values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from policies.entries import Entry
     from webhook.server.admission import Admission
     from webhook.server.callers import Callers
     from webhook.server.deadlines import Deadline
-    from webhook.server.explain_gate import ExplainGate
-    from webhook.server.explainer import Explainer
 
-__all__ = ["LARGEST_BODY", "Calls", "Traffic"]
-
-
-class Traffic:
-    """Counts the calls in flight, so that a server can wait for the last one.
-
-    aiohttp waits for handlers too when it shuts down, but drops the bytes that connections send meanwhile: it would
-    never answer a call whose body is still arriving.
-    """
-
-    def __init__(self) -> None:
-        """Begin without calls."""
-        self.under_way = 0
-        """The number of calls between their head and their answer."""
-        self._quiet = asyncio.Event()
-        self._quiet.set()
-        self.draining = False
-        """True if answers close their connection (`Connection: close`), so that clients open new ones elsewhere."""
-
-    def begin(self) -> None:
-        """Count a call whose head has arrived."""
-        self.under_way += 1
-        self._quiet.clear()
-
-    def end(self) -> None:
-        """Count a call no longer: its answer is ready, or its client is gone."""
-        self.under_way -= 1
-        if not self.under_way:
-            self._quiet.set()
-
-    async def wait_until_idle(self, longest: float) -> bool:
-        """Wait until no call is in flight; False if one still is after `longest` seconds."""
-        try:
-            async with asyncio.timeout(longest):
-                await self._quiet.wait()
-        except TimeoutError:
-            return False
-        return True
+__all__ = ["LARGEST_BODY", "Calls"]
 
 
 LARGEST_BODY = 8 * 1024 * 1024
@@ -89,99 +43,37 @@ _MOST_VALUES_HELD = 2 * MOST_VALUES
 _FEW_VALUES = 10_000
 """Values of a document that is not counted among them; a small body has no more."""
 _NO_PATH = (
-    f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES if name not in RETIRED)}, or a "
-    f"question to {PATH}."
+    "No webhook has this path; POST an AdmissionReview to one of "
+    f"{', '.join(f'/{name}' for name in ENTRIES if name not in RETIRED)}."
 )
 _NO_METHOD = "This path answers POST only; send an AdmissionReview."
-_NO_METHOD_TO_EXPLAIN = "This path answers POST only; send a question about an object."
-_KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
-"""Headers of refusals that say what else to do."""
 _JSON_TYPE = {hdrs.CONTENT_TYPE: JSON}
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """What answers the calls of a path."""
+class Calls(RoutedCalls):
+    """Answers `POST /<entry>` for every webhook entry."""
 
-    answer: Callable[[web.BaseRequest], Awaitable[web.Response]]
-    count: Callable[[str], None]
-    """Counts a call without an answer, by its verdict."""
-    unavailable: str
-    """The verdict of a call that is refused for the moment."""
-    no_method: str
-    """The sentence for other methods than POST."""
-
-
-class Calls:
-    """Answers `POST /<entry>` for every webhook entry, and `POST /v1/explain`.
-
-    A handler for aiohttp's low-level server: an application's router and middlewares cost as much as a review.
-    """
-
-    def __init__(self, admission: Admission, callers: Callers, explainer: Explainer, gate: ExplainGate) -> None:
+    def __init__(self, admission: Admission, callers: Callers) -> None:
         """Prepare.
 
         Args:
             admission: Answers the reviews.
             callers: Allows or refuses calls of entries with effects.
-            explainer: Answers the questions.
-            gate: Allows or refuses calls for explanations.
         """
         load_rooms()
         self.admission = admission
         self.callers = callers
-        self.traffic = Traffic()
         self._bodies = BodyBudget()
         self._documents = BodyBudget(_MOST_VALUES_HELD, _FEW_VALUES)
         metrics = admission.metrics
-        metrics.watch_calls(lambda: self.traffic.under_way)
-        self._routes = {
-            f"/{name}": _Route(
+        routes = {
+            f"/{name}": Route(
                 partial(self._review, entry), partial(metrics.count_call, name), "turned_down", _NO_METHOD
             )
             for name, entry in ENTRIES.items()
         }
-        questions = ExplainCalls(explainer, gate, metrics)
-        self._routes[PATH] = _Route(questions.handle, metrics.count_explanation, "unavailable", _NO_METHOD_TO_EXPLAIN)
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Count a call and answer it, also after an exception; while the server drains, close the connection.
-
-        Raises:
-            web.HTTPExpectationFailed: The call expects something else than to continue.
-        """
-        if hdrs.EXPECT in request.headers:
-            await _confirm_expectation(request)
-        connection = guarded_connection(request.transport)
-        if connection is not None:
-            connection.request_begins()
-        self.traffic.begin()
-        try:
-            response = await self._answer(request)
-        finally:
-            self.traffic.end()
-        response.headers[hdrs.SERVER] = "gpu-admission"
-        is_kept = connection is None or connection.request_ends()
-        if self.traffic.draining or not is_kept:
-            response.force_close()
-        return response
-
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
-        route = self._routes.get(request.rel_url.path_safe)
-        if route is None:
-            return _refusal_response(request, web.HTTPNotFound(text=_NO_PATH))
-        if request.method != hdrs.METH_POST:
-            refusal = web.HTTPMethodNotAllowed(request.method, (hdrs.METH_POST,), text=route.no_method)
-            return _refusal_response(request, refusal)
-        try:
-            return await route.answer(request)
-        except web.HTTPException as refusal:
-            is_temporary = isinstance(refusal, web.HTTPServiceUnavailable)
-            route.count(route.unavailable if is_temporary else "turned_down")
-            return _refusal_response(request, refusal)
-        except Exception as error:  # noqa: BLE001 - a bug must not show a traceback to the caller
-            route.count("failed")
-            return _crash_response(request, error)
+        super().__init__(routes.get, _NO_PATH, Traffic())
+        metrics.watch_calls(lambda: self.traffic.under_way)
 
     async def _review(self, entry: Entry, request: web.BaseRequest) -> web.Response:
         if refusal := self.callers.refusal(entry, request.transport):
@@ -235,29 +127,3 @@ def _address(request: web.BaseRequest) -> str:
     if connection is not None:
         return connection.address
     return counted_address(request.remote) if request.remote else ""
-
-
-async def _confirm_expectation(request: web.BaseRequest) -> None:
-    """Tell a client that waits for it to go on with the body, as aiohttp's applications do."""
-    expected = request.headers[hdrs.EXPECT]
-    if not expected or request.version != HttpVersion11:
-        return
-    if expected.lower() != "100-continue":
-        raise web.HTTPExpectationFailed(text=f"Unknown Expect: {expected}")
-    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    request.writer.output_size = 0  # the answer has not begun
-    await request.writer.drain()
-
-
-def _refusal_response(request: web.BaseRequest, refusal: web.HTTPException) -> web.Response:
-    sentence = refusal.text or refusal.reason
-    log_refusal(request.path, request.remote, refusal.status, sentence)
-    headers = {name: refusal.headers[name] for name in _KEPT if name in refusal.headers}
-    return web.Response(status=refusal.status, text=f"{sentence}\n", headers=headers)
-
-
-def _crash_response(request: web.BaseRequest, error: Exception) -> web.Response:
-    # 503 rather than 500: to the API server both are a failed call, and its failure policy decides.
-    identifier = secrets.token_hex(4)
-    log_crash(request.path, identifier, error)
-    return web.Response(status=503, text=f"The webhook failed; its log has the details under the id {identifier}.\n")

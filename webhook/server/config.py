@@ -56,6 +56,8 @@ class ListenConfig:
     """The port of probes and metrics; 0 for any that is free."""
     peer_port: int = 8444
     """The port for charges of other replicas; 0 for any that is free."""
+    explain_port: int = 8445
+    """The port of explanations; 0 for any that is free."""
     clients: ClientCertificates | None = None
     """None if every client may call."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

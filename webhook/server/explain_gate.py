@@ -1,4 +1,4 @@
-"""The gate that protects `POST /v1/explain`, and the gate of a server without an API server."""
+"""The gate that protects explanations, and the gate of a server without an API server."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ import asyncio
 import json
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from aiohttp import hdrs
 
-from webhook.cluster.caller_reviews import AuthenticatedUser, TooManyReviews
+from policies.explanation import EVERYTHING, Audience
+from webhook.cluster.caller_reviews import TooManyReviews
 from webhook.cluster.errors import ClusterError
 from webhook.server.logs import log_unknown_caller
-from webhook.server.tls import peer_name, peer_organizations
+from webhook.server.tls import peer_name
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
+    from webhook.cluster.caller_reviews import AuthenticatedUser, SubjectAccess, TokenAuthenticator
     from webhook.server.deadlines import Deadline
 
 __all__ = [
     "CLUSTER_ROLE",
+    "HEADER",
     "LARGEST_TOKEN",
+    "MEMBER_ROLE",
     "PATH",
     "BadToken",
+    "Caller",
     "DelegatedGate",
     "ExplainGate",
     "NamedClients",
@@ -35,6 +39,9 @@ __all__ = [
 ]
 
 PATH = "/v1/explain"
+"""The path of explanations that name everything; those for one namespace have `explain_calls.namespaced_path`."""
+HEADER = "Gpu-Admission-Authorization"
+"""The header of a bearer token that passes through an API server, which removes `Authorization`."""
 
 Outcome = Literal["unauthenticated", "forbidden", "unavailable"]
 """The caller is unknown; the caller is known but not allowed; or the check failed and a retry may succeed."""
@@ -52,6 +59,15 @@ class NotAdmitted(Exception):  # noqa: N818 - the name says what is wrong; "Erro
         self.retry_after = retry_after
 
 
+class Caller(NamedTuple):
+    """A caller that gets an explanation."""
+
+    name: str
+    """The name of the user, or the one in the client certificate; for the log."""
+    audience: Audience
+    """What the explanation may name."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedClients:
     """The gate of a server without an API server: admits client certificates with certain names."""
@@ -59,8 +75,8 @@ class NamedClients:
     allowed: frozenset[str] | None = None
     """Common names; None if no client CA is configured, so that no caller can be identified or admitted."""
 
-    async def admit(self, request: web.BaseRequest, deadline: Deadline) -> str:
-        """The name in the certificate, for the log; reads only the head of a call.
+    async def admit(self, request: web.BaseRequest, namespace: str, deadline: Deadline) -> Caller:
+        """The caller, who sees everything; reads only the head of a call.
 
         Raises:
             NotAdmitted: The caller gets no explanation.
@@ -80,7 +96,7 @@ class NamedClients:
             shown = json.dumps(name[:100])
             why = f"{shown} is not one of them; to allow it, start the server with --client-name for it."
         else:
-            return name
+            return Caller(name, EVERYTHING)
         raise NotAdmitted("forbidden", f"{_KNOWN_CLIENTS_ONLY}, and {why}")
 
 
@@ -93,12 +109,12 @@ class BadToken(ValueError):  # noqa: N818 - the name says what is wrong; "Error"
 
 
 def bearer_token(request: web.BaseRequest) -> str:
-    """The token of a call, in printable ASCII; empty if the call has no `Authorization` header.
+    """The token of a call, in printable ASCII; empty if the call has none of its headers.
 
     Raises:
         BadToken: the header contains no bearer token, or there are several headers.
     """
-    headers = request.headers.getall(hdrs.AUTHORIZATION, [])
+    headers = request.headers.getall(HEADER, []) or request.headers.getall(hdrs.AUTHORIZATION, [])
     if not headers:
         return ""
     scheme, _, token = headers[0].strip().partition(" ")
@@ -117,16 +133,18 @@ def _is_token(token: str) -> bool:
 
 
 CLUSTER_ROLE = "gpu-admission-explain"
-"""The ClusterRole of deploy/base/api/explain.yaml that allows it."""
+"""The ClusterRole of deploy/base/api/explain.yaml that allows explanations that name everything."""
+MEMBER_ROLE = "gpu-admission-explain-view"
+"""The ClusterRole of the same file that allows explanations in a namespace."""
 
-_VERB = "post"
-_AUTHENTICATED = "system:authenticated"
+_EVERYTHING = {"nonResourceAttributes": {"path": PATH, "verb": "post"}}
+_NODES = {"resourceAttributes": {"verb": "list", "resource": "nodes"}}
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _LONGEST_RETRY_AFTER = 30.0
 _LONGEST_NAME = 253
 """Characters of a user's name that a message shows."""
 _NO_CREDENTIALS = (
-    f"{PATH} shows the holders of devices and answers users of the cluster only; call with a token, as in "
+    "Explanations are for users of the cluster only; call with a token, as in "
     'curl -H "Authorization: Bearer $(kubectl create token NAME)" with the name of a service account.'
 )
 _UNKNOWN_TOKEN = (
@@ -141,23 +159,32 @@ _AWAY = (
 
 
 class DelegatedGate:
-    """Admits users of the cluster whom RBAC allows to `post` to the path of explanations."""
+    """Admits users whom RBAC allows to `post` to the path, or to `get` gpuexplanations of a namespace.
+
+    Only a token identifies a user here. A call through the API server's proxy comes over a connection of the API server, so
+    its certificate would be the API server's.
+    """
 
     def __init__(self, authenticator: TokenAuthenticator, access: SubjectAccess) -> None:
         """Create a gate that authenticates tokens and checks access with the API server."""
         self._authenticator = authenticator
         self._access = access
 
-    async def admit(self, request: web.BaseRequest, deadline: Deadline) -> str:
-        """The name of the user, for the log; reads only the head of a call.
+    async def admit(self, request: web.BaseRequest, namespace: str, deadline: Deadline) -> Caller:
+        """The user and what the explanation may name; reads only the head of a call.
+
+        Args:
+            request: The call.
+            namespace: The namespace in the path of the call; empty for explanations that name everything.
+            deadline: Deadline of the call.
 
         Raises:
             NotAdmitted: The caller gets no explanation.
         """
         try:
             async with asyncio.timeout(max(deadline.remaining, 0)):
-                user = _certificate_user(request) or await self._token_user(request)
-                is_allowed = await self._access.allows(user, PATH, _VERB)
+                user = await self._token_user(request)
+                audience = await self._audience(user, namespace)
         except TimeoutError as error:
             raise NotAdmitted("unavailable", _LATE) from error
         except TooManyReviews as error:
@@ -166,9 +193,17 @@ class DelegatedGate:
             log_unknown_caller(request.remote, error)
             retry_after = min(error.retry_after or 1.0, _LONGEST_RETRY_AFTER)
             raise NotAdmitted("unavailable", _AWAY, retry_after) from error
-        if not is_allowed:
-            raise NotAdmitted("forbidden", _forbidden(user.name))
-        return user.name
+        if audience is None:
+            raise NotAdmitted("forbidden", _forbidden(user.name, namespace))
+        return Caller(user.name, audience)
+
+    async def _audience(self, user: AuthenticatedUser, namespace: str) -> Audience | None:
+        """What a user may see; None if that is nothing."""
+        if await self._access.allows(user, _EVERYTHING):
+            return EVERYTHING
+        if not namespace or not await self._access.allows(user, _explanations_in(namespace)):
+            return None
+        return Audience(namespace, sees_nodes=await self._access.allows(user, _NODES))
 
     async def _token_user(self, request: web.BaseRequest) -> AuthenticatedUser:
         try:
@@ -183,17 +218,19 @@ class DelegatedGate:
         return user
 
 
-def _certificate_user(request: web.BaseRequest) -> AuthenticatedUser | None:
-    """The user of the client certificate; None without one."""
-    name = peer_name(request.transport)
-    if name is None:
-        return None
-    groups = (*peer_organizations(request.transport), _AUTHENTICATED)
-    return AuthenticatedUser(name, tuple(dict.fromkeys(groups)))
+def _explanations_in(namespace: str) -> dict[str, Any]:
+    """The right to explanations in a namespace; no kind has the name, only authorizers know it."""
+    what = {"group": "gpu-admission.io", "resource": "gpuexplanations", "version": "v1alpha1"}
+    return {"resourceAttributes": {"verb": "get", "namespace": namespace, **what}}
 
 
-def _forbidden(name: str) -> str:
+def _forbidden(name: str, namespace: str) -> str:
     shown = json.dumps(name) if len(name) <= _LONGEST_NAME else json.dumps(f"{name[:_LONGEST_NAME]}...")
+    if namespace:
+        return (
+            f"The user {shown} may not get gpuexplanations.gpu-admission.io in namespace {namespace}; an administrator allows "
+            f"it with kubectl create rolebinding explain -n {namespace} --clusterrole={MEMBER_ROLE} {_subject(name)}."
+        )
     return (
         f"The user {shown} may not see who holds which devices; an administrator allows it with kubectl create "
         f"clusterrolebinding explain --clusterrole={CLUSTER_ROLE} {_subject(name)}."
@@ -201,7 +238,7 @@ def _forbidden(name: str) -> str:
 
 
 def _subject(name: str) -> str:
-    """The option of `kubectl create clusterrolebinding` that names a user."""
+    """The option of `kubectl create clusterrolebinding` or `rolebinding` that names a user."""
     match name.removeprefix(_SERVICE_ACCOUNT).split(":"):
         case [namespace, account] if name.startswith(_SERVICE_ACCOUNT):
             return f"--serviceaccount={shlex.quote(f'{namespace}:{account}')}"
@@ -210,4 +247,4 @@ def _subject(name: str) -> str:
 
 
 ExplainGate = NamedClients | DelegatedGate
-"""Decides which callers get explanations: they show who holds which devices in every namespace."""
+"""Decides which callers get explanations, and what these name."""

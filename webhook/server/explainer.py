@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs, web
-
-from policies.explanation import explain, questions
+from policies.explanation import EVERYTHING, Audience, explain, questions
 from policies.workload_templates import templates_of
-from webhook.cluster.lookups import NotFoundError, look_up
-from webhook.server.bodies import JSON, Form
-from webhook.server.deadlines import BadDuration, Deadline
-from webhook.server.explain_gate import NotAdmitted
-from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject, as_sentence, decode_question
-from webhook.server.logs import log_explanation
+from webhook.cluster.lookups import look_up
+from webhook.server.deadlines import Deadline
+from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject
 from webhook.server.pacing import run_aside
 
 if TYPE_CHECKING:
@@ -29,11 +23,9 @@ if TYPE_CHECKING:
     from policies.settings import AddedKind, GPUAdmissionPolicy
     from policies.view import ClusterView
     from policies.work import CancelCheck
-    from webhook.server.explain_gate import ExplainGate
     from webhook.server.explain_question import PostedObject
-    from webhook.server.metrics import Metrics
 
-__all__ = ["LARGEST_QUESTION", "MOST_WAITING", "Answer", "ExplainCalls", "Explainer", "UnavailableError"]
+__all__ = ["MOST_WAITING", "Answer", "Explainer", "UnavailableError"]
 
 MOST_WAITING = 8
 """Questions that wait for the one that is being answered."""
@@ -84,7 +76,11 @@ class Explainer:
         return Deadline.start(self.clock, timeout)
 
     async def answer(
-        self, asked: PostedObject | NamedObject, deadline: Deadline, is_awaited: Callable[[], bool]
+        self,
+        asked: PostedObject | NamedObject,
+        deadline: Deadline,
+        is_awaited: Callable[[], bool],
+        audience: Audience = EVERYTHING,
     ) -> Answer:
         """Answer a question.
 
@@ -92,6 +88,7 @@ class Explainer:
             asked: The question.
             deadline: Deadline of the call.
             is_awaited: True if the caller is still connected; called often, from a thread.
+            audience: What the answer may name.
 
         Raises:
             BadQuestion: the object cannot be explained.
@@ -108,7 +105,7 @@ class Explainer:
 
         try:
             return await run_aside(
-                lambda: self._explain(asked, check_cancelled), deadline.remaining, self._turn.release
+                lambda: self._explain(asked, check_cancelled, audience), deadline.remaining, self._turn.release
             )
         except TimeoutError as error:
             raise UnavailableError(
@@ -129,10 +126,10 @@ class Explainer:
         finally:
             self._waiting -= 1
 
-    def _explain(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck) -> Answer:
+    def _explain(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck, audience: Audience) -> Answer:
         check_cancelled()
         namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
-        settings, document = self.settings(), self._object(asked)
+        settings, document = self.settings(), self._object(asked, audience)
         count = len(templates_of(document, self.view, settings))
         if count > MOST_TEMPLATES:
             raise BadQuestion(
@@ -144,82 +141,14 @@ class Explainer:
                 "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or "
                 "a ResourceClaimTemplate."
             )
-        explanations = [explain(question, self.view, settings, check_cancelled) for question in found]
+        explanations = [
+            explain(question, self.view, settings, check_cancelled, audience=audience) for question in found
+        ]
         body = json.dumps([explanation.as_json() for explanation in explanations])
         return Answer(body.encode(), tuple(str(explanation.verdict) for explanation in explanations))
 
-    def _object(self, asked: PostedObject | NamedObject) -> Object:
+    def _object(self, asked: PostedObject | NamedObject, audience: Audience) -> Object:
         if isinstance(asked, NamedObject):
-            return look_up(self.view, asked.resource, asked.name, asked.namespace)
+            hints_elsewhere = not audience.namespace
+            return look_up(self.view, asked.resource, asked.name, asked.namespace, hints_elsewhere=hints_elsewhere)
         return asked.object
-
-
-LARGEST_QUESTION = 2 * 1024 * 1024
-"""Bytes. etcd stores objects of at most 1.5 MiB by default."""
-
-_FORM = Form(
-    holds="the question",
-    largest=LARGEST_QUESTION,
-    refusal="The body is larger than 2 MiB, and no object that a cluster stores is.",
-)
-_RETRY = {hdrs.RETRY_AFTER: "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainCalls:
-    """Handles the calls of `/v1/explain`; reads no body of a caller that the gate does not admit."""
-
-    explainer: Explainer
-    gate: ExplainGate
-    metrics: Metrics
-
-    async def handle(self, request: web.BaseRequest) -> web.Response:
-        """Answer one call.
-
-        Raises:
-            web.HTTPException: there is no answer; the text is one sentence.
-        """
-        try:
-            deadline = self.explainer.deadline(request.query.get("timeout"))
-            caller = await self._admit(request, deadline)
-            _FORM.check(request)
-            body = await _FORM.read(request, deadline)
-            asked = decode_question(body, self.explainer.added_kinds)
-            answer = await self.explainer.answer(asked, deadline, lambda: request.transport is not None)
-        except (BadDuration, BadQuestion) as error:
-            raise web.HTTPBadRequest(text=str(error)) from error
-        except NotFoundError as error:
-            raise web.HTTPNotFound(text=_not_found(error)) from error
-        except UnavailableError as error:
-            raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
-        self.metrics.count_explanation("answered")
-        self.metrics.time_explanation(deadline.elapsed)
-        log_explanation(caller, asked, answer.verdicts, deadline.elapsed)
-        return web.Response(body=answer.body, content_type=JSON)
-
-    async def _admit(self, request: web.BaseRequest, deadline: Deadline) -> str:
-        """The caller's name, if the gate admits it."""
-        try:
-            caller = await self.gate.admit(request, deadline)
-        except NotAdmitted as error:
-            self.metrics.count_explain_caller(error.outcome)
-            raise _refusal(error) from error
-        self.metrics.count_explain_caller("allowed")
-        return caller
-
-
-def _refusal(error: NotAdmitted) -> web.HTTPException:
-    match error.outcome:
-        case "unauthenticated":
-            return web.HTTPUnauthorized(text=str(error), headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
-        case "forbidden":
-            return web.HTTPForbidden(text=str(error))
-        case "unavailable":
-            seconds = str(math.ceil(error.retry_after))
-            return web.HTTPServiceUnavailable(text=str(error), headers={hdrs.RETRY_AFTER: seconds})
-
-
-def _not_found(error: NotFoundError) -> str:
-    sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
-    remedy = "" if error.is_certain else "; post the object itself"
-    return as_sentence(f"{sentence}{remedy}{error.hint}")

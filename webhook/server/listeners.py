@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from webhook.server.app import Calls
     from webhook.server.config import ListenConfig
+    from webhook.server.explain_calls import ExplainCalls
     from webhook.server.guarded_site import Handle
     from webhook.server.metrics import Metrics
     from webhook.server.probes import Readiness
@@ -64,12 +65,13 @@ class Ready:
     host: str
     port: int
     probe_port: int
+    explain_port: int
     ca_pem: bytes | None
     """The certificate to verify the server with, if the server issued its own."""
 
 
 class Listeners:
-    """The webhook over TLS, and its probes over plain HTTP."""
+    """The webhook and explanations over TLS, and probes over plain HTTP."""
 
     def __init__(self, config: ListenConfig, readiness: Readiness, metrics: Metrics) -> None:
         """Prepare; nothing listens yet."""
@@ -82,6 +84,7 @@ class Listeners:
         self._probes = create_application_runner(create_probes(readiness, metrics))
         self._probe_port = 0
         self._webhook: web.ServerRunner | None = None
+        self._explanations: web.ServerRunner | None = None
         self._peers: web.ServerRunner | None = None
         self._calls: Calls | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -96,8 +99,8 @@ class Listeners:
         self._probe_port = await self._listen("probes", self._probes, self._config.probe_port)
         self._measuring = asyncio.create_task(measure_loop_lag(self._metrics.observe_loop_lag))
 
-    async def answer_calls(self, calls: Calls, certificate: ServingCertificate) -> Ready:
-        """Listen for calls too.
+    async def answer_calls(self, calls: Calls, explain_calls: ExplainCalls, certificate: ServingCertificate) -> Ready:
+        """Listen for reviews and questions too; both count their calls in the same traffic.
 
         Raises:
             CannotServe: The port is taken or not allowed.
@@ -105,13 +108,21 @@ class Listeners:
         config = self._config
         self._calls = calls
         self._webhook = create_runner(calls.handle)
-        port = await self._listen("webhook", self._webhook, config.port, certificate.reloading.context)
+        self._explanations = create_runner(explain_calls.handle)
+        context = certificate.reloading.context
+        port = await self._listen("webhook", self._webhook, config.port, context)
+        explain_port = await self._listen("explain", self._explanations, config.explain_port, context)
         if certificate.watcher is not None:
             self._watching = asyncio.create_task(certificate.watcher.watch(config.reload_seconds))
             self._watching.add_done_callback(_log_end)
         self._readiness.phase = "serving"
-        _logger.info("serving on port %d, probes and metrics on port %d", port, self._probe_port)
-        return Ready(config.host, port, self._probe_port, certificate.ca_pem)
+        _logger.info(
+            "serving on port %d, explanations on port %d, probes and metrics on port %d",
+            port,
+            explain_port,
+            self._probe_port,
+        )
+        return Ready(config.host, port, self._probe_port, explain_port, certificate.ca_pem)
 
     async def answer_peers(self, handle: Handle, context: ssl.SSLContext) -> int:
         """Listen for other replicas; returns the port.
@@ -136,7 +147,7 @@ class Listeners:
             hurry: Ends that delay when it is set.
         """
         self._readiness.phase = "stopping"
-        if self._webhook is None or self._calls is None:
+        if self._webhook is None or self._explanations is None or self._calls is None:
             return
         traffic = self._calls.traffic
         traffic.draining = True
@@ -146,7 +157,7 @@ class Listeners:
                 await hurry.wait()
         except TimeoutError:
             pass
-        for site in self._webhook.sites:
+        for site in (*self._webhook.sites, *self._explanations.sites):
             await site.stop()
         if not await traffic.wait_until_idle(self._config.drain_timeout):
             _logger.warning("calls are still under way after %g seconds and are cut off", self._config.drain_timeout)
@@ -156,7 +167,7 @@ class Listeners:
         for task in (self._watching, self._measuring):
             if task is not None:
                 task.cancel()
-        for runner in (self._webhook, self._peers):
+        for runner in (self._webhook, self._explanations, self._peers):
             if runner is not None:
                 await runner.cleanup()
         await self._probes.cleanup()

@@ -135,7 +135,7 @@ class Known:
     @property
     def size(self) -> int:
         """About how many bytes this takes, with the facts that no others depend on."""
-        found = [(each.message, each.remedy, each.path) for each in self.decision.findings]
+        found = [(each.message, each.remedy, each.path, each.waived) for each in self.decision.findings]
         texts = self.decision.patch, found, self.decision.templates, self.decision.remarks, self.decision.annotations
         facts = sum(_BYTES_PER_FACT + fact.size for fact in self.facts)
         return _BYTES_PER_ANSWER + _BYTES_PER_CHARACTER * _bytes_of(texts) + facts

@@ -37,7 +37,7 @@ EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
 TEMPLATES = ("created", "found", "unmarked", "foreign", "failed", "limited", "unmatched")
 """Results of ensuring a template; unmarked if it was about to be swept, foreign if it has another spec."""
 
-PORTS = ("webhook", "probes", "peers")
+PORTS = ("webhook", "probes", "peers", "explain")
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -99,6 +99,7 @@ class Metrics:
             "findings", "Findings of rules, by webhook, rule and severity.", "webhook", "rule", "severity"
         )
         self._exempted = new.counter("exempted", "Findings whose severity an exemption lowered.", "webhook", "rule")
+        self._waived = new.counter("waived", "Findings that an annotation of the object waives.", "webhook", "rule")
         conversions = new.counter(
             "conversions", "Pods that requested conversion, by outcome; dry runs are not counted.", "outcome"
         )
@@ -187,6 +188,8 @@ class Metrics:
             self._findings.labels(entry, finding.rule.id, finding.severity.value).inc()
             if finding.exempt:
                 self._exempted.labels(entry, finding.rule).inc()
+            if finding.waived:
+                self._waived.labels(entry, finding.rule).inc()
 
     def count_skipped(self, entry: str, concern: Concern) -> None:
         """Count a concern that fails open and has not answered."""

@@ -12,6 +12,7 @@ from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.callers import Callers
 from webhook.server.config import CannotServe
+from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
 from webhook.server.listeners import Listeners
@@ -59,7 +60,9 @@ class Service:
         metrics = Metrics()
         metrics.watch_certificate(self._certificate.expiry)
         admission = Admission(view, lambda: settings, metrics)
-        self._calls = Calls(admission, callers, Explainer(view, lambda: settings), NamedClients(callers.allowed))
+        self._calls = Calls(admission, callers)
+        explainer, gate = Explainer(view, lambda: settings), NamedClients(callers.allowed)
+        self._explain_calls = ExplainCalls(explainer, gate, metrics, self._calls.traffic)
         self._listeners = Listeners(config, Readiness([self._certificate.problem], [callers.notes]), metrics)
 
     async def start(self) -> Ready:
@@ -71,7 +74,7 @@ class Service:
         try:
             await self._listeners.answer_probes()
             await asyncio.to_thread(warm_up, self._view, self._settings)
-            return await self._listeners.answer_calls(self._calls, self._certificate)
+            return await self._listeners.answer_calls(self._calls, self._explain_calls, self._certificate)
         except CannotServe:
             await self.close()
             raise

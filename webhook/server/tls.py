@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from certs import KeyPairFiles
 
-__all__ = ["BadClientCA", "FileWatcher", "ReloadingContext", "peer_name", "peer_organizations", "server_context"]
+__all__ = ["BadClientCA", "FileWatcher", "ReloadingContext", "peer_name", "server_context"]
 
 POLL_SECONDS = 10.0
 """How often files are read again. The kubelet brings a changed Secret after up to a minute or two anyway."""
@@ -199,16 +199,7 @@ def peer_name(transport: asyncio.BaseTransport | None) -> str | None:
     None for a client without a certificate, for a connection that is closed or not TLS, and for a certificate that does
     not have exactly one common name, because the name would be ambiguous.
     """
-    names = _subject(transport, "commonName")
-    return names[0] if len(names) == 1 else None
-
-
-def peer_organizations(transport: asyncio.BaseTransport | None) -> list[str]:
-    """The organizations of the verified client certificate, which are the user's groups in Kubernetes."""
-    return _subject(transport, "organizationName")
-
-
-def _subject(transport: asyncio.BaseTransport | None, attribute: str) -> list[str]:
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     subject = certificate.get("subject", ()) if certificate else ()
-    return [value for attributes in subject for kind, value in attributes if kind == attribute]
+    names = [value for attributes in subject for kind, value in attributes if kind == "commonName"]
+    return names[0] if len(names) == 1 else None

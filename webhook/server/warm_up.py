@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from policies import explanation
 from policies.entries import ENTRIES
 from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
 from policies.review import review
@@ -39,8 +40,8 @@ _logger = logging.getLogger("gpu_admission.server")
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic) -> None:
     """Compute the digests of a cluster and review objects of each form, without any effect.
 
-    It asks the view only, never the API server. The first form that cannot be reviewed is logged and ends the warm-up, as
-    ten seconds do; the server starts all the same.
+    The digests of explanations are computed too. It asks the view only, never the API server. The first form that cannot
+    be reviewed is logged and ends the warm-up, as ten seconds do; the server starts all the same.
 
     Args:
         view: The cluster.
@@ -49,6 +50,7 @@ def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[
     """
     end = clock() + _MOST_SECONDS
     warm(view)
+    explanation.warm(view)
     for number in range(_ROUNDS):
         for entry, labels, document in _samples(number):
             if clock() > end:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_OPERANDS
 from policies.configuration.cluster_policy.upgrades import percentage, whole_number
 from policies.configuration.components.driver import drivers_of
 from policies.decision import Severity
@@ -30,6 +30,7 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
     remedy='write a number or a percentage in quotes, such as "1" or "25%"',
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/kubernetes pkg/apis/apps/validation",
     rows=("E-13", "E-14", "E-15", "E-16"),
+    kinds=WITH_OPERANDS,
 )
 def rolling_update(change: Change) -> Iterator[Problem]:
     """The CRD accepts any text here; the operator parses it when it writes the DaemonSets of its operands.

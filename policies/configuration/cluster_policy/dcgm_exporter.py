@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_OPERANDS
 from policies.configuration.config_maps.references import LIST_KEY
 from policies.configuration.operator_objects import check_object
 from policies.decision import Severity
@@ -37,6 +37,7 @@ def exports_metrics(change: Change) -> bool:
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
     rows=("I-01", "I-02"),
+    kinds=WITH_OPERANDS,
 )
 def metrics_list_exists(change: Change) -> Iterator[Problem]:
     """The exporter's pods mount the key `dcgm-metrics.csv` from the operator's namespace.
@@ -56,6 +57,7 @@ def metrics_list_exists(change: Change) -> Iterator[Problem]:
     remedy="write dcgm.enabled: false, or remove the variable",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
     rows=("I-04", "I-05", "I-06"),
+    kinds=WITH_OPERANDS,
 )
 def one_host_engine(change: Change) -> Iterator[Problem]:
     """In a ClusterPolicy an omitted `dcgm.enabled` means that the operator deploys a host engine.
@@ -99,6 +101,7 @@ _SKIPPED = "the exporter would warn: Failed to compile pod label allowlist regex
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter; "
     "github.com/NVIDIA/dcgm-exporter internal/pkg/transformation/kubernetes.go; github.com/google/re2 Syntax",
     rows=("I-07", "I-08", "I-15"),
+    kinds=WITH_OPERANDS,
 )
 def labels_of_metrics(change: Change) -> Iterator[Problem]:
     """The directory of job files is mounted from the node; if it is not absolute, pods do not start.

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_DRIVER
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
@@ -44,6 +44,7 @@ def _driver(change: Change) -> Section | None:
     remedy="write rdma.enabled: true beside it, or remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
     rows=("D-01", "D-10", "S-59"),
+    kinds=WITH_DRIVER,
 )
 def settings_take_effect(change: Change) -> Iterator[Problem]:
     """The operator reads `useHostMofed` only if RDMA is enabled, so alone it changes nothing.
@@ -82,6 +83,7 @@ def _overruled_flags(change: Change) -> Iterator[Problem]:
     remedy="write kernelModuleType: open, or disable gds",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go, docs gpu-operator-rdma",
     rows=("D-04", "D-05"),
+    kinds=WITH_DRIVER,
 )
 def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     """Since version 2.17.5 nvidia-fs cannot be loaded beside the proprietary kernel modules.
@@ -116,6 +118,7 @@ def _needs_open_modules(version: str) -> bool:
     remedy="write repository, image and version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, api/nvidia/v1alpha1/nvidiadriver_types.go",
     rows=("D-09",),
+    kinds=WITH_DRIVER,
 )
 def sidecars_name_images(change: Change) -> Iterator[Problem]:
     """Both are containers of the driver's pod without a default image, so no driver is deployed.
@@ -161,6 +164,7 @@ _DMA_BUF_SINCE = (5, 12)
     remedy="install NVIDIA's network adapters and the Network Operator first, or disable it",
     source="github.com/NVIDIA/gpu-operator issues 588, 448, 381; docs gpu-operator-rdma",
     rows=("D-02", "D-03", "D-06"),
+    kinds=WITH_DRIVER,
 )
 def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
     """With RDMA enabled the driver's pod waits for the network driver (MOFED), maybe without end.

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_OPERANDS
 from policies.configuration.cluster_policy.dcgm_exporter import exports_metrics
 from policies.decision import Severity
 from policies.kubernetes.misspellings import write_closest
@@ -45,6 +45,7 @@ _CHOICES = {
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyServiceMonitorCustomEdits; "
     "github.com/prometheus-operator/prometheus-operator pkg/prometheus; k8s.io/api/core/v1 ServiceType",
     rows=("I-09", "I-10", "I-11", "I-12", "I-13", "I-16"),
+    kinds=WITH_OPERANDS,
 )
 def scrapable(change: Change) -> Iterator[Problem]:
     """The ServiceMonitor is created as it is written, and rejected later.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_OPERANDS
 from policies.configuration.named_objects import counted_names
 from policies.decision import Severity
 from policies.kubernetes.misspellings import write_closest
@@ -39,6 +39,7 @@ _COMPARING = ("Lt", "Gt")
     remedy="add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, issues 2717, 270, 26, 397",
     rows=("E-17", "E-18"),
+    kinds=WITH_OPERANDS,
 )
 def taints_tolerated(change: Change) -> Iterator[Problem]:
     """Tolerations replace the default one for `nvidia.com/gpu`, the usual taint of GPU nodes.

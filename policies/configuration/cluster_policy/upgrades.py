@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.checks import Problem, problem
 from policies.configuration.change import Change, Section
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_DRIVER
 from policies.configuration.components.driver import drivers_of
 from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.decision import Severity
@@ -73,6 +73,7 @@ _NOT_READ = "; it is not read while autoUpgrade is false"
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, "
     "github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
     rows=("E-01", "E-02", "E-03"),
+    kinds=WITH_DRIVER,
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
     """The upgrade controller computes how many nodes may be unavailable, and stops at invalid text.
@@ -112,6 +113,7 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
     remedy="write how many nodes may be upgraded at once",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
     rows=("E-04", "E-05"),
+    kinds=WITH_DRIVER,
 )
 def parallel_upgrades(change: Change) -> Iterator[Problem]:
     """Zero does not disable upgrades: it means without limit, and only `maxUnavailable` limits them.
@@ -138,6 +140,7 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     remedy='write a label selector such as "app=training" or "team in (a,b)"',
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, k8s.io/apimachinery pkg/labels",
     rows=("E-06", "E-08"),
+    kinds=WITH_DRIVER,
 )
 def pod_selectors(change: Change) -> Iterator[Problem]:
     """The selectors are parsed at the first upgrade only; then the node ends in upgrade-failed.
@@ -178,6 +181,7 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
     remedy="write a timeout in seconds, such as 300",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go, docs gpu-driver-upgrades",
     rows=("E-07", "E-09"),
+    kinds=WITH_DRIVER,
 )
 def pods_in_the_way(change: Change) -> Iterator[Problem]:
     """A driver is replaced when no GPU pod runs on its node; a timeout of zero waits without end.
@@ -238,6 +242,7 @@ _STOPS = (
     remedy="write autoUpgrade: false, and upgrade drivers node by node",
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, issue 2417",
     rows=("E-10", "E-11", "J-15"),
+    kinds=("ClusterPolicy",),
 )
 def upgrades_run(change: Change) -> Iterator[Problem]:
     """With sandbox workloads the upgrade controller does nothing and removes its labels from nodes.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.change import APPLIED, applied_spec
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_DRIVER
 from policies.configuration.components.driver import Driver, drivers_of
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
@@ -39,6 +39,7 @@ _CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
     remedy="raise version",
     source="docs.nvidia.com GPU Operator, platform support; github.com/NVIDIA/gpu-operator issues 1361",
     rows=("C-11", "C-12"),
+    kinds=WITH_DRIVER,
 )
 def recent_driver(change: Change) -> Iterator[Problem]:
     """A driver that is older than a GPU does not find it, and the node has no GPU for Kubernetes.
@@ -80,6 +81,7 @@ def _has_mig_and_whole_gpus(node: Object) -> bool:
     remedy="leave these nodes out with the label nvidia.com/gpu.deploy.driver=false",
     source="docs.nvidia.com GPU Operator, platform support",
     rows=("C-36",),
+    kinds=WITH_DRIVER,
 )
 def supported_gpus(change: Change) -> Iterator[Problem]:
     """The driver container is made for the GPUs of data centres and workstations.
@@ -108,6 +110,7 @@ def supported_gpus(change: Change) -> Iterator[Problem]:
     remedy="write kernelModuleType: open, or proprietary for GPUs older than Turing",
     source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support",
     rows=("C-08", "C-09", "C-10", "C-13", "S-12", "S-66"),
+    kinds=WITH_DRIVER,
 )
 def kernel_module_type(change: Change) -> Iterator[Problem]:
     """GPUs before Turing need the proprietary modules; Blackwell and the GPUs of Grace need the open ones.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_DRIVER
 from policies.configuration.components.driver import Driver, drivers_of, os_of
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
@@ -37,6 +37,7 @@ issues 170, 418, 647, 709, 1212, 2225."""
     remedy="write the version that the registry has a tag for",
     source="docs.nvidia.com GPU Operator, precompiled driver containers",
     rows=("C-01", "C-02"),
+    kinds=WITH_DRIVER,
 )
 def version_form(change: Change) -> Iterator[Problem]:
     """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
@@ -79,6 +80,7 @@ def _build_instead(driver: Driver) -> str:
     source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go getKernelVersionsMap",
     rows=("C-06", "C-07"),
+    kinds=WITH_DRIVER,
 )
 def precompiled_kernels(change: Change) -> Iterator[Problem]:
     """The operator makes a DaemonSet for each kernel of the GPU nodes, with an image of that kernel.

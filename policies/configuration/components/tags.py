@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.checks import COMPONENTS
+from policies.configuration.checks import COMPONENTS, WITH_DRIVER
 from policies.configuration.components.component import Component, components_with
 from policies.configuration.components.driver import Driver, os_of
 from policies.configuration.components.images import IMAGE, usual_image
@@ -52,6 +52,7 @@ Not of what contains other kernel modules: GPUDirect Storage, GDRCopy and vGPU h
     remedy="write the version alone",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go resolveDriverTag",
     rows=("B-05", "B-06", "B-10", "B-11"),
+    kinds=WITH_DRIVER,
 )
 def operating_system_added(change: Change) -> Iterator[Problem]:
     """Images with kernel modules are built for an operating system, which the operator appends.

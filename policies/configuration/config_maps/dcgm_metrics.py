@@ -186,7 +186,7 @@ def _cannot_be_profiled(node: Object) -> bool:
     return labels.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in labels.get(PRODUCT_LABEL, "")
 
 
-DCGM_METRICS: Checks[Change] = Checks()
+DCGM_METRICS: Checks[Change] = Checks("ConfigMap")
 
 _DATA = FieldPath(["data"])
 _STANDALONE_KEY = "metrics"

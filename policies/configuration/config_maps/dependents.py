@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEPENDENTS"]
 
-DEPENDENTS: Checks[Change] = Checks()
+DEPENDENTS: Checks[Change] = Checks("ConfigMap")
 """Checks of every ConfigMap in a namespace of the operator, whatever its role."""
 
 _DATA = FieldPath(["data"])

@@ -65,7 +65,7 @@ class _NodeChecks(Checks["Change"]):
             yield replace(finding, severity=Severity.WARN) if lowered else finding
 
 
-NODE = _NodeChecks(cluster_scoped=True)
+NODE = _NodeChecks("Node", cluster_scoped=True)
 
 
 @NODE.rule(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Checks, Problem, problem
 from policies.decision import Severity
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
@@ -32,7 +32,7 @@ _LABEL = "resource.kubernetes.io/admin-access"
 _LABEL_PATH = FieldPath(["metadata", "labels", _LABEL])
 _SOURCE = "k8s.io/kubernetes pkg/registry/resource/utils.go AuthorizedForAdmin"
 
-_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
+_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks("Namespace")
 
 
 @CLAIMS.rule(
@@ -41,6 +41,7 @@ _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks()
     default=Severity.DENY,
     remedy=f'remove adminAccess, or ask an administrator to label the namespace {_LABEL}: "true"',
     source=_SOURCE,
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def admin_access_label(subject: Subject) -> Iterator[Problem]:
     """Admin access reaches devices that others hold; the API server requires a label on the namespace.
@@ -62,6 +63,7 @@ def admin_access_label(subject: Subject) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="remove adminAccess, unless the claim's pods monitor or maintain devices",
     source=f"{_SOURCE}; KEP-5018",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def admin_access_requested(subject: Subject) -> Iterator[Problem]:
     """With admin access a pod gets devices that other pods hold, and they are not protected from it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.field_errors import REQUIRED, duplicate, invalid, qualified_name_error
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.printable import printable
 
@@ -27,6 +27,7 @@ _STANDARD = {"pcieRoot", "pciBusID", "numaNode"}
     default=Severity.DENY,
     remedy="write matchAttribute: resource.kubernetes.io/pcieRoot, or another attribute with its domain",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceConstraint, validateFullyQualifiedName",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def constrained_attributes(subject: Subject) -> Iterator[Problem]:
     """A constraint names the attribute that it compares in full: the domain, a slash, the identifier.
@@ -72,6 +73,7 @@ _LISTED = 5
     default=Severity.DENY,
     remedy="write the name of a request, or leave requests out to mean all",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateRequestNameRef",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def references(subject: Subject) -> Iterator[Problem]:
     """A reference is to a request with all its alternatives, `gpu`, or to one alternative, `gpu/large`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.field_errors import invalid
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.dra.resource_claims import Claim
 from policies.kubernetes.paths import FieldPath, lookup, replace_at
 from policies.kubernetes.printable import shown
@@ -34,6 +34,7 @@ _REMEDIES = {
     default=Severity.DENY,
     remedy="create another object",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",
+    kinds=(*CLAIM_OR_TEMPLATE, *COMPUTE_DOMAIN),
 )
 def immutable_spec(subject: Subject) -> Iterator[Problem]:
     """A claim may be allocated when it is changed, so the spec of a claim or template cannot change.
@@ -166,6 +167,7 @@ def _as_written(path: FieldPath, subject: Subject) -> FieldPath:
     default=Severity.WARN,
     remedy="remove it",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate",
+    kinds=("ResourceClaim", *COMPUTE_DOMAIN),
 )
 def no_status(subject: Subject) -> Iterator[Problem]:
     """The scheduler writes which devices a claim has got; a status in a manifest is silently dropped.

@@ -20,7 +20,7 @@ from policies.dra.claims.field_errors import (
     subdomain_error,
     too_long,
 )
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
 from policies.kubernetes.names import is_label_key
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.view import UNKNOWN
@@ -43,6 +43,7 @@ _MOST_ANNOTATED = 256 * 1024
     remedy="write a name of lower case letters, digits, '-' and '.'",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaim, ValidateDeviceClass; "
     "k8s.io/apimachinery pkg/api/validation ValidateObjectMeta",
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def object_names(subject: Subject) -> Iterator[Problem]:
     """Claims, templates and classes are named as DNS names are, or by a generateName that can begin one.
@@ -140,6 +141,7 @@ _SINCE = (1, 34)
     default=Severity.DENY,
     remedy="write a name such as nvidia.com/gpu",
     source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",
+    kinds=DEVICE_CLASS,
 )
 def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     """Pods request the extended resource to get devices of the class, so it must be a valid request.

@@ -21,7 +21,7 @@ from policies.dra.claims.field_errors import (
     subdomain_error,
     unsupported_value,
 )
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.quantities import QuantityError, parse_quantity
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     default=Severity.DENY,
     remedy="write a name of lower case letters, digits and '-'",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def request_names(subject: Subject) -> Iterator[Problem]:
     """The name of a request is unique in the claim, and the name of an alternative in its list.
@@ -79,6 +80,7 @@ def _name_remedy(name: str) -> str | None:
     default=Severity.DENY,
     remedy="write exactly for one kind of device, or firstAvailable for alternatives in the order of preference",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
     """The scheduler allocates an exact request, or the first alternative that it can meet; never both."""
@@ -113,6 +115,7 @@ _MODES = ("All", "ExactCount")
     default=Severity.DENY,
     remedy="add deviceClassName, such as gpu.nvidia.com for whole GPUs or mig.nvidia.com for slices",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceClass",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def class_names(subject: Subject) -> Iterator[Problem]:
     """A request names a class, which selects the driver's devices, and by which quotas count.
@@ -144,6 +147,7 @@ def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
     default=Severity.DENY,
     remedy="write count: 1 or more, or allocationMode: All without a count",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def amounts(subject: Subject) -> Iterator[Problem]:
     """A request is for a number of devices or for all of a node; a number contradicts All.
@@ -179,6 +183,7 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
     default=Severity.DENY,
     remedy="write {key: gpu.nvidia.com/xid, operator: Exists, effect: NoSchedule}, or what the taint is",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceToleration",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def toleration_syntax(subject: Subject) -> Iterator[Problem]:
     """Tolerations of devices are those of pods, with the effects NoSchedule, NoExecute and None.
@@ -230,6 +235,7 @@ def _choice_remedy(text: str, known: tuple[str, ...]) -> str:
     default=Severity.DENY,
     remedy="write the name as the ResourceSlices have it",
     source="k8s.io/api/resource/v1/types.go CapacityRequirements and QualifiedName",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def capacity_names(subject: Subject) -> Iterator[Problem]:
     """The API server takes any name here, but no ResourceSlice can have a capacity of such a name.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claim_schemas import EXACT_REQUEST_FIELDS, schema_of
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.schema import find_problems
@@ -39,6 +39,7 @@ def _problems(subject: Subject) -> Iterator[SchemaProblem]:
     remedy="remove it",
     source="k8s.io/api/resource/v1/types.go and v1beta1/types.go; strict decoding by kubectl",
     rows=("S-62",),
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def known_fields(subject: Subject) -> Iterator[Problem]:
     """For kubectl the API server refuses an unknown field; for Helm, Argo CD and others it drops it.
@@ -101,6 +102,7 @@ def _plain(value: str | bool | int) -> str:
     default=Severity.DENY,
     remedy="write a value of that type",
     source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def types(subject: Subject) -> Iterator[Problem]:
     """The API server cannot read the object, and answers with "cannot unmarshal string".

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from policies.dra.resource_claims import Config, Constraint, DeviceRequest, Subrequest
     from policies.request import Request
 
-__all__ = ["CLAIMS", "SelectorText", "Subject"]
+__all__ = ["CLAIMS", "CLAIM_OR_TEMPLATE", "COMPUTE_DOMAIN", "DEVICE_CLASS", "SelectorText", "Subject"]
+
+
+CLAIM_OR_TEMPLATE = ("ResourceClaim", "ResourceClaimTemplate")
+DEVICE_CLASS = ("DeviceClass",)
+COMPUTE_DOMAIN = ("ComputeDomain",)
+"""The kinds of rules that only look at some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +168,5 @@ def _selector_texts(
     return tuple(SelectorText(owner, index, text, subrequest) for index, text in enumerate(texts) if text is not None)
 
 
-CLAIMS: Checks[Subject] = Checks()
+CLAIMS: Checks[Subject] = Checks(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS)
 """The rules of claims, templates, DeviceClasses and ComputeDomains."""

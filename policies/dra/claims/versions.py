@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.allocation.features import ON_SINCE
 from policies.dra.claim_schemas import VERSIONS, schema_of
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.view import UNKNOWN
@@ -31,6 +31,7 @@ _REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
     default=Severity.DENY,
     remedy="write apiVersion: resource.k8s.io/v1",
     source="k8s.io/api/resource, the lifecycle of its types; the CRD of dra-driver-nvidia-gpu",
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def served_version(subject: Subject) -> Iterator[Problem]:
     """Until Kubernetes 1.34 dynamic resource allocation changed its API with every release.
@@ -101,6 +102,7 @@ _DISTINCT = _Field(
     remedy="remove the field, or upgrade the cluster",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go dropDisabledFields; "
     "pkg/features/kube_features.go",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def dropped_fields(subject: Subject) -> Iterator[Problem]:
     """The API server silently drops the fields of a feature gate that is off when a claim is created.

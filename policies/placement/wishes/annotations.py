@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
-from policies.metadata_keys import PREFIX
+from policies.metadata_keys import IGNORE, PREFIX, RECORD
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
 from policies.pod_conditions import has_our_annotations
@@ -35,8 +35,8 @@ _MADE_FOR_ONE_NODE = (
     "ever"
 )
 _IN_TEMPLATE = "write the condition into the node selector of the DaemonSet's pod template"
-_OTHERS = frozenset({"converted"})
-"""Annotations of pods that are no wishes: what conversion records."""
+_OTHERS = frozenset({RECORD, IGNORE})
+"""Annotations of pods that are no wishes."""
 
 
 _NOTHING = PodWishes()
@@ -126,7 +126,7 @@ def _unread(pod: Pod) -> Iterator[Finding]:
     """Findings about unknown annotations with our prefix."""
     for key in sorted(pod.annotations):
         name = key.removeprefix(PREFIX)
-        if name == key or name in WORDS or name in _OTHERS:
+        if name == key or name in WORDS or key in _OTHERS:
             continue
         if name in _LABELS:
             said, remedy = _LABELS[name]

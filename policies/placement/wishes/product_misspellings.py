@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
+from policies.decision import WORKLOAD, Severity
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import FieldPath
@@ -42,6 +42,7 @@ MISSPELT = rule(
     remedy="compare with the label nvidia.com/gpu.product of your nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
     misspelling=True,
+    kinds=("Pod", WORKLOAD, "GPUAdmissionPolicy"),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.decision import Decision, Severity
+from policies.decision import WORKLOAD, Decision, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.quota.bills import Uncountable, UnknownProduct
 from policies.quota.charges import TooManyClaims
@@ -65,6 +65,7 @@ FITS = rule(
     source="docs/quota.md",
     fixed=True,
     depends_on_usage=True,
+    kinds=("Pod", "ResourceClaim", WORKLOAD),
 )
 
 COUNTABLE = rule(
@@ -82,6 +83,7 @@ COUNTABLE = rule(
     source="docs/quota.md",
     fixed=True,
     shared_cause=True,
+    kinds=("Pod", "ResourceClaim", WORKLOAD),
 )
 
 WRITTEN = rule(
@@ -99,6 +101,7 @@ WRITTEN = rule(
     source="docs/quota.md",
     fixed=True,
     shared_cause=True,
+    kinds=("Pod", "ResourceClaim", WORKLOAD),
 )
 
 

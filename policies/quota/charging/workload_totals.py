@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
+from policies.decision import WORKLOAD, Severity
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.sums import ZERO, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
@@ -36,6 +36,7 @@ TOGETHER = rule(
     """,
     remedy="request fewer pods or GPUs, or ask your administrator to raise GPUQuota gpu",
     source="docs/quota.md",
+    kinds=(WORKLOAD,),
 )
 
 

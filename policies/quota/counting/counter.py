@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["Counter", "Terms", "uid_of"]
+__all__ = ["Counter", "Terms", "resources_in_claim", "uid_of"]
 
 _KNOWN, _NEW = 5, 150
 """Units of work for an object that is as it was, and for one to be counted."""
@@ -223,7 +223,7 @@ class _Work:
         got = () if is_over else holdings_of_pod(pod, self.terms.view, self.terms.settings)
         claims = frozenset(entry["name"] for entry in pod.resource_claims if "name" in entry)
         counted = Counted(*named, amounts=self.measure.amounts(got), ended=is_over, claims=claims)
-        made, claimed = _made_by_status(document.get("status")), _resources_in_claim(document.get("status"))
+        made, claimed = _made_by_status(document.get("status")), resources_in_claim(document.get("status"))
         seen = _SeenPod(document, counted, got, priority_class_of(pod), pod.is_past_scheduling, made)
         if is_over or not pod.is_past_scheduling or not claimed:
             return seen
@@ -284,7 +284,7 @@ def _made_by_status(status: Any) -> dict[str, str]:
     return {claim: piece for claim, piece in found if isinstance(claim, str) and isinstance(piece, str) and claim}
 
 
-def _resources_in_claim(status: Any) -> frozenset[str]:
+def resources_in_claim(status: Any) -> frozenset[str]:
     """The extended resources of a pod that its scheduler-made claim holds, not the device plugin.
 
     Source: k8s.io/api/core/v1/types.go PodExtendedResourceClaimStatus.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.dra.device_groups import DeviceGroup
     from policies.fleet.gpu_nodes import NodeTraits
 
-__all__ = ["BARE", "NodeKind", "NodeKinds", "Offer", "mig_product_label", "node_kinds", "visible_kinds"]
+__all__ = ["BARE", "NodeKind", "NodeKinds", "Offer", "mig_product_label", "node_kinds", "offer_of", "visible_kinds"]
 
 _MEBIBYTE = 2**20
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -104,10 +104,11 @@ def _node_kind(traits: NodeTraits) -> NodeKind | None:
     narrowing = frozenset((key, value) for key, value in traits.labels if narrows_gpus(key))
     if not resources and not narrowing:
         return None
-    return NodeKind(narrowing, frozenset((each.name, _offer(each, traits.label_values)) for each in resources))
+    return NodeKind(narrowing, frozenset((each.name, offer_of(each, traits.label_values)) for each in resources))
 
 
-def _offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
+def offer_of(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
+    """What a node with these labels hands out under the name of a resource."""
     return _mig_offer(resource, labels) if resource.mig else _gpu_offer(resource, labels)
 
 

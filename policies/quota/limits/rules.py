@@ -54,7 +54,7 @@ class _Change(NamedTuple):
     settings: GPUAdmissionPolicy
 
 
-_QUOTAS: Checks[_Change] = Checks()
+_QUOTAS: Checks[_Change] = Checks("GPUQuota")
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:

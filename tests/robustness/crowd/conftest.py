@@ -70,7 +70,7 @@ async def serve(cluster):
         session = await stack.enter_async_context(aiohttp.ClientSession())
 
         async def start(view=cluster, **config):
-            config = {"certificate": SelfSigned(), "port": 0, "probe_port": 0, **config}
+            config = {"certificate": SelfSigned(), "port": 0, "probe_port": 0, "explain_port": 0, **config}
             service = Service(ServerConfig(**config), view, DEFAULTS)
             stack.push_async_callback(service.close)
             return Served(service, await service.start(), session)

@@ -21,7 +21,7 @@ async def guarded(start_webhook):
 @pytest.fixture
 async def caller(guarded, client_of, client_context):
     """A caller that gets explanations."""
-    return await client_of(guarded.port, client_context("dashboard"))
+    return await client_of(guarded.explain_port, client_context("dashboard"))
 
 
 @pytest.fixture

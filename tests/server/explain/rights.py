@@ -29,11 +29,22 @@ class Rights:
 
     def __init__(self):
         self.names = {ACCOUNT}
+        """The users who may `post` to /v1/explain."""
+        self.members = set()
+        """The users who may get explanations, each with a namespace."""
+        self.node_viewers = set()
         self.asked = []
 
     def __call__(self, spec):
         self.asked.append(spec)
-        return spec["user"] in self.names
+        match spec:
+            case {"nonResourceAttributes": {"path": "/v1/explain", "verb": "post"}}:
+                return spec["user"] in self.names
+            case {"resourceAttributes": {"group": "gpu-admission.io", "resource": "gpuexplanations", "verb": "get"}}:
+                return (spec["user"], spec["resourceAttributes"]["namespace"]) in self.members
+            case {"resourceAttributes": {"resource": "nodes", "verb": "list"}}:
+                return spec["user"] in self.node_viewers
+        return False
 
 
 class Clock:

@@ -55,7 +55,7 @@ async def test_object_of_the_cluster_is_explained_by_its_name(start_webhook, cli
     facts = [item for each in ("DeviceClass", "Namespace", "Node", "ResourceSlice") for item in cluster.list(each)]
     view = ManifestsView([*facts, CLAIM])
     webhook = await start_webhook(view=view, allowed=["dashboard"])
-    client = await client_of(webhook.port, client_context("dashboard"))
+    client = await client_of(webhook.explain_port, client_context("dashboard"))
     question = {"kind": kind, "namespace": "team-a", "name": "gpu"}
     assert answered(await ask(client, question)) == of_core(CLAIM, view)
 
@@ -69,6 +69,6 @@ async def test_object_of_a_kind_that_the_settings_add_is_explained_by_its_name(
     settings = GPUAdmissionPolicy(workloads=Workloads((AddedKind("example.com", "TrainingRun", ("spec.template",)),)))
     view = ManifestsView([{**run, "spec": {"template": {"spec": pod()["spec"]}}}])
     webhook = await start_webhook(view=view, settings=settings, allowed=["dashboard"])
-    client = await client_of(webhook.port, client_context("dashboard"))
+    client = await client_of(webhook.explain_port, client_context("dashboard"))
     (explanation,) = answered(await ask(client, {"kind": "trainingrun", "name": "run"}))
     assert explanation["label"] == "TrainingRun default/run"

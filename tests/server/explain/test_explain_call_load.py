@@ -57,7 +57,7 @@ def gated(cluster):
 async def slow(start_webhook, client_of, client_context, gated):
     """A webhook that is slow to explain, and a caller of it."""
     webhook = await start_webhook(view=gated, allowed=["dashboard"])
-    return webhook, await client_of(webhook.port, client_context("dashboard"))
+    return webhook, await client_of(webhook.explain_port, client_context("dashboard"))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_question_whose_caller_has_gone_is_not_worked_on(slow, gated, unti
     webhook, client = slow
     first = asyncio.create_task(ask(client, NAMED))
     await until_reached()
-    connection = await wire(webhook.port, client_context("dashboard"))
+    connection = await wire(webhook.explain_port, client_context("dashboard"))
     body = json.dumps(NAMED).encode()
     await connection.send(
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -137,7 +137,7 @@ async def test_question_whose_caller_has_gone_is_not_worked_on(slow, gated, unti
     traffic = webhook.calls.traffic
     await until(lambda: traffic.under_way == 2)
     connection.abort()
-    await until(lambda: any(each.transport is None for each in webhook.runner.server.connections))
+    await until(lambda: any(each.transport is None for each in webhook.explain_runner.server.connections))
     gated.gate.set()
     await first
     await until(lambda: not traffic.under_way)
@@ -164,7 +164,7 @@ async def test_explanation_is_one_line_of_the_log(caller, lines):
 async def test_explanations_are_counted_by_how_they_ended(guarded, caller, slow):
     await ask(caller, {"object": CLAIM})
     await ask(caller, {})
-    await ask(guarded.client, {"object": CLAIM})
+    await ask(guarded.explain_client, {"object": CLAIM})
     text = guarded.metrics.text().decode()
     assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in text
     assert 'gpu_admission_explanations_total{outcome="turned_down"} 2.0' in text
@@ -183,9 +183,9 @@ class Broken(Gated):
 
 async def test_mistake_of_ours_shows_no_traceback(start_webhook, client_of, client_context, cluster, lines):
     webhook = await start_webhook(view=Broken(cluster), allowed=["dashboard"])
-    answer = await ask(await client_of(webhook.port, client_context("dashboard")), NAMED)
+    answer = await ask(await client_of(webhook.explain_port, client_context("dashboard")), NAMED)
     (line,) = lines(level="error")
-    assert plain(answer, 503) == f"The webhook failed; its log has the details under the id {line['failure']}."
+    assert plain(answer, 503) == f"The server failed; its log has the details under the id {line['failure']}."
     assert "RuntimeError: secret detail" in line["trace"]
     assert 'gpu_admission_explanations_total{outcome="failed"} 1.0' in webhook.metrics.text().decode()
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.server.explain.calls import CLAIM, PATH, ask, plain
+from webhook.server.explain_calls import LARGEST_QUESTION
 from webhook.server.explain_question import MOST_TEMPLATES
-from webhook.server.explainer import LARGEST_QUESTION
 
 NO_PLACE = (
     "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or a "
@@ -12,25 +12,28 @@ NO_PLACE = (
 )
 
 
+NO_PATH = "This port answers POST /v1/explain and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
+
+
 HOW = 'post {"object": a manifest, "namespace": a name} or {"kind": "pod", "namespace": a name, "name": a name}.'
 
 
 async def test_explanations_require_a_client_ca_or_tokens(webhook):
-    assert plain(await ask(webhook.client, {"object": CLAIM}), 403) == (
+    assert plain(await ask(webhook.explain_client, {"object": CLAIM}), 403) == (
         "/v1/explain shows the holders of devices and answers known clients only, and no client CA is configured; "
         "start the server with --client-ca and --client-name, and call with a client certificate."
     )
 
 
 async def test_caller_without_certificate_gets_no_explanation(guarded):
-    assert plain(await ask(guarded.client, {"object": CLAIM}), 403) == (
+    assert plain(await ask(guarded.explain_client, {"object": CLAIM}), 403) == (
         "/v1/explain shows the holders of devices and answers known clients only, and this one showed no "
         "certificate with a common name; call with a client certificate, as in curl --cert client.pem --key client.key."
     )
 
 
 async def test_caller_with_another_name_gets_no_explanation(guarded, client_of, client_context):
-    client = await client_of(guarded.port, client_context("mallory"))
+    client = await client_of(guarded.explain_port, client_context("mallory"))
     assert plain(await ask(client, {"object": CLAIM}), 403) == (
         '/v1/explain shows the holders of devices and answers known clients only, and "mallory" is not one of them; '
         "to allow it, start the server with --client-name for it."
@@ -38,7 +41,7 @@ async def test_caller_with_another_name_gets_no_explanation(guarded, client_of, 
 
 
 async def test_caller_is_refused_before_its_body_is_read(guarded, wire):
-    connection = await wire(guarded.port)
+    connection = await wire(guarded.explain_port)
     await connection.send(
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 99999999\r\n\r\n"
     )
@@ -106,7 +109,7 @@ async def test_message_about_a_missing_object_names_similar_ones(start_webhook, 
     from webhook.cluster.manifests import ManifestsView
 
     webhook = await start_webhook(view=ManifestsView([CLAIM]), allowed=["dashboard"])
-    client = await client_of(webhook.port, client_context("dashboard"))
+    client = await client_of(webhook.explain_port, client_context("dashboard"))
     question = {"kind": "claim", "namespace": "team-a", "name": "gpus"}
     assert plain(await ask(client, question), 404) == (
         "ResourceClaim gpus in namespace team-a not found; did you mean gpu?"
@@ -135,7 +138,7 @@ async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
     listing.add([{"metadata": {"name": "train", "namespace": "default"}}])
     listing.finish("1")
     webhook = await start_webhook(view=LiveView([(pods, store)]), allowed=["dashboard"])
-    client = await client_of(webhook.port, client_context("dashboard"))
+    client = await client_of(webhook.explain_port, client_context("dashboard"))
     assert plain(await ask(client, {"kind": "pod", "name": name}), 404) == (
         f"Pod {name} in namespace default is unknown: only pods that may get GPUs, and have not ended, are known by name; "
         f"post the object itself{hint}"
@@ -151,7 +154,7 @@ async def test_answer_to_other_methods_names_the_method(caller, method):
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/explain/", "/v2/explain"])
 async def test_answer_to_paths_beside_it_names_the_path(caller, path):
-    assert plain(await caller.post(path, b"{}"), 404).endswith(", or a question to /v1/explain.")
+    assert plain(await caller.post(path, b"{}"), 404) == NO_PATH
 
 
 async def test_other_content_types_are_reported_theirs(caller):
@@ -163,7 +166,7 @@ TOO_LARGE = "The body is larger than 2 MiB, and no object that a cluster stores 
 
 
 async def test_large_body_is_refused_by_its_announcement(guarded, client_context, wire):
-    connection = await wire(guarded.port, client_context("dashboard"))
+    connection = await wire(guarded.explain_port, client_context("dashboard"))
     await connection.send(
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 2097153\r\n\r\n"

@@ -1,21 +1,15 @@
 """Callers of explanations in a live cluster: tokens, client certificates and the right in RBAC."""
 
 import json
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from tests.server.explain.rights import ACCOUNT, TOKENS, ask, refused
 from webhook.server.explain_gate import LARGEST_TOKEN
 
 NO_CREDENTIALS = (
-    "/v1/explain shows the holders of devices and answers users of the cluster only; call with a token, as in "
+    "Explanations are for users of the cluster only; call with a token, as in "
     'curl -H "Authorization: Bearer $(kubectl create token NAME)" with the name of a service account.\n'
 )
 
@@ -24,13 +18,13 @@ NO_TOKEN = "The Authorization header holds no bearer token; send one, as in Auth
 
 
 async def test_user_whom_rbac_allows_it_gets_an_explanation(live):
-    answer = await ask(live.client, ACCOUNT)
+    answer = await ask(live.explain_client, ACCOUNT)
     assert answer.status == 200
     assert json.loads(answer.text)[0]["verdict"] == "fits"
 
 
 async def test_authorizer_gets_the_user_the_groups_and_the_path(live, rights):
-    await ask(live.client, f"{ACCOUNT},friends")
+    await ask(live.explain_client, f"{ACCOUNT},friends")
     assert rights.asked == [
         {
             "user": ACCOUNT,
@@ -50,21 +44,21 @@ async def test_uid_and_extra_of_the_user_are_sent_to_the_authorizer(live, api, r
         return web.json_response(review, status=201)
 
     api.faults.add(answer, path=TOKENS)
-    assert (await ask(live.client, "a-token")).status == 200
+    assert (await ask(live.explain_client, "a-token")).status == 200
     (spec,) = rights.asked
     assert (spec["user"], spec["groups"], spec["uid"]) == (ACCOUNT, [], "u-1")
     assert spec["extra"] == {"example.com/scopes": ["a", "b"]}
 
 
 async def test_refusal_of_a_call_without_credentials_says_how_to_get_some(live, asked):
-    answer = await ask(live.client)
+    answer = await ask(live.explain_client)
     assert refused(answer) == (401, NO_CREDENTIALS)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert asked("tokenreviews") == asked("subjectaccessreviews") == 0
 
 
 async def test_token_that_the_api_server_does_not_know_is_refused(live, asked):
-    answer = await ask(live.client, ",unknown")
+    answer = await ask(live.explain_client, ",unknown")
     assert refused(answer) == (
         401,
         (
@@ -77,7 +71,7 @@ async def test_token_that_the_api_server_does_not_know_is_refused(live, asked):
 
 
 async def test_reason_why_a_token_is_not_accepted_is_for_the_log(live, lines):
-    await ask(live.client, ",unknown")
+    await ask(live.explain_client, ",unknown")
     (line,) = lines("gpu_admission.cluster", level="info")
     assert line["message"] == "the API server does not accept a bearer token: invalid bearer token"
 
@@ -88,12 +82,12 @@ async def test_reason_why_a_token_is_not_accepted_is_for_the_log(live, lines):
     ids=["basic", "nothing", "two words", "no scheme", "umlaut"],
 )
 async def test_header_without_a_bearer_token_is_refused_at_once(live, asked, header):
-    assert refused(await ask(live.client, Authorization=header)) == (401, NO_TOKEN)
+    assert refused(await ask(live.explain_client, Authorization=header)) == (401, NO_TOKEN)
     assert asked("tokenreviews") == 0
 
 
 async def test_two_tokens_are_refused(live, wire, client_context, asked):
-    connection = await wire(live.port)
+    connection = await wire(live.explain_port)
     await connection.send(
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
         b"Authorization: Bearer one\r\nAuthorization: Bearer two\r\n\r\n{}"
@@ -103,12 +97,12 @@ async def test_two_tokens_are_refused(live, wire, client_context, asked):
 
 
 async def test_token_of_sixteen_kibibytes_is_reviewed(live, asked):
-    assert (await ask(live.client, "t" * LARGEST_TOKEN)).status == 403
+    assert (await ask(live.explain_client, "t" * LARGEST_TOKEN)).status == 403
     assert asked("tokenreviews") == 1
 
 
 async def test_absurd_token_is_refused_at_once(live, asked):
-    assert refused(await ask(live.client, "t" * (LARGEST_TOKEN + 1))) == (
+    assert refused(await ask(live.explain_client, "t" * (LARGEST_TOKEN + 1))) == (
         401,
         "The bearer token is longer than 16 KiB, and no cluster makes such; send the one you were given.\n",
     )
@@ -132,18 +126,18 @@ FORBIDDEN = (
     ],
 )
 async def test_refusal_of_a_user_without_the_right_names_the_binding(live, name, subject):
-    assert refused(await ask(live.client, name)) == (403, FORBIDDEN.format(json.dumps(name), subject))
+    assert refused(await ask(live.explain_client, name)) == (403, FORBIDDEN.format(json.dumps(name), subject))
 
 
 async def test_very_long_name_is_cut(live):
-    assert refused(await ask(live.client, "n" * 300)) == (
+    assert refused(await ask(live.explain_client, "n" * 300)) == (
         403,
         FORBIDDEN.format(json.dumps("n" * 253 + "..."), "--user=NAME"),
     )
 
 
 async def test_caller_is_refused_before_its_body_is_read(live, wire):
-    connection = await wire(live.port)
+    connection = await wire(live.explain_port)
     await connection.send(
         b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 99999999\r\n"
         b"Authorization: Bearer mallory\r\n\r\n"
@@ -151,52 +145,11 @@ async def test_caller_is_refused_before_its_body_is_read(live, wire):
     assert (await connection.head()).startswith("HTTP/1.1 403 ")
 
 
-@pytest.fixture
-def context_of(client_context, client_authority, tmp_path):
-    """A TLS context that shows a certificate with a name and organizations."""
-
-    def build(name, *organizations):
-        now, key = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
-        attributes = [(NameOID.ORGANIZATION_NAME, each) for each in organizations] + [(NameOID.COMMON_NAME, name)]
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(*each) for each in attributes]))
-            .issuer_name(client_authority.chain[0].subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(hours=1))
-            .sign(client_authority.private_key, SHA256())
-        )
-        file = tmp_path / "user.pem"
-        file.write_bytes(
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            + certificate.public_bytes(Encoding.PEM)
-        )
-        context = client_context()
-        context.load_cert_chain(file)
-        return context
-
-    return build
-
-
-async def test_client_certificate_stands_for_a_user_and_groups(live, client_of, context_of, rights, asked):
-    rights.names = {"alice"}
-    client = await client_of(live.port, context_of("alice", "admins", "team-a"))
-    assert (await ask(client)).status == 200
-    (spec,) = rights.asked
-    assert (spec["user"], spec["groups"]) == ("alice", ["admins", "team-a", "system:authenticated"])
-    assert asked("tokenreviews") == 0
-
-
-async def test_client_certificate_is_no_right(live, client_of, context_of):
-    client = await client_of(live.port, context_of("kube-apiserver"))
-    assert refused(await ask(client)) == (403, FORBIDDEN.format('"kube-apiserver"', "--user=kube-apiserver"))
-
-
-async def test_client_certificate_goes_before_a_token(live, client_of, context_of):
-    client = await client_of(live.port, context_of("alice"))
-    assert refused(await ask(client, ACCOUNT))[1].startswith('The user "alice" may not ')
+async def test_client_certificate_is_no_user(live, client_of, client_context, asked):
+    """A call through the API server's proxy comes over a connection of the API server."""
+    client = await client_of(live.explain_port, client_context("kube-apiserver"))
+    assert refused(await ask(client)) == (401, NO_CREDENTIALS)
+    assert asked("subjectaccessreviews") == 0
 
 
 async def test_right_to_explain_does_not_allow_entries_with_effects(live, pod, review_of):

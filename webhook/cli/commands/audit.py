@@ -11,7 +11,10 @@ __all__ = ["command"]
 
 
 @click.command("audit")
-@files_option("all objects of a cluster, as `kubectl get -A -o yaml` prints them, instead of a running cluster.")
+@files_option(
+    "all objects of a cluster, as `gpu-admission snapshot` writes them or `kubectl get -A -o yaml` prints them, "
+    "instead of a running cluster."
+)
 @cluster_options
 @output_option("what is broken first, then how ready namespaces are", "the same")
 @click.pass_context
@@ -40,10 +43,8 @@ def command(
       gpu-admission audit
     One namespace, before it opts in:
       gpu-admission audit -n team-a
-    A cluster as kubectl printed it:
-      kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster/cluster-wide.yaml
-      kubectl get pods,resourceclaims,resourceclaimtemplates,resourcequotas,limitranges -A -o yaml > cluster/namespaced.yaml
-      kubectl get deployments,statefulsets,daemonsets,jobs,cronjobs -A -o yaml > cluster/workloads.yaml
+    A cluster that cannot be reached from here, in the files of a snapshot:
+      gpu-admission snapshot cluster/
       gpu-admission audit --cluster cluster/
 
     Exit code: 0 if no object would be refused today, 1 if one would be, 2 if the cluster or the input cannot be read, 3

@@ -133,7 +133,15 @@ def command(examples: Path, deploy: Path) -> None:
     Starts an API server in memory with the cluster of the examples, and the webhook beside it. Applies the pods of the
     examples as `kubectl apply` does, and shows for each what kubectl prints, the stored pod, and its claims. Then audits
     the cluster and ends.
-    """
+
+    \b
+    In a checkout of gpu-admission:
+      gpu-admission demo
+    Page by page, without colours:
+      NO_COLOR=1 gpu-admission demo | less
+    With examples of your own, which are a README.md, a folder `cluster`, and a folder for each pod:
+      gpu-admission demo --examples my-examples --deploy deploy
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not ((examples / "cluster").is_dir() and (examples / "README.md").is_file()):
         raise click.UsageError(f"{examples} is not the folder of the examples; run the demo beside it, or name it")
     if not (deploy / "install.yaml").is_file():

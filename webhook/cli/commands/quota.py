@@ -39,8 +39,7 @@ def command(
       gpu-admission quota
       gpu-admission quota -n team-a
     A quota that is not applied yet:
-      kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster/cluster-wide.yaml
-      kubectl get pods,resourceclaims -A -o yaml > cluster/namespaced.yaml
+      gpu-admission snapshot cluster/
       gpu-admission quota --cluster cluster/ --cluster quota.yaml
 
     With -n, the right to list gpuquotas in that namespace is enough; the output says what is missing without the right to

@@ -1,13 +1,22 @@
-"""`gpu-admission review`: reviews manifests as the webhook would, without a cluster."""
+"""`gpu-admission review`: reviews manifests as the webhook would, before they are applied."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import files_option, settings_option
+from webhook.cli.options import (
+    check_cluster_options,
+    filename_option,
+    files_option,
+    live_options,
+    namespace_option,
+    settings_option,
+)
 from webhook.cli.review_outputs import FORMS
 
 if TYPE_CHECKING:
@@ -17,14 +26,15 @@ __all__ = ["command"]
 
 
 @click.command("review")
-@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...")
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file or folder. Can be repeated.")
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_paths)
+@filename_option
 @files_option(
-    "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as "
-    "`kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
+    "objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, quotas, as `gpu-admission snapshot` writes "
+    "them or `kubectl get -o yaml` prints them, and `kubectl version -o yaml`. A kind that they contain is treated as complete; "
     "other kinds are unknown."
 )
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of objects without one.")
+@live_options
+@namespace_option("Namespace of objects without one.")
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
@@ -32,7 +42,12 @@ __all__ = ["command"]
     show_default=True,
     help="The operation on the objects.",
 )
-@click.option("--old", metavar="FILE", help="The objects as they are in the cluster, for --operation UPDATE.")
+@click.option(
+    "--old",
+    metavar="FILE",
+    shell_complete=complete_paths,
+    help="The objects as they are in the cluster, for --operation UPDATE.",
+)
 @click.option("--user", default="", metavar="NAME", help="The user of the request.")
 @click.option(
     "-o",
@@ -44,7 +59,7 @@ __all__ = ["command"]
     "their ResourceClaimTemplates. patch: the JSON Patch of a single object with its defaults. junit: for Jenkins and "
     "GitLab. sarif: for code scanning. github: annotations of GitHub Actions.",
 )
-@settings_option("the one in --cluster, else the built-in defaults")
+@settings_option("that of the cluster, else the built-in defaults")
 @click.option(
     "--exclude",
     multiple=True,
@@ -52,7 +67,9 @@ __all__ = ["command"]
     help="Files and folders to skip, as a line of a .gitignore: *.json, /ci/, charts/**/crds. Relative to the "
     "folder under review; files named on the command line are always read. Can be repeated.",
 )
-@click.option("--ignore-file", metavar="FILE", help="A file of such patterns, like a .gitignore.")
+@click.option(
+    "--ignore-file", metavar="FILE", shell_complete=complete_paths, help="A file of such patterns, like a .gitignore."
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["deny", "warn"]),
@@ -80,6 +97,9 @@ def command(
     paths: tuple[str, ...],
     files: tuple[str, ...],
     cluster: tuple[str, ...],
+    live: bool,
+    kubeconfig: str | None,
+    context: str | None,
     namespace: str,
     operation: Operation,
     old: str | None,
@@ -95,7 +115,7 @@ def command(
     no_diff: bool,
     strict: bool,
 ) -> None:
-    """Review manifests as the webhook would, without a cluster.
+    """Review manifests as the webhook would, before they are applied.
 
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
     in them; and - for standard input. Reviews GPU configuration (ClusterPolicy, NVIDIADriver, GPUCluster, their
@@ -111,9 +131,10 @@ def command(
     shows its pod templates as its pods would be admitted; in the cluster the workload itself does not change.
 
     \b
-    A pod, in a cluster as kubectl printed it:
-      kubectl get nodes,namespaces,deviceclasses,resourceslices -o yaml > cluster.yaml
-      gpu-admission review --cluster cluster.yaml pod.yaml
+    A pod, in the cluster that kubectl talks to:
+      gpu-admission review --live pod.yaml
+    The same where the cluster cannot be reached, in the files of a snapshot:
+      gpu-admission review --cluster cluster/ pod.yaml
     A Helm chart, in CI:
       helm template ./chart | gpu-admission review --cluster cluster/ -n team-a -
     The converted objects, to keep instead of the originals:
@@ -140,12 +161,24 @@ def command(
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
     if update_baseline and baseline is None:
         raise click.UsageError("--update-baseline writes the file of --baseline: name one")
+    is_live = bool(live or kubeconfig or context)
+    if is_live:
+        check_cluster_options(cluster, kubeconfig, context, "", live=live)
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
-    review = reviews.review_files(
-        paths, cluster, old, settings, circumstances, exclusion, strict=strict, fails_on_warnings=fail_on == "warn"
-    )
+    with lazy_module("live facts").running_cluster(kubeconfig, context) if is_live else nullcontext() as running:
+        review = reviews.review_files(
+            paths,
+            cluster,
+            old,
+            settings,
+            circumstances,
+            exclusion,
+            running,
+            strict=strict,
+            fails_on_warnings=fail_on == "warn",
+        )
     if baseline is not None:
         baselines = lazy_module("baselines")
         scope = baselines.Scope(paths, exclusion)

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 import policies.review  # noqa: F401 - registers all rules
-from policies.rules import all_rules, get_rule
+from policies.decision import EVERY_KIND, WORKLOAD
+from policies.kubernetes.names import plural
+from policies.kubernetes.printable import shown
+from policies.rules import all_rules, get_rule, ruled_kinds, rules_of_kind
+from webhook.cli.completions import complete_from
 from webhook.cli.options import output_option
 from webhook.cli.text_layout import json_text
 
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["command", "read_examples"]
 
 _WIDTH = 100
+_LIKENESS = 0.7
+"""How much a kind must have in common with what was written, from 0 to 1."""
 _COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
 
 
@@ -42,14 +48,20 @@ def read_examples(rule_id: str) -> RuleExamples:
 
 
 @click.command("rules")
-@click.argument("rule_id", required=False, metavar="[ID]")
+@click.argument("rule_id", required=False, metavar="[ID]", shell_complete=complete_from("rules"))
 @click.option(
     "--search",
     metavar="WORDS",
     help="Only rules whose texts and examples have all these words, however they are joined: time-slicing finds timeSlicing.",
 )
+@click.option(
+    "--kind",
+    metavar="KIND",
+    shell_complete=complete_from("kinds"),
+    help="Only rules that review objects of this kind: ClusterPolicy, ConfigMap, Node, Pod, Deployment.",
+)
 @output_option("for people", "every field of the rules")
-def command(rule_id: str | None, search: str | None, output: str) -> None:
+def command(rule_id: str | None, search: str | None, kind: str | None, output: str) -> None:
     """List the rules, or explain one.
 
     \b
@@ -57,14 +69,16 @@ def command(rule_id: str | None, search: str | None, output: str) -> None:
       gpu-admission rules
     One rule, with its reason, what to do instead, and an example:
       gpu-admission rules GA307
-    The rules about something:
+    The rules about something, and those that review one kind of objects:
       gpu-admission rules --search time-slicing
+      gpu-admission rules --kind ClusterPolicy --search driver
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    rules = all_rules()
-    if rule_id is not None and search is not None:
+    if rule_id is not None and (search, kind) != (None, None):
         raise click.UsageError("name a rule, or search for some")
+    kind = None if kind is None else _known_kind(kind)
+    rules = all_rules() if kind is None else rules_of_kind(kind)
     if search is not None:
-        rules = _search(search, rules)
+        rules = _search(search, rules, kind)
     if rule_id is None:
         click.echo(json_text([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
         return
@@ -74,8 +88,24 @@ def command(rule_id: str | None, search: str | None, output: str) -> None:
     click.echo(json_text(_fields(rule)) if output == "json" else _in_full(rule))
 
 
-def _search(search: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rules whose texts and examples have all words of a search.
+def _known_kind(text: str) -> str:
+    """The kind that has rules, also if it is written as kubectl takes it: `clusterpolicy`, `pods`.
+
+    Raises:
+        click.BadParameter: No rule reviews objects of such a kind.
+    """
+    known = ruled_kinds()
+    names = {name: kind for kind in known for name in (kind.lower(), plural(kind))}
+    if text.lower() in names:
+        return names[text.lower()]
+    alike = dict.fromkeys(names[name] for name in get_close_matches(text.lower(), names, cutoff=_LIKENESS))
+    guess = f"did you mean {' or '.join(alike)}? Kinds" if alike else "kinds"
+    message = f"no rule reviews objects of kind {shown(text)}; {guess} with rules: {', '.join(known)}."
+    raise click.BadParameter(message, param_hint="'--kind'")
+
+
+def _search(search: str, rules: Sequence[Rule], kind: str | None) -> tuple[Rule, ...]:
+    """The rules, all or those of a kind, whose texts and examples have all words of a search.
 
     Raises:
         click.ClickException: There is none.
@@ -84,7 +114,9 @@ def _search(search: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
     texts = {rule.id: _letters_of(_all_texts(rule)) for rule in rules}
     found = tuple(rule for rule in rules if all(word in texts[rule.id] for word in words))
     if not found:
-        raise click.ClickException(f"no rule has all the words of {search!r}; gpu-admission rules lists them all.")
+        whose, option = (f" for {kind}", f" --kind {kind}") if kind else ("", "")
+        message = f"no rule{whose} has all the words of {search!r}; gpu-admission rules{option} lists them all."
+        raise click.ClickException(message)
     return found
 
 
@@ -110,6 +142,7 @@ def _fields(rule: Rule) -> dict[str, Any]:
         **texts,
         **read_examples(rule.id)._asdict(),
         **others,
+        "kinds": rule.kinds,
         "beside": [each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule)],
         "needs": rule.needs,
         "cluster_scoped": rule.cluster_scoped,
@@ -127,7 +160,7 @@ def _in_full(rule: Rule) -> str:
     held = "whatever the settings say" if rule.fixed else f"unless {setting} of the GPUAdmissionPolicy says otherwise"
     parts = [
         click.style(f"{rule.id}: {rule.title}", bold=True),
-        f"Severity: {_severity(rule)}, {held}",
+        f"Severity: {_severity(rule)}, {held}\nKinds: {_kinds(rule)}",
         _wrap(" ".join(rule.why.split())),
         _wrap(f"What to do: {rule.remedy}."),
         "Wrong:\n" + indent(examples.wrong, "    "),
@@ -135,6 +168,12 @@ def _in_full(rule: Rule) -> str:
         _wrap(f"Source: {rule.source}"),
     ]
     return "\n\n".join(parts)
+
+
+def _kinds(rule: Rule) -> str:
+    """The kinds of the objects that a rule reviews, as words."""
+    words = {EVERY_KIND: "all", WORKLOAD: "workloads"}
+    return ", ".join(words.get(kind, kind) for kind in rule.kinds)
 
 
 def _wrap(text: str) -> str:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
 
 __all__ = ["command"]
 
 
 @click.command("sandbox")
-@click.argument("manifests", nargs=-1)
+@click.argument("manifests", nargs=-1, shell_complete=complete_paths)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -41,5 +42,9 @@ def command(manifests: tuple[str, ...], port: int, kubeconfig_out: Path | None) 
     and then, in two other terminals:
       KUBECONFIG=sandbox.yaml gpu-admission serve --url https://localhost:8443
       KUBECONFIG=sandbox.yaml kubectl apply -f examples/single-gpu/pod.yaml
+    Try commands for a running cluster, on a cluster as kubectl printed it:
+      gpu-admission sandbox cluster/ --kubeconfig-out sandbox.yaml
+    An empty API on any free port, for a test:
+      gpu-admission sandbox --port 0 --kubeconfig-out sandbox.yaml
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     lazy_module("start of the sandbox").run_sandbox(manifests, port, kubeconfig_out)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from webhook.cli.completions import complete_paths
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import files_option
 from webhook.server.open_connections import FEWEST, ConnectionLimits
@@ -37,6 +38,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
+    shell_complete=complete_paths,
     help="How to reach the cluster; default: KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config.",
 )
 @click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
@@ -88,6 +90,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="The port for charges of other replicas, TLS; of a running cluster only.",
 )
 @click.option(
+    "--explain-port", type=_PORT_RANGE, default=8445, show_default=True, help="The port of explanations, TLS."
+)
+@click.option(
     "--peer-host",
     envvar="POD_IP",
     metavar="ADDRESS",
@@ -132,7 +137,8 @@ def command(**given: Any) -> None:
 
     Answers AdmissionReviews at one path for each entry, such as /convert-pods, /check-pods and /claims. Probes
     (/livez, /readyz) and /metrics are on a second port. Replicas send charges to each other on a third one. The log has
-    one line of JSON for each decision. /v1/explain answers where a pod or claim fits to users that RBAC allows; with --cluster, to the clients of --client-name.
+    one line of JSON for each decision. A port of its own answers where a pod or claim fits: to users that RBAC allows;
+    with --cluster, to the clients of --client-name.
 
     \b
     Try it out:
@@ -144,6 +150,8 @@ def command(**given: Any) -> None:
     Beside a cluster, such as that of gpu-admission sandbox:
       kubectl apply -k deploy/overlays/dev-by-url
       gpu-admission serve --url https://localhost:8443
+    With a certificate of your own, for clients that present one:
+      gpu-admission serve --tls-cert tls.crt --tls-key tls.key --client-ca clients.pem --client-name kube-apiserver
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     options = ServeOptions(**given)
     options.check()
@@ -175,6 +183,7 @@ class ServeOptions:
     port: int | None
     probe_port: int
     peer_port: int
+    explain_port: int
     peer_host: str | None
     max_connections: int
     max_connections_per_address: int

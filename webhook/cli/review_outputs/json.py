@@ -31,6 +31,7 @@ def _fields(reviewed: ReviewedObject) -> dict[str, Any]:
             "path": str(finding.path),
             "message": finding.message,
             "remedy": finding.remedy,
+            "waived": finding.waived,
             "line": reported.line,
             "column": reported.column,
             "known": reported.is_known,

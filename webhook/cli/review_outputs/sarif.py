@@ -108,6 +108,8 @@ def _result(finding: ReviewFinding, rule_index: int, seen: Counter[str]) -> dict
     }
     if finding.is_known:
         result["suppressions"] = [{"kind": "external", "justification": "in the baseline"}]
+    elif finding.waived:
+        result["suppressions"] = [{"kind": "inSource", "justification": finding.waived}]
     return result
 
 

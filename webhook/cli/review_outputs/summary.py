@@ -81,6 +81,7 @@ def objects_by_verdict(results: Sequence[Result]) -> str:
     details = _join(
         {
             "with warnings": sum(bool(result.warnings) for result in admitted),
+            "with waived findings": sum(any(each.waived for each in result.findings) for result in admitted),
             "converted": sum(result.change == "converted" for result in admitted),
         }
     )

@@ -114,8 +114,10 @@ def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
     yield from _kubectl_lines(result)
     for finding in result.findings:
         place = subject.position_of(finding)
-        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {finding.rule.title}"
-        yield from _excerpt(subject.document, finding)
+        said = f"waived because {finding.waived}" if finding.waived else finding.rule.title
+        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {said}"
+        if not finding.waived:
+            yield from _excerpt(subject.document, finding)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
 

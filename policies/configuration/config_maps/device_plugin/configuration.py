@@ -173,5 +173,5 @@ def configurations(change: Change) -> Iterator[Configuration]:
                 continue
 
 
-CONFIGURATION: Checks[Configuration] = Checks()
+CONFIGURATION: Checks[Configuration] = Checks("ConfigMap")
 """The checks of one configuration."""

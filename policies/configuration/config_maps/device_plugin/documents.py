@@ -43,7 +43,7 @@ class _DevicePluginChecks(Checks["Change"]):
             yield from CONFIGURATION.run(configuration)
 
 
-DEVICE_PLUGIN = _DevicePluginChecks()
+DEVICE_PLUGIN = _DevicePluginChecks("ConfigMap")
 
 _DATA = FieldPath(["data"])
 _EMPTY = 'write "version: v1" to share nothing'

@@ -110,8 +110,8 @@ class _MIGPartedChecks(Checks["Change"]):
             yield from MIG_FILE.run(document)
 
 
-MIG_PARTED = _MIGPartedChecks()
-MIG_FILE: Checks[MIGFile] = Checks()
+MIG_PARTED = _MIGPartedChecks("ConfigMap")
+MIG_FILE: Checks[MIGFile] = Checks("ConfigMap")
 """The checks of a file that can be read."""
 
 _DATA = FieldPath(["data"])

@@ -12,7 +12,7 @@ from policies.dra.claims.cluster.matching import devices_for_request, devices_of
 from policies.dra.claims.cluster.missing_reads import kinds_of
 from policies.dra.claims.cluster.nvidia_devices import REMOVED
 from policies.dra.claims.field_errors import qualified_name_error
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.misspellings import closest
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class _Need(NamedTuple):
     remedy="constrain another attribute, or request fewer devices",
     source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def feasible_constraints(subject: Subject) -> Iterator[Problem]:
     """A device without the attribute is passed over, and one with a value of another type never agrees.

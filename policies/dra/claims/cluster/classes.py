@@ -10,7 +10,7 @@ from policies.dra.cel import CelCompileError
 from policies.dra.claims.cluster.matching import class_selectors, devices_of_class
 from policies.dra.claims.cluster.wording import cut, format_devices
 from policies.dra.claims.field_errors import subdomain_error
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.dra.deviceclasses import class_meant, other_classes
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     default=Severity.WARN,
     remedy="write the name of a DeviceClass, or create it first",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def existing_classes(subject: Subject) -> Iterator[Problem]:
     """The API server accepts any class; the scheduler leaves the pod Pending until the class exists.

@@ -16,7 +16,7 @@ from policies.dra.claims.cluster.matching import (
 from policies.dra.claims.cluster.near_misses import near_misses
 from policies.dra.claims.cluster.spelling import misspellings
 from policies.dra.claims.cluster.wording import devices
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.dra.device_groups import device_count, largest_node
 from policies.dra.resource_claims import MOST_DEVICES
 from policies.kubernetes.printable import printable
@@ -40,6 +40,7 @@ _PENDING = "so the pod would stay Pending"
     default=Severity.WARN,
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster; k8s.io/dynamic-resource-allocation/structured",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def matching_devices(subject: Subject) -> Iterator[Problem]:
     """A claim that no device matches is stored silently, and the pod is Pending without an end.
@@ -164,6 +165,7 @@ def _largest(matched: Sequence[DeviceGroup]) -> tuple[str, int]:
     default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def results(subject: Subject) -> Iterator[Problem]:
     """An allocation has at most 32 devices for all requests; the API server does not count them.

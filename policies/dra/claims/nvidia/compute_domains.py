@@ -10,7 +10,7 @@ from policies.decision import Severity
 from policies.dra.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
 from policies.dra.claims.nvidia.configs import nvidia_configs, requested_types
 from policies.dra.claims.nvidia.schemas import is_older
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import FieldPath, lookup
@@ -123,6 +123,7 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     default=Severity.DENY,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def channels_of_domains(subject: Subject) -> Iterator[Problem]:
     """The driver's default config has no domain, so the driver refuses to prepare the device.
@@ -165,6 +166,7 @@ _LABEL = ("metadata", "labels", "resource.nvidia.com/computeDomain")
     default=Severity.DENY,
     remedy="write a name that no other ResourceClaimTemplate of the namespace has",
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+    kinds=COMPUTE_DOMAIN,
 )
 def template_names(subject: Subject) -> Iterator[Problem]:
     """The controller creates a ResourceClaimTemplate of this name, and retries for ever if it cannot.
@@ -207,6 +209,7 @@ def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="write 0, which drivers before 0.4 require, and have the workload itself wait for its workers",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
+    kinds=COMPUTE_DOMAIN,
 )
 def counted_nodes(subject: Subject) -> Iterator[Problem]:
     """Pods start when the daemon of their own node runs; the deprecated numNodes only affects the status.

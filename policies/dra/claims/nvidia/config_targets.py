@@ -14,7 +14,7 @@ from policies.dra.claims.nvidia.configs import (
     types_selected,
 )
 from policies.dra.claims.nvidia.schemas import TYPE_OF, TYPES_OF_DRIVER
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     default=Severity.DENY,
     remedy="write the alternatives, as in gpu/large, or leave requests out to mean all devices of the type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def named_alternatives(subject: Subject) -> Iterator[Problem]:
     """In Kubernetes the name of a list stands for its alternatives; in NVIDIA's driver it does not.
@@ -158,6 +159,7 @@ def _kind_remedy(types: frozenset[str]) -> str | None:
     default=Severity.WARN,
     remedy="write all settings in one config, or name each request in one config only",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap, GetOpaqueDeviceConfigs",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def hidden_configs(subject: Subject) -> Iterator[Problem]:
     """Configs are not merged: a device has the last that is for it, and of the others it has nothing.

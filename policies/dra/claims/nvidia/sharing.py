@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.decision import Severity
 from policies.dra.claims.nvidia.configs import nvidia_configs, requested_types
-from policies.dra.claims.subject import CLAIMS
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
@@ -184,6 +184,7 @@ _POLICIES = ("LegacyOnly", "PreferIommuFD")
     remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "
     "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
+    kinds=CLAIM_OR_TEMPLATE,
 )
 def vfio_configs(subject: Subject) -> Iterator[Problem]:
     """All VFIO devices of a claim have the same IOMMU device nodes, so the driver allows one config.

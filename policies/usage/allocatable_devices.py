@@ -1,0 +1,99 @@
+"""Allocatable devices: what keeps published devices from being allocated, other than the node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.counters import CounterLedger
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.features import DEFAULTS
+from policies.dra.allocation.node_selectors import TargetNode
+from policies.dra.allocation.pools import PoolGatherer, PoolState
+from policies.dra.allocation.taints import first_untolerated
+from policies.explanation.nodes import Taint
+from policies.kubernetes.objects import name_of
+from policies.nvidia.identifiers import DRIVER
+from policies.usage.node_gpus import Unusable, UnusableKind
+from policies.work import never_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.dra.allocation.pools import Pool
+    from policies.dra.allocation.slices import AllocatableDevice
+    from policies.explanation.cluster import Cluster
+
+__all__ = ["AllocatableDevices"]
+
+_POOLS = {
+    PoolState.INCOMPLETE: "the driver has not published all slices of its pool",
+    PoolState.INVALID: "the slices of its pool contradict each other",
+    PoolState.OBSOLETE: "the driver is publishing a newer generation of its pool",
+}
+_FRAGMENT = Unusable(
+    UnusableKind.FRAGMENTED, "what is left of a divided GPU is too small for every MIG device that the driver publishes"
+)
+_ORDER = (UnusableKind.POOL, UnusableKind.DEVICE_TAINTED, UnusableKind.FRAGMENTED)
+
+
+class AllocatableDevices:
+    """Judges the devices of NVIDIA's driver, node by node."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Keep the cluster. If its slices cannot be read, nothing is judged."""
+        self._cluster = cluster
+        self._gatherer = None if cluster.index is None else PoolGatherer(cluster.index, DEFAULTS)
+        self._documents = {name_of(node): node for node in cluster.nodes}
+        self._ledger = CounterLedger(cluster.usage)
+        self._node = ""
+        self._pools: dict[str, Pool] = {}
+        self._devices: dict[tuple[str, str], AllocatableDevice] = {}
+        self._problem = ""
+
+    def obstacle(self, node: str, forms: Iterable[tuple[str, str]]) -> Unusable | None:
+        """The reason why no form of a GPU can be allocated any more; None if one can.
+
+        Args:
+            node: The name of its node. Devices that several nodes reach are not judged.
+            forms: Pool and name of each device that the driver publishes for the GPU. At least one is not held.
+        """
+        if self._gatherer is None or not node:
+            return None
+        if node != self._node:
+            self._read(node)
+        if self._problem:
+            return Unusable(UnusableKind.POOL, self._problem)
+        found: list[Unusable] = []
+        for pool, name in forms:
+            obstacle = self._obstacle(pool, name)
+            if obstacle is None:
+                return None
+            found.append(obstacle)
+        return min(found, key=lambda each: _ORDER.index(each.kind))
+
+    def _read(self, node: str) -> None:
+        self._node, self._problem, self._pools, self._devices = node, "", {}, {}
+        document = self._documents.get(node, {"metadata": {"name": node}})
+        try:
+            pools = [] if self._gatherer is None else self._gatherer.gather(TargetNode(document))
+            own = [pool for pool in pools if pool.id[0] == DRIVER]
+            self._pools = {pool.id[1]: pool for pool in own}
+            self._devices = {
+                (pool.id[1], device.name): device for pool in own for device in pool.devices(never_cancelled)
+            }
+        except AllocationError as error:
+            self._problem = str(error)
+
+    def _obstacle(self, name: str, device_name: str) -> Unusable | None:
+        pool, device = self._pools.get(name), self._devices.get((name, device_name))
+        if pool is None or device is None:
+            state = PoolState.INCOMPLETE if pool is None else pool.state
+            return Unusable(UnusableKind.POOL, _POOLS.get(state, _POOLS[PoolState.INCOMPLETE]))
+        taint = first_untolerated(device.taints, ())
+        if taint is not None:
+            spelled = Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint.get("effect")))
+            return Unusable(UnusableKind.DEVICE_TAINTED, f"the device has the taint {spelled}")
+        if device.id in self._cluster.usage.devices or self._ledger.take(device, pool) is not None:
+            return _FRAGMENT
+        self._ledger.give_back(device, pool)
+        return None

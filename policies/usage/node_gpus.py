@@ -1,0 +1,165 @@
+"""GPUs of nodes: the devices of one kind on one node, their holders, and those that serve no pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.nvidia.mig import MIGProfile
+from policies.quota.devices.device_kinds import Sharing, replica_kind
+
+if TYPE_CHECKING:
+    from policies.quota.charges import DeviceKind
+
+__all__ = ["Form", "GPUKind", "Holder", "Holding", "NodeGPUs", "Unusable", "UnusableKind", "Way"]
+
+_NONE = Fraction(0)
+
+
+class Form(StrEnum):
+    """What a device is of its GPU."""
+
+    WHOLE = "whole"
+    MIG = "mig"
+    SHARED = "shared"
+    """A replica that the device plugin hands out, of a GPU or of a MIG device."""
+
+
+class Way(StrEnum):
+    """What hands a device out."""
+
+    DEVICE_PLUGIN = "device plugin"
+    DRA = "DRA"
+
+
+@dataclass(frozen=True, slots=True)
+class GPUKind:
+    """Devices that count as equal."""
+
+    product: str
+    """As labels spell it, without the suffixes for MIG and sharing; empty if unknown."""
+    profile: str = ""
+    """The MIG profile; empty for whole GPUs."""
+    replicas: int = 1
+    """The number of pods that share one device."""
+    gpus: Fraction = field(default=Fraction(1), compare=False)
+    """The part of a GPU that it is."""
+
+    @classmethod
+    def of(cls, device: DeviceKind, sharing: Sharing = Sharing()) -> GPUKind:  # noqa: B008 - immutable
+        """The kind of a device as quotas count it, or of one of its replicas."""
+        return cls(device.product, device.profile, sharing.replicas, replica_kind(device, sharing).gpus)
+
+    @property
+    def form(self) -> Form:
+        """Whether it is a whole GPU, a MIG device or a replica."""
+        if self.replicas > 1:
+            return Form.SHARED
+        return Form.MIG if self.profile else Form.WHOLE
+
+    @property
+    def rank(self) -> tuple[str, bool, MIGProfile, str, int]:
+        """The order of kinds: by product, whole GPUs first, then MIG devices by size."""
+        parsed = MIGProfile.parse(self.profile) or MIGProfile(0, 0)
+        return self.product, bool(self.profile), parsed, self.profile, self.replicas
+
+    def __str__(self) -> str:
+        """`NVIDIA-A100-SXM4-80GB MIG 1g.10gb`, `Tesla-T4 shared by 4`."""
+        product = self.product or "unknown product"
+        mig = f" MIG {self.profile}" if self.profile else ""
+        return f"{product}{mig}{f' shared by {self.replicas}' if self.replicas > 1 else ''}"
+
+
+class Holder(NamedTuple):
+    """A pod that holds devices of a device plugin, or a claim that holds devices of DRA."""
+
+    namespace: str
+    pods: tuple[str, ...]
+    """The names of the pods that use the devices together; empty if no pod does, or a PodGroup."""
+    claim: str = ""
+    """The name of the ResourceClaim; empty for the device plugin."""
+    pod_groups: tuple[str, ...] = ()
+    """The names of the PodGroups that the claim is reserved for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The devices of one kind that a holder has on one node."""
+
+    holder: Holder
+    node: str
+    kind: GPUKind
+    amount: Fraction
+    """In devices of this kind; a share of a device is a part of one."""
+    devices: tuple[str, ...] = ()
+    """Their names; empty for the device plugin, which does not say them."""
+
+    @property
+    def gpus(self) -> Fraction:
+        """The amount in GPUs."""
+        return self.amount * self.kind.gpus
+
+
+class UnusableKind(StrEnum):
+    """Why a free device serves no pod."""
+
+    CORDONED = "cordoned"
+    TAINTED = "tainted"
+    NO_ROOM = "noRoom"
+    """The node has too little cpu or memory left, or no room for another pod."""
+    UNHEALTHY = "unhealthy"
+    DEVICE_TAINTED = "deviceTainted"
+    POOL = "pool"
+    """The driver has not published the whole pool of the device, or a contradictory one."""
+    FRAGMENTED = "fragmented"
+    """The rest of a divided GPU, too small for any MIG device that is published."""
+    NODE_MISSING = "nodeMissing"
+    NOT_HANDED_OUT = "notHandedOut"
+
+
+class Unusable(NamedTuple):
+    """Free devices that serve no pod, and why."""
+
+    kind: UnusableKind
+    sentence: str
+    """Without a full stop."""
+    amount: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGPUs:
+    """The devices of one kind on one node. Amounts are in devices, and None if they are unknown."""
+
+    node: str
+    """Empty for devices that several nodes reach."""
+    kind: GPUKind
+    ways: frozenset[Way]
+    total: Fraction | None
+    held: Fraction | None
+    """By pods and claims of all namespaces."""
+    holdings: tuple[Holding, ...] = ()
+    """Those that are known, if perhaps not all are."""
+    blocked: tuple[Unusable, ...] = ()
+    """The free devices that serve no pod, as far as it is known."""
+
+    @property
+    def rest(self) -> Fraction | None:
+        """The devices that are not held."""
+        return None if self.total is None or self.held is None else max(self.total - self.held, _NONE)
+
+    @property
+    def unusable(self) -> Fraction | None:
+        """The devices that are not held and serve no pod."""
+        return None if self.rest is None else sum((each.amount for each in self.blocked), _NONE)
+
+    @property
+    def free(self) -> Fraction | None:
+        """The devices that a pod can get now."""
+        return None if self.rest is None or self.unusable is None else self.rest - self.unusable
+
+    @property
+    def is_over(self) -> bool:
+        """True if more devices are held than exist."""
+        return self.total is not None and self.held is not None and self.held > self.total

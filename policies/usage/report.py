@@ -1,0 +1,224 @@
+"""The report on the usage of GPUs, and its summaries by product, node, namespace and pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from policies.usage.node_gpus import GPUKind, Holder, Holding, NodeGPUs, Unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+__all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport"]
+
+_NONE = Fraction(0)
+_Amounts = tuple[tuple[GPUKind, Fraction], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductUse:
+    """The devices of one kind on all nodes. Amounts are in devices, and None if they are unknown."""
+
+    kind: GPUKind
+    total: Fraction | None
+    held: Fraction | None
+    here: Fraction | None
+    """By the only namespace of the report; None if it is about all."""
+    free: Fraction | None
+    unusable: Fraction | None
+    blocked: tuple[tuple[Unusable, tuple[str, ...]], ...]
+    """The free devices that serve no pod by reason, with the nodes that have them."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        reasons = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.blocked]
+        return {**_kind(self.kind), **_totals(self, self.here), "reasons": reasons}
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUse:
+    """The devices that the pods and claims of a namespace hold."""
+
+    namespace: str
+    pods: int
+    gpus: Fraction
+    amounts: _Amounts
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        devices = [{**_kind(kind), "amount": str(amount)} for kind, amount in self.amounts]
+        return {"namespace": self.namespace, "gpus": str(self.gpus), "pods": self.pods, "devices": devices}
+
+
+@dataclass(frozen=True, slots=True)
+class HolderUse:
+    """The devices that a pod or a claim holds on one node."""
+
+    holder: Holder
+    node: str
+    holdings: tuple[Holding, ...]
+
+    @property
+    def gpus(self) -> Fraction:
+        """The devices in GPUs."""
+        return sum((each.gpus for each in self.holdings), _NONE)
+
+    @property
+    def amounts(self) -> _Amounts:
+        """The devices by kind."""
+        return _amounts(self.holdings)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        devices = [
+            {
+                **_kind(kind),
+                "amount": str(amount),
+                "names": [name for each in self.holdings if each.kind == kind for name in each.devices],
+            }
+            for kind, amount in self.amounts
+        ]
+        return {
+            "namespace": self.holder.namespace,
+            "pods": list(self.holder.pods),
+            "podGroups": list(self.holder.pod_groups),
+            "claim": self.holder.claim,
+            "node": self.node,
+            "gpus": str(self.gpus),
+            "devices": devices,
+        }
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """The GPUs of a cluster, their holders, and what is unknown."""
+
+    gpus: tuple[NodeGPUs, ...]
+    """Sorted by node and kind."""
+    namespace: str = ""
+    """The only namespace whose holders are shown; empty for all."""
+    unknown: tuple[str, ...] = ()
+    """The kinds of `READ_FROM` that cannot be seen, or of which only one namespace can."""
+    problems: tuple[str, ...] = ()
+    """GPUs that are given out twice, and slices that cannot be read; sentences without full stops."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every number is known."""
+        return not self.unknown
+
+    @cached_property
+    def products(self) -> tuple[ProductUse, ...]:
+        """The devices of all nodes by kind."""
+        found = _group_by(self.gpus, lambda each: each.kind)
+        return tuple(self._product(kind, found[kind]) for kind in sorted(found, key=lambda kind: kind.rank))
+
+    @cached_property
+    def nodes(self) -> tuple[tuple[str, tuple[NodeGPUs, ...]], ...]:
+        """The devices of each node; only nodes on which the namespace holds some, if the report is about one."""
+        shown = [each for each in self.gpus if not self.namespace or self.here(each)]
+        return tuple((node, tuple(found)) for node, found in _group_by(shown, lambda each: each.node).items())
+
+    @cached_property
+    def namespaces(self) -> tuple[NamespaceUse, ...]:
+        """The namespaces that hold devices, those with the most GPUs first."""
+        found = [
+            NamespaceUse(
+                namespace,
+                len({pod for each in holdings for pod in each.holder.pods}),
+                sum((each.gpus for each in holdings), _NONE),
+                _amounts(holdings),
+            )
+            for namespace, holdings in _group_by(self._holdings, lambda each: each.holder.namespace).items()
+        ]
+        return tuple(sorted(found, key=lambda each: (-each.gpus, each.namespace)))
+
+    @cached_property
+    def holders(self) -> tuple[HolderUse, ...]:
+        """The pods and claims that hold devices, those with the most GPUs first."""
+        grouped = _group_by(self._holdings, lambda each: (each.holder, each.node))
+        found = [HolderUse(holder, node, tuple(holdings)) for (holder, node), holdings in grouped.items()]
+        return tuple(sorted(found, key=lambda each: (-each.gpus, each.holder, each.node)))
+
+    def here(self, gpus: NodeGPUs) -> Fraction | None:
+        """What the only namespace holds of some devices; None if the report is about all namespaces."""
+        if not self.namespace:
+            return None
+        held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
+        return sum(held, _NONE) / gpus.kind.gpus
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "namespace": self.namespace,
+            "products": [each.as_json() for each in self.products],
+            "nodes": [
+                {"node": node, "devices": [self._node_json(each) for each in found]} for node, found in self.nodes
+            ],
+            "namespaces": [each.as_json() for each in self.namespaces],
+            "holders": [each.as_json() for each in self.holders],
+            "problems": list(self.problems),
+        }
+
+    @property
+    def _holdings(self) -> list[Holding]:
+        holdings = (holding for each in self.gpus for holding in each.holdings)
+        return [each for each in holdings if not self.namespace or each.holder.namespace == self.namespace]
+
+    def _product(self, kind: GPUKind, parts: Sequence[NodeGPUs]) -> ProductUse:
+        blocked: dict[tuple[str, str], tuple[Unusable, list[str]]] = {}
+        for part in parts:
+            for each in part.blocked:
+                known, nodes = blocked.get((each.kind, each.sentence), (each._replace(amount=_NONE), []))
+                both = known._replace(amount=known.amount + each.amount)
+                blocked[each.kind, each.sentence] = both, [*nodes, part.node]
+        return ProductUse(
+            kind,
+            _sum(part.total for part in parts),
+            _sum(part.held for part in parts),
+            _sum(self.here(part) for part in parts),
+            _sum(part.free for part in parts),
+            _sum(part.unusable for part in parts),
+            tuple((each, tuple(nodes)) for each, nodes in blocked.values()),
+        )
+
+    def _node_json(self, gpus: NodeGPUs) -> dict[str, Any]:
+        ways, reasons = sorted(map(str, gpus.ways)), [_reason(each) for each in gpus.blocked]
+        return {**_kind(gpus.kind), "handedOutBy": ways, **_totals(gpus, self.here(gpus)), "reasons": reasons}
+
+
+def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _amounts(holdings: Iterable[Holding]) -> _Amounts:
+    """The amounts by kind, in the order of kinds."""
+    found: dict[GPUKind, Fraction] = {}
+    for each in holdings:
+        found[each.kind] = found.get(each.kind, _NONE) + each.amount
+    return tuple(sorted(found.items(), key=lambda item: item[0].rank))
+
+
+def _sum(amounts: Iterable[Fraction | None]) -> Fraction | None:
+    """The sum; None if any amount is unknown."""
+    known = list(amounts)
+    return None if None in known else sum((each for each in known if each is not None), _NONE)
+
+
+def _totals(use: ProductUse | NodeGPUs, here: Fraction | None) -> dict[str, str | None]:
+    amounts = {"total": use.total, "held": use.held, "here": here, "free": use.free, "unusable": use.unusable}
+    return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
+
+
+def _kind(kind: GPUKind) -> dict[str, Any]:
+    return {"product": kind.product, "form": str(kind.form), "profile": kind.profile, "replicas": kind.replicas}
+
+
+def _reason(unusable: Unusable) -> dict[str, Any]:
+    return {"kind": str(unusable.kind), "sentence": unusable.sentence, "amount": str(unusable.amount)}

@@ -1,0 +1,125 @@
+"""Reporting: makes the usage report from the facts of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING
+
+from policies.explanation.cluster import read_cluster
+from policies.fleet.dra_nodes import nodes_with_both
+from policies.fleet.gpu_nodes import gpu_nodes
+from policies.nvidia.identifiers import COUNT_LABEL
+from policies.phrases import format_count
+from policies.usage.node_gpus import GPUKind, NodeGPUs, Unusable, UnusableKind
+from policies.usage.node_obstacles import NodeObstacles
+from policies.usage.plugin_gpus import plugin_gpus
+from policies.usage.published_gpus import published_gpus
+from policies.usage.report import UsageReport
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from policies.view import ClusterView
+
+__all__ = ["READ_FROM", "usage_report"]
+
+READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice")
+"""The kinds that the report needs."""
+_NONE = Fraction(0)
+_IDLE = "handed out by neither a device plugin nor the DRA driver"
+
+
+def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[str] = ()) -> UsageReport:
+    """The report on the GPUs of a cluster.
+
+    Args:
+        view: The cluster. What it cannot see is unknown in the report.
+        namespace: The only namespace whose holders are shown; empty for all.
+        partial: The kinds of which the view has the objects of this namespace only.
+    """
+    cluster = view.derive(read_cluster)
+    unknown = tuple(kind for kind in READ_FROM if view.list(kind) is UNKNOWN or kind in partial)
+    all_pods, all_claims = "Pod" not in unknown, "ResourceClaim" not in unknown
+    handed_out = [
+        *plugin_gpus(view, all_pods=all_pods),
+        *published_gpus(view, cluster, all_claims=all_claims),
+    ]
+    merged: dict[tuple[str, GPUKind], NodeGPUs] = {}
+    for each in (*handed_out, *_idle_gpus(view, {each.node for each in handed_out})):
+        known = merged.get((each.node, each.kind))
+        merged[each.node, each.kind] = each if known is None else _merge(known, each)
+    holders = {
+        (holding.holder.namespace, pod)
+        for each in merged.values()
+        for holding in each.holdings
+        for pod in holding.holder.pods
+    }
+    obstacles = NodeObstacles(view, holders, all_pods=all_pods)
+    gpus = (_blocked_by_node(each, obstacles) for each in merged.values() if each.total != 0 or each.holdings)
+    ordered = tuple(sorted(gpus, key=lambda each: (each.node, each.kind.rank)))
+    return UsageReport(ordered, namespace, unknown, tuple(_problems(ordered, view, cluster.problem)))
+
+
+def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs]:
+    """The GPUs that nothing hands out, by the label that counts them; none while slices are unknown."""
+    nodes = gpu_nodes(view)
+    if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
+        return
+    for node in nodes.nodes:
+        count = node.labels.get(COUNT_LABEL, "")
+        if node.name in serving or node.offers or not (count.isascii() and count.isdigit()) or not int(count):
+            continue
+        number = Fraction(int(count))
+        kind = GPUKind(node.traits.plugin_product.name)
+        blocked = (Unusable(UnusableKind.NOT_HANDED_OUT, _IDLE, number),)
+        yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), blocked)
+
+
+def _merge(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
+    """Devices that a device plugin and DRA both hand out: the same ones, so they count once."""
+    totals, held = [first.total, other.total], [first.held, other.held]
+    return replace(
+        first,
+        ways=first.ways | other.ways,
+        total=None if None in totals else max(each for each in totals if each is not None),
+        held=None if None in held else sum((each for each in held if each is not None), _NONE),
+        holdings=(*first.holdings, *other.holdings),
+        blocked=(*first.blocked, *other.blocked),
+    )
+
+
+def _blocked_by_node(gpus: NodeGPUs, obstacles: NodeObstacles) -> NodeGPUs:
+    """The devices with the obstacle of their node, which applies to those without one of their own."""
+    if gpus.rest is None:
+        return replace(gpus, blocked=())
+    left, blocked = gpus.rest, []
+    for each in gpus.blocked:
+        amount = min(each.amount, left)
+        if amount:
+            blocked.append(each._replace(amount=amount))
+            left -= amount
+    obstacle = obstacles.obstacle(gpus.node) if left else None
+    if obstacle is not None:
+        blocked.append(obstacle._replace(amount=left))
+    return replace(gpus, blocked=tuple(blocked))
+
+
+def _problems(gpus: Iterable[NodeGPUs], view: ClusterView, problem: str) -> Iterator[str]:
+    if problem:
+        yield f"the devices of the cluster cannot be read, so free GPUs may be unusable: {problem}"
+    for node in nodes_with_both(view):
+        yield (
+            f"node {node} hands out its GPUs twice, by the device plugin and by DRA, so a pod and a claim can get the same "
+            "GPU"
+        )
+    for each in gpus:
+        if not each.is_over:
+            continue
+        if each.total:
+            yield f"node {each.node} has {each.total} {each.kind}, and pods and claims hold {each.held}"
+        else:
+            number = format_count(ceil(each.held or 0), "device")
+            yield f"pods and claims hold {number} ({each.kind}) that node {each.node} does not show"

@@ -1,0 +1,89 @@
+"""The examples in the help of the commands: at least three each, and those that need no cluster work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from inspect import cleandoc
+
+import pytest
+
+from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
+from tests.cli.shells import EXECUTABLES
+from webhook.cli import COMMANDS
+from webhook.cli.lazy_modules import lazy_module
+
+LIVE = ("serve", "sandbox", "audit", "quota", "usage", "snapshot")
+"""Commands that read or serve a cluster, unless --cluster names files; a server with files would not end."""
+NOT_RUN = re.compile(r"gpu-admission (serve|sandbox) |my-examples|less$|<\(")
+"""What does not end, needs a terminal or another shell, or names what only the reader has."""
+HELM = """\
+#!/bin/sh
+cat examples/single-gpu/pod.yaml
+"""
+
+
+def examples_of(name):
+    """The command lines in the help of a command."""
+    text = cleandoc(lazy_module(f"command {name}").command.help)
+    return re.findall(r"^  (?=.*\bgpu-admission\b)(\S.*)$", text, re.MULTILINE)
+
+
+def needs_a_cluster(line):
+    command = re.search(r"gpu-admission (\w+)", line)[1]
+    return "--cluster" not in line and (command in LIVE or "--live" in line or "--context" in line or "/train" in line)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_three_examples(name):
+    assert len([line for line in examples_of(name) if f"gpu-admission {name}" in line]) >= 3
+
+
+@pytest.fixture
+def workplace(folder, write, pod):
+    """A folder with what the examples name, where helm prints a manifest."""
+    for name in ("examples", "deploy"):
+        (folder / name).symlink_to(ROOT / name)
+    for name in ("manifests", "chart"):
+        (folder / name).symlink_to(EXAMPLES / "single-gpu")
+    shutil.copytree(EXAMPLES / "cluster", folder / "cluster")
+    write("cluster/pods.yaml", pod())
+    for name, target in (
+        ("pod.yaml", "single-gpu/pod.yaml"),
+        ("cluster.yaml", "cluster/namespaces.yaml"),
+        ("claim.yaml", "claim-unguarded-selector/guarded.yaml"),
+        ("quota.yaml", "cluster-with-quota/gpuquotas.yaml"),
+    ):
+        (folder / name).symlink_to(EXAMPLES / target)
+    (folder / ".config/fish/completions").mkdir(parents=True)
+    write("bin/helm", HELM)
+    (folder / "bin/helm").chmod(0o755)
+    return folder
+
+
+RUN = [line for name in COMMANDS for line in examples_of(name) if not (needs_a_cluster(line) or NOT_RUN.search(line))]
+
+
+def test_most_commands_have_examples_that_are_run():
+    assert {re.search(r"gpu-admission (\w+)", line)[1] for line in RUN} >= {*COMMANDS} - {
+        "serve",
+        "sandbox",
+        "snapshot",
+    }
+
+
+@pytest.mark.parametrize("line", RUN)
+def test_example_works(workplace, line):
+    path = os.pathsep.join((str(workplace / "bin"), str(EXECUTABLES), os.environ["PATH"]))
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", line],
+        cwd=workplace,
+        env={**os.environ, **AWAY, "HOME": str(workplace), "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "Error: " not in done.stderr

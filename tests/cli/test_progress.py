@@ -1,0 +1,102 @@
+"""The line that shows what a command does."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from webhook.cli.progress import Progress
+
+ERASE = "\r\x1b[2K"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_nothing_is_drawn_in_the_first_two_seconds():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    progress.show("reading pods")
+    clock.now = 1.9
+    progress.draw()
+    assert terminal.getvalue() == ""
+
+
+def test_text_is_drawn_over_the_one_before():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    for text in ("reading pods: 500", "reading pods: 1,000"):
+        progress.show(text)
+        progress.draw()
+    assert terminal.getvalue() == f"{ERASE}reading pods: 500{ERASE}reading pods: 1,000"
+
+
+def test_same_text_is_drawn_once():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    progress.show("reading pods")
+    progress.draw()
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}reading pods"
+
+
+def test_line_fits_the_terminal():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    progress.show("x" * 100)
+    progress.draw()
+    assert terminal.getvalue() == ERASE + "x" * 29
+
+
+def test_line_is_erased_at_the_end():
+    terminal, clock = Terminal(), Clock()
+    with Progress(terminal, clock=clock) as progress:
+        clock.now = 2.0
+        progress.show("reading pods")
+        progress.draw()
+    assert terminal.getvalue().endswith(ERASE)
+
+
+def test_command_that_was_quick_erases_nothing():
+    terminal = Terminal()
+    with Progress(terminal, clock=Clock()) as progress:
+        progress.show("reading pods")
+    assert terminal.getvalue() == ""
+
+
+def test_line_is_drawn_without_further_calls():
+    terminal, clock = Terminal(), Clock()
+    with Progress(terminal, clock=clock) as progress:
+        progress.show("reading pods")
+        clock.now = 2.0
+        while not terminal.getvalue():
+            pass
+    assert terminal.getvalue() == f"{ERASE}reading pods{ERASE}"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["no terminal", "dumb"])
+def test_nothing_is_drawn_where_no_line_can_be_erased(stream, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    with Progress(stream, clock=lambda: 5.0) as progress:
+        progress.show("reading pods")
+        assert progress._thread is None
+    assert stream.getvalue() == ""

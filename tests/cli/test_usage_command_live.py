@@ -1,0 +1,127 @@
+"""`gpu-admission usage` on a running cluster: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+import yaml
+
+from tests.cli.quota_files import AWAY, EXAMPLES
+from tests.sandbox import faults
+from tests.sandbox.faults import FaultySandbox
+
+CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
+READ = {"Namespace", "Node", "Pod", "ResourceClaim", "ResourceSlice"}
+
+
+@pytest.fixture
+async def sandbox(tmp_path):
+    """A sandbox with the cluster of the example; its kubeconfig is in `sandbox.file`."""
+    sandbox = FaultySandbox(seed=1)
+    files = [file for name in CLUSTERS for file in sorted((EXAMPLES / name).glob("*.yaml"))]
+    documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
+    objects = [each for one in documents for each in one.get("items", [one]) if each.get("kind") in READ]
+    there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
+    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
+        if each["kind"] != "Namespace" or each["metadata"]["name"] not in there:
+            sandbox.create(each)
+            there.add(each["metadata"]["name"])
+    await sandbox.start()
+    sandbox.file = tmp_path / "kubeconfig"
+    sandbox.file.write_text(sandbox.kubeconfig())
+    yield sandbox
+    await sandbox.stop()
+
+
+@pytest.fixture
+def live(sandbox, run):
+    """Ask about the sandbox, as a process of its own."""
+
+    async def live(*arguments):
+        return await asyncio.to_thread(run, "usage", "--kubeconfig", sandbox.file, *arguments, **AWAY)
+
+    return live
+
+
+async def test_running_cluster_is_reported(live):
+    done = await live()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (EXAMPLES / "usage" / "expected.txt").read_text()
+
+
+async def test_running_cluster_is_only_read(live, sandbox):
+    await live()
+    assert {request.verb for request in sandbox.requests} == {"list"}
+
+
+async def test_pods_without_gpus_fill_a_node(live, sandbox):
+    resources = {"requests": {"cpu": "206", "memory": "1Gi"}}
+    spec = {"nodeName": "gpu-h100-01", "containers": [{"name": "main", "image": "batch", "resources": resources}]}
+    metadata = {"name": "batch", "namespace": "team-a"}
+    sandbox.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    done = await live("--by", "product")
+    assert "on gpu-h100-01: the node has 0 of 207.8 cpu left" in done.stdout
+
+
+async def test_namespace_is_shown_with_what_others_leave(live):
+    done = await live("-n", "team-vision")
+    assert done.returncode == 0
+    assert "NVIDIA-H100-80GB-HBM3              [#####==========.....]     16    12     4     4         0" in done.stdout
+
+
+async def test_user_of_one_namespace_sees_what_it_holds(live, sandbox):
+    for kind in ("nodes", "resourceslices", "pods", "resourceclaims"):
+        sandbox.faults.add(faults.failing(403, "forbidden"), path=f"*v1/{kind}")
+    done = await live("-n", "team-vision", "-o", "json")
+    reported = json.loads(done.stdout)
+    assert (done.returncode, reported["products"][0]["held"], reported["products"][0]["here"]) == (1, None, "6")
+    assert reported["notes"] == [
+        (
+            "you may not list Nodes, so device plugins are seen only by the pods that hold their GPUs, and cordons and taints "
+            "not at all"
+        ),
+        (
+            "you may list Pods of namespace team-vision only, so it is unknown how many GPUs of device plugins are held, and "
+            "which nodes are full"
+        ),
+        (
+            "you may list ResourceClaims of namespace team-vision only, so it is unknown how many GPUs of the DRA driver are "
+            "held"
+        ),
+        (
+            "you may not list ResourceSlices, so GPUs of the DRA driver are shown only if claims hold them, without their "
+            "product"
+        ),
+    ]
+
+
+async def test_kinds_that_may_not_be_listed_are_noted(live, sandbox):
+    sandbox.faults.add(faults.failing(403, "forbidden"), path="*/pods")
+    done = await live("--by", "product")
+    assert done.returncode == 1
+    assert "Tesla-T4                           [????????????????????]      2     ?     ?         ?" in done.stdout
+    assert "Note: you may not list Pods, so it is unknown how many GPUs of device plugins are held" in done.stdout
+
+
+async def test_namespace_that_does_not_exist_is_refused(live):
+    done = await live("-n", "team-x")
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (
+        2,
+        "",
+        "Error: namespace team-x does not exist",
+    )
+
+
+async def test_api_server_that_fails_is_reported(live, sandbox):
+    sandbox.faults.add(faults.failing(500, "etcdserver: leader changed"), path="*/pods")
+    done = await live()
+    assert (done.returncode, done.stderr) == (2, f"Error: {sandbox.url}: etcdserver: leader changed\n")
+
+
+async def test_api_server_that_is_away_is_reported(live, sandbox):
+    await sandbox.stop()
+    done = await live()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: GET /api")

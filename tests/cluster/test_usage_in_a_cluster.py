@@ -1,0 +1,43 @@
+"""`gpu-admission usage` of a running cluster."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from testbed import manifests
+from tests.cluster.bound_pods import bound, ours
+
+ROOT = Path(__file__).parents[2]
+
+
+def usage(cluster, *arguments):
+    """The report, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-m", "webhook", "usage", "--kubeconfig", str(cluster.kubeconfig), "-o", "json", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+def test_published_gpus_are_counted(cluster):
+    nodes = {each["node"]: each["devices"] for each in usage(cluster)["nodes"]}
+    for name in cluster.nodes:
+        (devices,) = nodes[name]
+        assert (devices["product"], devices["total"], devices["handedOutBy"]) == ("NVIDIA-H100-80GB-HBM3", "2", ["DRA"])
+
+
+def test_converted_pod_holds_what_it_got(real):
+    team = real.namespace(dra="enabled")
+    assert real.create(manifests.pod(team, gpus=2, **ours())).accepted
+    node = bound(real, team)["spec"]["nodeName"]
+    (holder,) = usage(real, "-n", team)["holders"]
+    assert (holder["pods"], holder["node"], holder["gpus"]) == (["train"], node, "2")
+    assert holder["claim"].startswith("train-")
+    assert holder["devices"][0]["names"] == ["gpu-0", "gpu-1"]

@@ -1,0 +1,127 @@
+"""GPUs of DRA: counted from slices, held by allocated claims."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.usage.usage_objects import PRODUCT, claim, device, devices, node, reasons, report, resource_slice, totals
+
+SETS = [{"name": "gpu-0", "counters": {f"slice-{number}": {"value": "1"} for number in range(8)}}]
+
+
+def part(name, profile, first, size, kind="mig"):
+    """A form of a GPU that can be divided, which takes so many of its eight memory slices."""
+    consumed = [{"counterSet": "gpu-0", "counters": {f"slice-{first + each}": {"value": "1"} for each in range(size)}}]
+    return device(name, kind, attributes={"profile": profile} if profile else {}, consumesCounters=consumed)
+
+
+PARTS = [
+    part("whole", "", 0, 8, "gpu"),
+    part("half-0", "3g.40gb", 0, 4),
+    part("half-1", "3g.40gb", 4, 4),
+    *(part(f"seventh-{each}", "1g.10gb", each, 1) for each in range(4)),
+]
+DIVISIBLE = (
+    node(),
+    resource_slice((), count=2, suffix="-counters", sharedCounters=SETS),
+    resource_slice(PARTS, count=2, suffix="-devices"),
+)
+
+
+def test_claims_hold_what_is_allocated():
+    found = report(node(), resource_slice(devices(8)), claim("gpu-0", "gpu-3"))
+    assert totals(found) == {PRODUCT: ("8", "2", "6", "0")}
+    (held,) = found.holders
+    assert (held.holder.pods, held.holder.claim, [each.devices for each in held.holdings]) == (
+        ("train",),
+        "gpus",
+        [("gpu-0",), ("gpu-3",)],
+    )
+
+
+def test_admin_access_holds_nothing():
+    found = report(node(), resource_slice(devices(1)), claim("gpu-0", adminAccess=True))
+    assert (totals(found), found.holders) == ({PRODUCT: ("1", "0", "1", "0")}, ())
+
+
+def test_claim_without_a_pod_holds_its_devices():
+    found = report(node(), resource_slice(devices(1)), claim("gpu-0", pods=()))
+    assert [(each.holder.pods, each.holder.claim) for each in found.holders] == [((), "gpus")]
+    assert [(each.namespace, each.pods) for each in found.namespaces] == [("team-a", 0)]
+
+
+def test_claim_of_a_pod_group_names_the_group():
+    found = report(node(), resource_slice(devices(1)), claim("gpu-0", pods=("ring",), resource="podgroups"))
+    assert [each.holder.pod_groups for each in found.holders] == [("ring",)]
+
+
+def test_gpu_counts_once_however_it_can_be_divided():
+    assert totals(report(*DIVISIBLE)) == {PRODUCT: ("1", "0", "1", "0")}
+
+
+def test_part_of_a_divided_gpu_leaves_the_rest_free():
+    found = report(*DIVISIBLE, claim("half-0"))
+    assert totals(found) == {PRODUCT: ("1", "1/2", "1/2", "0")}
+    assert [str(kind) for each in found.holders for kind, _ in each.amounts] == [f"{PRODUCT} MIG 3g.40gb"]
+
+
+def test_rest_that_no_device_fits_is_unusable():
+    small = [each for each in PARTS if not each["name"].startswith("seventh")]
+    forms = resource_slice([*small, part("other", "1g.10gb", 5, 1)], count=2, suffix="-devices")
+    found = report(*DIVISIBLE[:2], forms, claim("half-0", "other"))
+    assert totals(found) == {PRODUCT: ("1", "9/14", "0", "5/14")}
+    assert reasons(found) == [
+        (
+            "fragmented",
+            "what is left of a divided GPU is too small for every MIG device that the driver publishes",
+            "5/14",
+        )
+    ]
+
+
+def test_parts_never_add_up_to_more_than_the_gpu():
+    found = report(*DIVISIBLE, claim("half-1", "seventh-0", "seventh-1", "seventh-2", "seventh-3"))
+    assert totals(found) == {PRODUCT: ("1", "1", "0", "0")}
+
+
+def test_shares_of_a_device_count_as_parts_of_it():
+    shared = device(allowMultipleAllocations=True)
+    shared["capacity"]["shares"] = {"value": "4"}
+    found = report(node(), resource_slice([shared]), claim("gpu-0", shareID="a", consumedCapacity={"shares": "1"}))
+    assert totals(found) == {PRODUCT: ("1", "1/4", "3/4", "0")}
+
+
+def test_gpu_that_is_passed_through_counts_once():
+    bus = {"resource.kubernetes.io/pciBusID": "0000:00:05.0"}
+    forms = [device(attributes=bus), device("vfio-0", "vfio", attributes=bus)]
+    assert totals(report(node(), resource_slice(forms), claim("vfio-0"))) == {PRODUCT: ("1", "1", "0", "0")}
+
+
+def test_tainted_device_is_unusable():
+    taint = [{"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}]
+    found = report(node(), resource_slice([device(taints=taint), device("gpu-1")]))
+    assert totals(found) == {PRODUCT: ("2", "0", "1", "1")}
+    assert reasons(found) == [("deviceTainted", "the device has the taint gpu.nvidia.com/xid=79:NoSchedule", "1")]
+
+
+def test_devices_of_an_incomplete_pool_are_unusable():
+    found = report(node(), resource_slice(devices(2), count=2))
+    assert reasons(found) == [("pool", "the driver has not published all slices of its pool", "2")]
+
+
+def test_held_device_that_no_slice_shows_is_reported():
+    found = report(node(), resource_slice(devices(1)), claim("gpu-9"))
+    assert totals(found)["unknown product"] == ("0", "1", "0", "0")
+    assert found.problems == ("pods and claims hold 1 device (unknown product) that node node-1 does not show",)
+
+
+def test_device_that_two_claims_hold_is_reported():
+    found = report(node(), resource_slice(devices(1)), claim("gpu-0"), claim("gpu-0", name="again"))
+    assert found.problems == (f"node node-1 has 1 {PRODUCT}, and pods and claims hold 2",)
+
+
+@pytest.mark.parametrize("driver", ["compute-domain.nvidia.com", "gpu.example.com"])
+def test_devices_of_other_drivers_are_no_gpus(driver):
+    other = resource_slice(devices(2))
+    other["spec"]["driver"] = driver
+    assert report(node(), other, claim("gpu-0", driver=driver)).gpus == ()

@@ -1,0 +1,60 @@
+"""`gpu-admission snapshot`: a running cluster in files, for the offline commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import check_cluster_options
+
+__all__ = ["command"]
+
+
+@click.command("snapshot")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default: as kubectl finds it.")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", help="Read only this namespace, and what is in no namespace."
+)
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace the names of namespaces, nodes, pods and other objects, for bug reports.",
+)
+def command(*, folder: Path, kubeconfig: str | None, context: str | None, namespace: str, redact: bool) -> None:
+    """Write what the offline commands need from a running cluster into the folder DIR.
+
+    The folder is for the option --cluster of review, explain, audit and quota. It has one file for each kind: nodes, pods,
+    claims, workloads, GPU configuration and the others that rules read. Kinds without objects are there as empty lists.
+    Kinds that you may not read are not there, so the commands treat them as unknown; snapshot.yaml names them, with the
+    version of the API server. Nothing in the cluster is changed.
+
+    Secrets are never read. Of pods and workloads only the fields that rules read are kept; the values of environment
+    variables are replaced, and commands, annotations of others and managed fields are left out. Of ConfigMaps only those in
+    the namespaces of the GPU Operator are read, and only those that configure GPUs keep their content.
+
+    A folder that exists is replaced only if it is empty or has a snapshot.
+
+    \b
+    The cluster that kubectl talks to:
+      gpu-admission snapshot cluster/
+      gpu-admission audit --cluster cluster/
+    What a user may read, to ask why a pod does not start:
+      gpu-admission snapshot -n team-a cluster/
+      gpu-admission explain --cluster cluster/ -n team-a pod/train
+    For a bug report, with other names:
+      gpu-admission snapshot --redact report/
+
+    Exit code: 0 if a snapshot was written; 2 if not, because the cluster cannot be read or the folder has other files; 3 if
+    gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    check_cluster_options((), kubeconfig, context, namespace)
+    taking = lazy_module("snapshots")
+    with lazy_module("progress").Progress() as progress:
+        snapshot = taking.take_snapshot(folder, kubeconfig, context, namespace, progress, renames=redact)
+    for line in (*snapshot.notes, *snapshot.unknown):
+        click.echo(f"Warning: {line}", err=True)
+    click.echo(snapshot.summary(folder))

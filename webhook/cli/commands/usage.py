@@ -1,0 +1,64 @@
+"""`gpu-admission usage`: who holds which GPUs of a cluster, and which are free."""
+
+from __future__ import annotations
+
+import click
+
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import check_cluster_options, connection_options, files_option, namespace_option, output_option
+
+__all__ = ["command"]
+
+
+@click.command("usage")
+@files_option("a cluster's nodes, ResourceSlices, pods and ResourceClaims, instead of a running cluster.")
+@connection_options
+@namespace_option("Show only what the pods and claims of this namespace hold.")
+@click.option(
+    "--by",
+    type=click.Choice(["node", "product", "namespace", "pod"]),
+    help="The only table to show, with all its rows; default: products, nodes and namespaces.",
+)
+@output_option("bars and tables", "all tables with exact amounts")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    cluster: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    by: str | None,
+    output: str,
+) -> None:
+    """Show who holds which GPUs of a cluster, which are free, and which free ones no pod can use.
+
+    Shows whole GPUs, MIG devices and shared GPUs, from device plugins and from DRA: by product and node, how many there
+    are, how many pods and claims hold, and how many are free; and for each namespace what it holds. Free GPUs that no pod
+    can use are counted apart, with the reason: the node is cordoned, tainted or full, a device is unhealthy or tainted, or
+    the rest of a divided GPU is too small. Nothing is changed.
+
+    A number that cannot be known is shown as ?, and the output says which objects it lacks.
+
+    \b
+    The cluster that kubectl talks to:
+      gpu-admission usage
+    The pods and claims of one namespace, and where their GPUs are:
+      gpu-admission usage -n team-a --by pod
+    A cluster as kubectl printed it:
+      kubectl get nodes,namespaces,resourceslices -o yaml > cluster/cluster-wide.yaml
+      kubectl get pods,resourceclaims -A -o yaml > cluster/namespaced.yaml
+      gpu-admission usage --cluster cluster/
+
+    Exit code: 0 if every number is known; 1 if one is not, or GPUs are handed out twice; 2 if the cluster or the input
+    cannot be read; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    check_cluster_options(cluster, kubeconfig, context, namespace)
+    reports = lazy_module("usage reports")
+    if cluster:
+        usage = reports.report_usage_of_files(cluster, namespace)
+    else:
+        usage = lazy_module("usage of running clusters").report_usage(kubeconfig, context, namespace)
+    view = None if by is None else reports.View(by)
+    click.echo(reports.as_json(usage) if output == "json" else reports.text(usage, view))
+    ctx.exit(0 if usage.is_sound else 1)

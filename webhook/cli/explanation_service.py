@@ -1,0 +1,84 @@
+"""Explanations by the Service of gpu-admission, for users who may not read the whole cluster."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from policies.explanation import parse_explanations
+from webhook.cluster.client import NoTokenError
+from webhook.replica.config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
+from webhook.server.explain_calls import namespaced_path
+from webhook.server.explain_gate import HEADER
+
+if TYPE_CHECKING:
+    from policies.explanation import Explanation
+    from webhook.cluster.client import APIClient, ServiceAnswer
+
+__all__ = ["PROXY", "ServiceRefusal", "ask_service"]
+
+_SECONDS = 30
+"""The longest time that the service allows for a question."""
+PROXY = f"/api/v1/namespaces/{NAMESPACE}/services/https:{EXPLAIN_SERVICE}:https/proxy"
+"""The path of the Service in the API server."""
+_SERVICE = f"the Service {EXPLAIN_SERVICE} in namespace {NAMESPACE}"
+_NO_TOKEN = (
+    f"{_SERVICE} identifies users by bearer tokens, and these credentials are a client certificate or none; use a context "
+    "with a token, for example of a service account: kubectl config set-credentials explain "
+    "--token=$(kubectl create token NAME -n NAMESPACE)"
+)
+
+
+class ServiceRefusal(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """The service gives no explanation. Its text says why and what to do, without a full stop."""
+
+
+async def ask_service(client: APIClient, question: dict[str, Any], namespace: str) -> list[Explanation]:
+    """The explanations of a question as `/v1/explain` takes it, about an object of a namespace.
+
+    Raises:
+        ServiceRefusal: There is no explanation.
+        Unreachable: The API server did not answer.
+    """
+    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{_SECONDS}s"}
+    try:
+        answer = await client.ask_service(path, question, query, HEADER, timeout=_SECONDS + 5.0)
+    except NoTokenError as error:
+        raise ServiceRefusal(_NO_TOKEN) from error
+    if answer.status != HTTPStatus.OK:
+        raise ServiceRefusal(_refusal(answer))
+    try:
+        return parse_explanations(json.loads(answer.body))
+    except ValueError as error:
+        sentence = (
+            f"{_SERVICE} answers in a form that this version does not know ({error}); use its version of this command"
+        )
+        raise ServiceRefusal(sentence) from error
+
+
+def _refusal(answer: ServiceAnswer) -> str:
+    """Why there is no explanation: a Status is from the API server, plain text from the service."""
+    text = answer.body.decode(errors="replace").strip()
+    try:
+        status = json.loads(text)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        return text[:2000].rstrip(".") or f"{_SERVICE} answers with status {answer.status}"
+    message = str(status.get("message") or "")
+    match answer.status:
+        case HTTPStatus.FORBIDDEN:
+            return (
+                f"you may not reach {_SERVICE} ({message}); ask an administrator for kubectl create rolebinding explain -n "
+                f"{NAMESPACE} --role={EXPLAIN_SERVICE_ROLE} --group=system:authenticated"
+            )
+        case HTTPStatus.NOT_FOUND:
+            return (
+                f"{_SERVICE} does not exist; ask an administrator to install gpu-admission with deploy/install.yaml of this "
+                "version"
+            )
+    return (
+        f"the API server cannot reach {_SERVICE} ({message}); ask an administrator whether its pods are ready, and whether "
+        "a firewall or NetworkPolicy lets API servers reach port 8445 of them"
+    )

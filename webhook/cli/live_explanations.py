@@ -1,0 +1,194 @@
+"""Explanations of a running cluster, by its objects or by the Service of gpu-admission."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from policies.explanation import explain, questions
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.phrases import format_list
+from policies.view import Overlay
+from webhook.cli.explanation_service import ServiceRefusal, ask_service
+from webhook.cli.explanations import Name, check_found, read_sources
+from webhook.cli.manifest_reader import ManifestReader
+from webhook.cli.problems import Problem
+from webhook.cli.running_clusters import NoClusterError, connected_client, read_cluster, stored_settings
+from webhook.cli.settings import chosen_settings
+from webhook.cli.subjects import DEFAULT_NAMESPACE
+from webhook.cluster.credentials import context_namespace
+from webhook.cluster.errors import APIError
+from webhook.cluster.resources import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.explanation import Explanation
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from webhook.cluster.client import APIClient
+
+__all__ = ["LiveQuestion", "explain_running_cluster"]
+
+_NEEDED = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
+"""The kinds that explanations need from the whole cluster."""
+_OWN_RIGHTS = "Explained from the objects of the cluster, which you may list."
+_BY_SERVICE = (
+    "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list {}."
+)
+
+
+class LiveQuestion(NamedTuple):
+    """What to explain, and in which cluster."""
+
+    files: tuple[str, ...]
+    """Files, folders, or `-`."""
+    names: tuple[str, ...]
+    """The same, or `KIND/NAME` for objects of the cluster."""
+    kubeconfig: str | None
+    """A file; None for the one that kubectl uses."""
+    context: str | None
+    """The context of the kubeconfig; its current one if None."""
+    namespace: str
+    """The namespace of objects without one; empty for that of the context."""
+    settings: str | None
+    """The file with the administrator's settings; if None, those of the cluster."""
+
+
+class _Subject(NamedTuple):
+    """An object to explain."""
+
+    document: Object | None
+    """None if the user may not read it."""
+    name: Name | None
+    """Its name on the command line; None for an object of a file."""
+
+
+def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
+    """Read what the user may read, then explain; says on standard error how.
+
+    Raises:
+        NoClusterError: The cluster cannot be read, and the Service does not explain.
+        UnreadableInputError: Files have problems, or names are not found.
+        click.UsageError: The input has no objects that can be explained.
+    """
+    return asyncio.run(_explain(question))
+
+
+async def _explain(question: LiveQuestion) -> list[Explanation]:
+    chosen = chosen_settings(question.settings)
+    reader = ManifestReader()
+    async with connected_client(question.kubeconfig, question.context) as client:
+        namespace = question.namespace or context_namespace(question.kubeconfig, question.context) or DEFAULT_NAMESPACE
+        policy = chosen or (await stored_settings(client))[0]
+        sources = read_sources(question.files, question.names, namespace, policy, reader)
+        reader.check()
+        subjects = [subject for source in sources for subject in await _subjects(client, source, namespace, reader)]
+        reader.check()
+        for line in reader.others.lines:
+            click.echo(line, err=True)
+        unlisted = await _kinds_that_may_not_be_listed(client)
+        if unlisted:
+            explanations = await _explain_by_service(client, subjects, namespace, unlisted)
+            if chosen is not None:
+                click.echo("Warning: --settings has no effect: the Service uses the settings of the cluster.", err=True)
+        else:
+            explanations = await _explain_by_objects(question, subjects, namespace, chosen)
+    check_found(explanations, [*question.files, *question.names])
+    click.echo(_BY_SERVICE.format(format_list(unlisted)) if unlisted else _OWN_RIGHTS, err=True)
+    return explanations
+
+
+async def _subjects(
+    client: APIClient, source: list[Object] | Name, namespace: str, reader: ManifestReader
+) -> list[_Subject]:
+    """The objects of a file, or the one with a name; missing ones go to the reader's problems."""
+    if not isinstance(source, Name):
+        return [_Subject(document, None) for document in source]
+    resource = source.resource
+    try:
+        # A kind that the settings add has no version; the API server prefers one.
+        if not resource.version:
+            group = await client.get(f"/apis/{resource.group}")
+            resource = replace(resource, version=group["preferredVersion"]["version"])
+        return [_Subject(await client.get(resource.path(namespace, source.name)), source)]
+    except ValueError as error:
+        reader.problems.append(Problem(source.argument, str(error)))
+    except APIError as error:
+        if error.is_forbidden:
+            return [_Subject(None, source)]
+        if not error.is_not_found:
+            raise
+        missing = f"{resource.kind} {source.name} in namespace {namespace} not found; -n names another namespace"
+        reader.problems.append(Problem(source.argument, missing))
+    return []
+
+
+async def _kinds_that_may_not_be_listed(client: APIClient) -> list[str]:
+    """The needed kinds that the user may not list in all namespaces, in the plural."""
+    may = await asyncio.gather(*(_may_list(client, kind) for kind in _NEEDED))
+    return [RESOURCES[kind].plural for kind, allowed in zip(_NEEDED, may, strict=True) if not allowed]
+
+
+async def _may_list(client: APIClient, kind: str) -> bool:
+    resource, review = RESOURCES[kind], RESOURCES["SelfSubjectAccessReview"]
+    attributes = {"verb": "list", "group": resource.group, "resource": resource.plural}
+    document = {
+        "apiVersion": review.api_version,
+        "kind": review.kind,
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        answer = await client.post(review.path(), document)
+    except APIError:
+        return False
+    return answer["status"].get("allowed") is True
+
+
+async def _explain_by_objects(
+    question: LiveQuestion, subjects: Sequence[_Subject], namespace: str, chosen: GPUAdmissionPolicy | None
+) -> list[Explanation]:
+    async with read_cluster(question.kubeconfig, question.context) as cluster:
+        for note in cluster.notes:
+            click.echo(f"Note: {note}.", err=True)
+        policy = chosen or cluster.settings
+        of_files = [subject.document for subject in subjects if subject.document and not subject.name]
+        view = Overlay(
+            cluster.view,
+            {(each["kind"], namespace_of(each) or namespace, name_of(each)): each for each in of_files},
+        )
+        found = [
+            each
+            for subject in subjects
+            if subject.document is not None
+            for each in questions(subject.document, namespace, view, policy, found=subject.name is not None)
+        ]
+        return [explain(each, view, policy) for each in found]
+
+
+async def _explain_by_service(
+    client: APIClient, subjects: Sequence[_Subject], namespace: str, unlisted: Sequence[str]
+) -> list[Explanation]:
+    explanations: list[Explanation] = []
+    try:
+        for subject in subjects:
+            home = (namespace_of(subject.document) if subject.document else "") or namespace
+            explanations += await ask_service(client, _posted_question(subject), home)
+    except ServiceRefusal as refusal:
+        raise NoClusterError(
+            f"{client.url}: it is unknown where this fits, because you may not list {format_list(unlisted)}, and "
+            f"{refusal}"
+        ) from refusal
+    return explanations
+
+
+def _posted_question(subject: _Subject) -> dict[str, Any]:
+    """The question as the service takes it; an object that the user may not read is named."""
+    if subject.document is not None:
+        return {"object": subject.document}
+    if subject.name is None:
+        raise ValueError("a subject has an object or a name")
+    return {"kind": subject.name.resource.name, "name": subject.name.name}

@@ -1,0 +1,91 @@
+"""Usage reports of running clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.usage import READ_FROM, usage_report
+from policies.view import UNKNOWN, PassingView, Unknown
+from webhook.cli.options import check_namespace_exists
+from webhook.cli.running_clusters import connected_client, list_namespaces, list_trimmed
+from webhook.cli.usage_reports import WITHOUT, Usage
+from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.store_counts import OtherPods
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.view import ClusterView
+    from webhook.cluster.client import APIClient
+
+__all__ = ["report_usage"]
+
+_NAMESPACED = ("Pod", "ResourceClaim")
+
+
+def report_usage(kubeconfig: str | None, context: str | None, namespace: str) -> Usage:
+    """Report the usage of the GPUs of a running cluster.
+
+    Args:
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        namespace: The only namespace whose pods and claims are shown; empty for all. Those of all namespaces are read, if
+            the user may list them, because they decide which GPUs are free.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        click.UsageError: The namespace does not exist.
+    """
+    return asyncio.run(_report_usage(kubeconfig, context, namespace))
+
+
+async def _report_usage(kubeconfig: str | None, context: str | None, namespace: str) -> Usage:
+    async with connected_client(kubeconfig, context) as client:
+        others = OtherPods()
+        listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others) for kind in READ_FROM))
+        facts = [found for found, _ in listed if found is not None]
+        if namespace:
+            facts += await list_namespaces(client, namespace)
+        known = ManifestsView(facts)
+        check_namespace_exists(known, namespace)
+        partial = [kind for kind, (found, is_whole) in zip(READ_FROM, listed, strict=True) if found and not is_whole]
+        notes = [*_notes(known, partial, namespace)]
+        return Usage(usage_report(_WithOtherPods(known, others), namespace, partial=partial), tuple(notes))
+
+
+async def _list_widely(client: APIClient, kind: str, namespace: str, others: OtherPods) -> tuple[Object | None, bool]:
+    """The objects of a kind, of all namespaces if the user may list them, and whether they are all."""
+
+    def count(pod: Object) -> None:
+        others.put(namespace_of(pod), name_of(pod), pod)
+
+    found = await list_trimmed(client, kind, "", dropped=count if kind == "Pod" else None)
+    if found is not None or not namespace or kind not in _NAMESPACED:
+        return found, True
+    return await list_trimmed(client, kind, namespace), False
+
+
+def _notes(view: ClusterView, partial: list[str], namespace: str) -> list[str]:
+    """The kinds that the user may not list, or only in the namespace."""
+    found = []
+    for kind in READ_FROM:
+        if kind in partial:
+            found.append(f"you may list {kind}s of namespace {namespace} only, so {WITHOUT[kind]}")
+        elif view.list(kind) is UNKNOWN:
+            found.append(f"you may not list {kind}s, so {WITHOUT[kind]}")
+    return found
+
+
+class _WithOtherPods(PassingView):
+    """A view that knows what pods without GPUs use, which are not kept."""
+
+    def __init__(self, view: ClusterView, others: OtherPods) -> None:
+        super().__init__(view)
+        self._others = others
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """The resources of a node that pods without GPUs use."""
+        return self._others.on(node)

@@ -1,0 +1,1 @@
+"""Snapshots: a running cluster in files, with what `--cluster` reads and without secrets."""

@@ -1,0 +1,249 @@
+"""Reduces objects to what rules read, so that no secret is left in them.
+
+Only listed fields keep their texts; numbers, true and false stay everywhere. `tests/cli/snapshots` shows that the examples
+of all rules have the same findings before and after.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.objects import has_ended
+from policies.kubernetes.paths import items_at, lookup, mappings_at
+from policies.metadata_keys import PREFIX
+from webhook.cluster.trimmed import trim_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
+
+__all__ = ["REDACTED", "reduction_of", "without_values"]
+
+REDACTED = "redacted"
+"""Replaces the value of a variable that is set and that no rule reads."""
+
+_CONFIGURATION = frozenset({"ClusterPolicy", "GPUCluster", "NVIDIADriver"})
+"""Kinds of GPU software. They are kept as they are, except for annotations and the values of variables."""
+_TRIMMED = frozenset(
+    {
+        *("ComputeDomain", "CustomResourceDefinition", "DeviceClass", "GPUAdmissionPolicy", "GPUQuota", "LimitRange"),
+        *("Namespace", "Node", "PodGroup", "PriorityClass", "Prometheus", "ResourceClaim", "ResourceClaimTemplate"),
+        *("ResourceQuota", "ResourceSlice", "RuntimeClass", "ServiceMonitor"),
+        *_CONFIGURATION,
+    }
+)
+"""Kinds that are trimmed as for the service, which caches them."""
+_INSTALLED = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+"""Our webhook configurations; their parts that differ between settings are read as texts."""
+
+_METADATA = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+    "labels",
+)
+_ANNOTATIONS = (PREFIX, "resource.kubernetes.io/", "nvidia.cdi.k8s.io/", "cdi.k8s.io/", "nvidia.com/")
+"""Prefixes of the annotations that rules read."""
+_POD_STATUS = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
+_WHOLE = frozenset(
+    {
+        *(
+            "labels",
+            "matchLabels",
+            "nodeSelector",
+            "nodeSelectorTerms",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        ),
+        *("limits", "requests", "claims", "overhead", "capabilities", "tolerations", "taints", "requirements"),
+        *("resourceClaims", "runtimeRef", "workloadRef", "gpu", "cliqueNames"),
+    }
+)
+"""Fields that are kept as they are."""
+_TEXTS = frozenset(
+    {
+        *("apiVersion", "kind", "name", "namespace", "image", "restartPolicy", "runtimeClassName", "priorityClassName"),
+        *("schedulerName", "preemptionPolicy", "nodeName", "serviceAccountName", "serviceAccount", "path", "subPath"),
+        *("subPathExpr", "protocol", "prefix", "key", "fieldPath", "resource", "type", "status", "operator"),
+    }
+)
+"""Fields of which a text is kept."""
+_DROPPED = frozenset(
+    {
+        *("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "managedFields", "status"),
+        *(
+            "podAffinity",
+            "podAntiAffinity",
+            "topologySpreadConstraints",
+            "selector",
+            "volumeClaimTemplates",
+            "strategy",
+        ),
+    }
+)
+_READ_VARIABLES = frozenset({"NVIDIA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "CUDA_VERSION"})
+"""Variables of pods whose values rules read."""
+_READ_PREFIXES = ("CONSUMABLE_", "CONTAINERD_", "CRIO_", "CUDA_", "DCGM_", "DRAIN_", "ENABLE_", "NVIDIA_", "WITH_")
+"""Prefixes of the variables of GPU software whose values rules read."""
+_NAMES_GPUS = "nvidia-container-devices"
+"""The part of a `mountPath` by which a container names GPUs."""
+_REFERENCE = re.compile(r"\$\(([^()]*)\)")
+
+
+def reduction_of(resource: Resource) -> Callable[[Object], Object | None]:
+    """The function that returns what is kept of an object, or None to leave the object out.
+
+    Args:
+        resource: The resource; objects in lists lack `kind` and `apiVersion`.
+
+    Raises:
+        KeyError: Objects of this kind are never kept: Secrets, and kinds that rules do not read.
+    """
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    kind = resource.kind
+    if kind in _CONFIGURATION:
+        return partial(_configuration, trim_for(resource))
+    if kind in _TRIMMED or kind == "ConfigMap":
+        return trim_for(resource)
+    if kind in _INSTALLED:
+        return partial(_webhooks, head)
+    if kind == "Secret":
+        raise KeyError(kind)
+    return partial(_pod if kind == "Pod" else _workload, head)
+
+
+def without_values(config_map: Object) -> Object:
+    """A ConfigMap with its keys and without what they hold."""
+    parts = {part: config_map[part] for part in ("data", "binaryData") if isinstance(config_map.get(part), dict)}
+    return {**config_map, **{part: dict.fromkeys(keys, "") for part, keys in parts.items()}}
+
+
+def _configuration(trim: Callable[[Object], Object | None], document: Object) -> Object | None:
+    kept = trim(document)
+    if kept is None:
+        return None
+    metadata = kept.get("metadata", {})
+    return {
+        **kept,
+        "metadata": {**metadata, **_annotations(metadata)},
+        "spec": _with_redacted_variables(kept.get("spec")),
+    }
+
+
+def _with_redacted_variables(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_redacted_variables(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: [_variable(each, lambda name: name.startswith(_READ_PREFIXES)) for each in part]
+        if name == "env" and isinstance(part, list)
+        else _with_redacted_variables(part)
+        for name, part in value.items()
+    }
+
+
+def _webhooks(head: Object, document: Object) -> Object:
+    """A webhook configuration without the certificates of its service."""
+    webhooks = [
+        {field: value for field, value in each.items() if field != "clientConfig"}
+        for each in mappings_at(document, ("webhooks",))
+    ]
+    return {**head, "metadata": _metadata(document), "webhooks": webhooks}
+
+
+def _pod(head: Object, document: Object) -> Object | None:
+    """A pod that has not ended."""
+    if has_ended(document):
+        return None
+    status = document.get("status")
+    kept = {field: status[field] for field in _POD_STATUS if field in status} if isinstance(status, dict) else {}
+    return {**head, "metadata": _metadata(document), "spec": _part(document.get("spec"), "spec"), "status": kept}
+
+
+def _workload(head: Object, document: Object) -> Object:
+    fields = {
+        name: _part(value, name)
+        for name, value in document.items()
+        if name not in ("apiVersion", "kind", "metadata", "status")
+    }
+    conditions = [
+        {field: each[field] for field in ("type", "status") if field in each}
+        for each in mappings_at(document, ("status", "conditions"))
+    ]
+    status = {"status": {"conditions": conditions}} if conditions else {}
+    return {**head, "metadata": _metadata(document), **fields, **status}
+
+
+def _metadata(document: Object) -> Object:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return {}
+    kept = {field: metadata[field] for field in (*_METADATA, "ownerReferences") if field in metadata}
+    return {**kept, **_annotations(metadata)}
+
+
+def _annotations(metadata: Object) -> Object:
+    """The annotations that rules read, as a part of the metadata."""
+    annotations = metadata.get("annotations")
+    if not isinstance(annotations, dict):
+        return {}
+    return {"annotations": {key: text for key, text in annotations.items() if key.startswith(_ANNOTATIONS)}}
+
+
+def _part(value: Any, name: str) -> Any:
+    """What is kept of a field; None for a text that is not."""
+    if name in _WHOLE or isinstance(value, bool | int | float | None):
+        return value
+    if isinstance(value, str):
+        is_kept = name in _TEXTS or value == "" or (name == "mountPath" and _NAMES_GPUS in value)
+        return value if is_kept else None
+    if isinstance(value, list):
+        return [kept for item in value if (kept := _part(item, name)) is not None]
+    if name == "metadata":
+        return _metadata({"metadata": value})
+    kept = {}
+    for field, part in value.items():
+        if field == "env" and isinstance(part, list):
+            kept[field] = _environment(part, value)
+        elif field == "annotations":
+            kept |= _annotations(value)
+        elif field not in _DROPPED and (found := _part(part, field)) is not None:
+            kept[field] = found
+    return kept
+
+
+def _environment(env: list[Any], container: Object) -> list[Any]:
+    """The variables of a container, with the values that rules read and those that these refer to."""
+    values = {name: lookup(each, ("value",)) for each in env if isinstance(name := lookup(each, ("name",)), str)}
+    paths = [lookup(mount, ("subPathExpr",)) for mount in items_at(container, ("volumeMounts",))]
+    read: set[str] = set()
+    found = [*(_READ_VARIABLES & values.keys()), *_references(paths)]
+    while found:
+        name = found.pop()
+        if name not in read:
+            read.add(name)
+            found += _references([values.get(name)])
+    return [_variable(each, read.__contains__) for each in env]
+
+
+def _references(texts: list[Any]) -> list[str]:
+    return [name for text in texts if isinstance(text, str) for name in _REFERENCE.findall(text)]
+
+
+def _variable(variable: Any, is_read: Callable[[str], bool]) -> Any:
+    name = lookup(variable, ("name",))
+    if not isinstance(variable, dict) or not isinstance(name, str):
+        return {}
+    kept = {"name": name}
+    if value := variable.get("value"):
+        kept["value"] = value if is_read(name) else REDACTED
+    source = variable.get("valueFrom")
+    return {**kept, "valueFrom": _part(source, "valueFrom")} if source is not None else kept

@@ -1,0 +1,245 @@
+"""Takes a snapshot: reads everything that the offline commands need, and writes it into a folder."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version as version_of
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from policies.entries import CONFIGURATIONS
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.phrases import format_count
+from policies.request import Request
+from policies.review.on_demand import load_function
+from webhook.cli.dump import dump
+from webhook.cli.running_clusters import NoClusterError, connected_client, stored_settings
+from webhook.cli.snapshots.files import ListFile
+from webhook.cli.snapshots.folders import HEAD, check_target, replaced_folder
+from webhook.cli.snapshots.reading import UnreadableKindError, reduced_pages
+from webhook.cli.snapshots.reductions import reduction_of, without_values
+from webhook.cli.snapshots.renaming import Renaming
+from webhook.cluster.clockwork import rfc3339
+from webhook.cluster.errors import APIError
+from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES, workload_resources
+from webhook.cluster.server_version import parse_version
+from webhook.cluster.watched_kinds import Watched, watched_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import Unknown
+    from webhook.cli.progress import Progress
+    from webhook.cluster.client import APIClient
+    from webhook.cluster.resources import Resource
+
+__all__ = ["Snapshot", "take_snapshot"]
+
+_NAMESPACE, _CONFIG_MAP = "Namespace", "ConfigMap"
+_FIRST = (_NAMESPACE, "ClusterPolicy", "NVIDIADriver", "GPUCluster")
+"""Kinds that decide what is kept of ConfigMaps, which are read after them."""
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a snapshot has, and what it lacks."""
+
+    url: str
+    """Of the API server."""
+    files: dict[str, int] = field(default_factory=dict)
+    """The number of objects in each file."""
+    unknown: list[str] = field(default_factory=list)
+    """Why kinds are not in the snapshot, without full stops."""
+    anonymous: list[str] = field(default_factory=list)
+    """The same without names."""
+    notes: list[str] = field(default_factory=list)
+    """Problems of the cluster's settings, without full stops."""
+
+    def summary(self, folder: Path) -> str:
+        """What was written, in one sentence."""
+        objects = format_count(sum(self.files.values()), "object")
+        kinds = format_count(sum(map(bool, self.files.values())), "kind")
+        unknown = f"; unknown: {format_count(len(self.unknown), 'kind')}" if self.unknown else ""
+        return f"{objects} of {kinds} written to {folder}{unknown}"
+
+    def lack(self, reason: UnreadableKindError) -> None:
+        """Note that a kind is not in the snapshot."""
+        self.unknown.append(str(reason))
+        self.anonymous.append(reason.anonymous)
+
+
+def take_snapshot(
+    folder: Path, kubeconfig: str | None, context: str | None, namespace: str, progress: Progress, *, renames: bool
+) -> Snapshot:
+    """Write a snapshot of a running cluster.
+
+    Args:
+        folder: Is created, or replaced if it is empty or has a snapshot.
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        namespace: The only namespace to read; empty for all.
+        progress: Shows what is read.
+        renames: True to replace the names that users choose.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        click.UsageError: The folder has other files, or the namespace does not exist.
+    """
+    check_target(folder)
+    return asyncio.run(_take(folder, kubeconfig, context, namespace, progress, renames=renames))
+
+
+async def _take(
+    folder: Path, kubeconfig: str | None, context: str | None, namespace: str, progress: Progress, *, renames: bool
+) -> Snapshot:
+    async with connected_client(kubeconfig, context) as client:
+        answer = await _version(client)
+        settings, notes = await stored_settings(client)
+        snapshot = Snapshot(client.url, notes=notes)
+        with replaced_folder(folder) as written:
+            rename = Renaming(settings.configuration.operator_namespaces).rename if renames else None
+            taker = _Taker(client, written, namespace, settings, progress, snapshot, rename, parse_version(answer))
+            await taker.take()
+            head = {
+                "serverVersion": answer,
+                "snapshot": {
+                    "gpuAdmission": version_of("gpu-admission"),
+                    "time": rfc3339(datetime.now(UTC)),
+                    **({} if renames else {"server": client.url, "namespace": namespace}),
+                    "namesReplaced": renames,
+                    "unknown": snapshot.anonymous if renames else snapshot.unknown,
+                    "files": snapshot.files,
+                },
+            }
+            (written / HEAD).write_text(dump(head), encoding="utf-8")
+        return snapshot
+
+
+async def _version(client: APIClient) -> Any:
+    """The version as the API server states it; None if RBAC hides it."""
+    try:
+        return await client.get("/version")
+    except APIError as error:
+        if not error.is_forbidden:
+            raise
+        return None
+
+
+@dataclass(slots=True)
+class _Taker:
+    """Reads one kind after the other into files."""
+
+    client: APIClient
+    folder: Path
+    namespace: str
+    settings: GPUAdmissionPolicy
+    progress: Progress
+    snapshot: Snapshot
+    rename: Callable[[Object], Object] | None
+    version: tuple[int, int] | Unknown
+    facts: list[Object] = field(default_factory=list)
+    """Lists of the first kinds."""
+
+    async def take(self) -> None:
+        watched = self._by_kind()
+        for kind in (*_FIRST, *(kind for kind in watched if kind not in _FIRST)):
+            if kind == _CONFIG_MAP:
+                await self._take_config_maps(watched[kind])
+            else:
+                await self._take_kind(*watched[kind])
+        for resource in (*await workload_resources(self.client, self.settings), RESOURCES["NodePool"]):
+            await self._take_kind(Watched(resource))
+        for kind, name in CONFIGURATIONS:
+            await self._take_object(RESOURCES[kind], name)
+        if not any(self.snapshot.files.values()):
+            raise NoClusterError(f"{self.client.url}: nothing can be read: {'; '.join(self.snapshot.unknown)}")
+
+    def _by_kind(self) -> dict[str, list[Watched]]:
+        """The kinds that policies read; Deployments are read as workloads."""
+        found: dict[str, list[Watched]] = {}
+        for each in watched_kinds(self.settings.configuration.operator_namespaces):
+            if each.kind != "Deployment":
+                found.setdefault(each.kind, []).append(each)
+        return found
+
+    async def _take_kind(self, wanted: Watched) -> None:
+        resource = wanted.resource
+        only = self.namespace if resource.namespaced else ""
+        kept: list[Object] = []
+        try:
+            with ListFile(self.folder, resource, only) as file:
+                async for page in reduced_pages(self.client, _within(wanted, only), self.version):
+                    self._add(file, page)
+                    kept += page if resource.kind in _FIRST else []
+        except UnreadableKindError as error:
+            if resource.kind == _NAMESPACE and self.namespace:
+                # Users who may not list namespaces can often read their own.
+                await self._take_object(resource, self.namespace, error)
+            else:
+                self.snapshot.lack(error)
+            return
+        self.snapshot.files[file.name] = file.count
+        if resource.kind in _FIRST:
+            self.facts.append({"apiVersion": resource.api_version, "kind": f"{resource.kind}List", "items": kept})
+        if resource.kind == _NAMESPACE and self.namespace not in ("", *map(name_of, kept)):
+            raise click.UsageError(f"namespace {self.namespace} does not exist")
+
+    async def _take_object(self, resource: Resource, name: str, unlisted: UnreadableKindError | None = None) -> None:
+        """One cluster-scoped object; `unlisted` says why its kind cannot be listed."""
+        try:
+            found = [reduction_of(resource)(await self.client.get(resource.path(name=name)))]
+        except APIError as error:
+            if error.is_forbidden:
+                self.snapshot.lack(unlisted or UnreadableKindError(f"forbidden: get {resource.name} {name}"))
+                return
+            if not error.is_not_found:
+                raise
+            if unlisted:
+                raise click.UsageError(f"namespace {name} does not exist") from error
+            found = []
+        with ListFile(self.folder, resource, name if unlisted else "") as file:
+            self._add(file, [each for each in found if each is not None])
+        self.snapshot.files[file.name] = file.count
+
+    async def _take_config_maps(self, wanted: list[Watched]) -> None:
+        """The ConfigMaps of the operator's namespaces.
+
+        Those that configure GPUs are whole; of the others, which a ClusterPolicy may name, the keys are kept.
+        """
+        view = ManifestsView(self.facts)
+        namespaces = [each for each in wanted if self.namespace in ("", each.namespace)]
+        if not namespaces:
+            return
+        try:
+            with ListFile(self.folder, RESOURCES[_CONFIG_MAP], self.namespace) as file:
+                for each in namespaces:
+                    if view.get(_NAMESPACE, each.namespace) is None:
+                        continue
+                    async for page in reduced_pages(self.client, each, self.version):
+                        self._add(file, [self._reduced_config_map(config_map, view) for config_map in page])
+        except UnreadableKindError as error:
+            self.snapshot.lack(error)
+        else:
+            self.snapshot.files[file.name] = file.count
+
+    def _reduced_config_map(self, config_map: Object, view: ManifestsView) -> Object:
+        name, namespace = name_of(config_map), namespace_of(config_map)
+        request = Request(config_map, kind=_CONFIG_MAP, name=name, namespace=namespace)
+        is_read = load_function("config map roles")(request, view, self.settings)
+        return config_map if is_read else without_values(config_map)
+
+    def _add(self, file: ListFile, page: list[Object]) -> None:
+        file.add(page if self.rename is None else [self.rename(each) for each in page])
+        self.progress.show(f"reading {file.name.removesuffix('.json')}: {file.count:,}")
+
+
+def _within(wanted: Watched, namespace: str) -> Watched:
+    """The same objects, in one namespace only if it is not empty."""
+    return Watched(wanted.resource, namespace or wanted.namespace, wanted.name, wanted.fields)
