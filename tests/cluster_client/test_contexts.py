@@ -52,6 +52,15 @@ def test_file_of_the_home_folder_is_the_last_resort(tmp_path):
     assert context_namespace(None, None, {"HOME": str(tmp_path)}) == "team-b"
 
 
+def test_pod_without_a_kubeconfig_has_its_own_namespace(tmp_path):
+    (tmp_path / "namespace").write_text("team-c\n")
+    assert context_namespace(None, None, {"KUBERNETES_SERVICE_HOST": "::1"}, tmp_path) == "team-c"
+
+
+def test_pod_that_hides_its_service_account_has_no_namespace(tmp_path):
+    assert context_namespace(None, None, {"KUBERNETES_SERVICE_HOST": "::1"}, tmp_path) == ""
+
+
 def test_all_names_are_listed(files):
     assert context_names(files, {}) == ("a", "plain", "b")
 

@@ -19,7 +19,7 @@ from webhook.cli.problems import Problem
 from webhook.cli.running_clusters import NoClusterError, connected_client, read_cluster, stored_settings
 from webhook.cli.settings import chosen_settings
 from webhook.cli.subjects import DEFAULT_NAMESPACE
-from webhook.cluster.credentials import context_namespace
+from webhook.cluster.contexts import context_namespace
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from webhook.cluster.answers import Lines, LineTooLong, error_of, read_json
-from webhook.cluster.credentials import SERVICE_ACCOUNT, Credentials, find_credentials
+from webhook.cluster.contexts import SERVICE_ACCOUNT
+from webhook.cluster.credentials import Credentials, find_credentials
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
 from webhook.cluster.transport import Transport
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from yaml import YAMLError
 
+from webhook.cluster.contexts import SERVICE_ACCOUNT, SERVICE_HOST
 from webhook.cluster.errors import NoCluster
 from webhook.cluster.kubernetes_config import kubernetes_config
 from webhook.cluster.proxies import proxy_for
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
 
     from webhook.cluster.kubernetes_config import Configuration
 
-__all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "context_namespace", "find_credentials"]
+__all__ = ["Access", "Credentials", "find_credentials"]
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet mounts a pod's token and the cluster's CA."""
-
-_HOST = "KUBERNETES_SERVICE_HOST"
 _RENEWAL_PAUSE = 10.0
 """Seconds between two reads, so that a refused token does not run the credential plugin for every request."""
 _PLUGIN_TIMEOUT = 60.0
@@ -179,39 +176,17 @@ async def find_credentials(
     """
     home = Path(environ.get("HOME") or "/", ".kube", "config")
     paths = kubeconfig or environ.get("KUBECONFIG") or ""
-    if not paths and environ.get(_HOST):
+    if not paths and environ.get(SERVICE_HOST):
         credentials = Credentials(lambda: _of_pod(environ, service_account), environ=environ)
     elif paths or _some_file([home]):
         credentials = Credentials(lambda: _of_kubeconfig(paths or str(home), context), environ=environ)
     else:
         raise NoCluster(
-            f"no cluster configured: not in a pod ({_HOST} is not set), KUBECONFIG is not set, and {home} does not exist; "
+            f"no cluster configured: not in a pod ({SERVICE_HOST} is not set), KUBECONFIG is not set, and {home} does not exist; "
             "set KUBECONFIG to a kubeconfig file"
         )
     await credentials.load()
     return credentials
-
-
-def context_namespace(
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    service_account: Path = SERVICE_ACCOUNT,
-) -> str:
-    """The namespace that kubectl uses with the credentials of `find_credentials`; empty if unset."""
-    paths = kubeconfig or environ.get("KUBECONFIG") or ""
-    if not paths and environ.get(_HOST):
-        return (_content(str(service_account / "namespace")) or b"").decode().strip()
-    paths = paths or str(Path(environ.get("HOME") or "/", ".kube", "config"))
-    library = kubernetes_config()
-    try:
-        config = library.kubeconfig_merger(paths).config
-        loader = library.kubeconfig_loader(config, active_context=context or None, config_base_path=None)
-        found = loader.current_context["context"].get("namespace")
-    except Exception as error:
-        raise NoCluster(f"cannot use the kubeconfig {paths}: {_plain(error, library.exception)}") from error
-    return found if isinstance(found, str) else ""
 
 
 async def _of_pod(environ: Mapping[str, str], folder: Path) -> tuple[Configuration, None]:
