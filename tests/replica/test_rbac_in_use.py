@@ -266,7 +266,7 @@ async def used_authorizer(authorizer, sandbox, make, client_of, gpu_pod, until, 
     await story.limit(gpu_pod("charged"))
     view = ManifestsView([*installation, NO_GROUPS])
     await story.look_up(await client_of(), view, sandbox.get("Pod", "charged", "team-a"))
-    await story.explain(ready.port, gpu_pod())
+    await story.explain(ready.explain_port, gpu_pod())
     await story.rotate()
     return authorizer
 
