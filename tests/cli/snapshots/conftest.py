@@ -26,6 +26,7 @@ def gpu_pod(name="leftover", namespace="team-a", node="gpu-h100-01", labels=LABE
     resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
     env = [{"name": "ACME_TOKEN", "value": SECRET}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": SECRET, "acme.example/token": SECRET}
+    annotations["gpu-admission.io/ignore"] = "GA602 because acme needs it"
     return {
         "apiVersion": "v1",
         "kind": "Pod",

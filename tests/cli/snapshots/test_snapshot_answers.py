@@ -72,6 +72,11 @@ async def test_explanation_in_one_namespace_says_what_is_unknown(reported, taken
     assert any("claims" in remark.lower() for remark in found["remarks"]), found["remarks"]
 
 
+async def test_usage_of_a_snapshot_is_that_of_the_cluster(reported, sandbox, taken):
+    live = await reported("usage", "--kubeconfig", sandbox.file)
+    assert await reported("usage", "--cluster", await taken()) == live
+
+
 async def test_quotas_of_a_snapshot_are_those_of_the_cluster(reported, sandbox, taken):
     sandbox.create(MANIFESTS["quota.yaml"])
     live = await reported("quota", "--kubeconfig", sandbox.file)

@@ -7,18 +7,15 @@ from pathlib import Path
 import click
 
 from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options
+from webhook.cli.options import check_cluster_options, connection_options, namespace_option
 
 __all__ = ["command"]
 
 
 @click.command("snapshot")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default: as kubectl finds it.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")
-@click.option(
-    "-n", "--namespace", default="", metavar="NAME", help="Read only this namespace, and what is in no namespace."
-)
+@connection_options
+@namespace_option("Read only this namespace, and what is in no namespace.")
 @click.option(
     "--redact",
     is_flag=True,
@@ -27,7 +24,7 @@ __all__ = ["command"]
 def command(*, folder: Path, kubeconfig: str | None, context: str | None, namespace: str, redact: bool) -> None:
     """Write what the offline commands need from a running cluster into the folder DIR.
 
-    The folder is for the option --cluster of review, explain, audit and quota. It has one file for each kind: nodes, pods,
+    The folder is for the option --cluster of review, explain, audit, quota and usage. It has one file for each kind: nodes, pods,
     claims, workloads, GPU configuration and the others that rules read. Kinds without objects are there as empty lists.
     Kinds that you may not read are not there, so the commands treat them as unknown; snapshot.yaml names them, with the
     version of the API server. Nothing in the cluster is changed.

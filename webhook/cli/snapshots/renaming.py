@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
+from policies.metadata_keys import IGNORE
 from policies.quota.ledger.status import GarbageError, charge_items
 from policies.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.settings.exempt_namespaces import NEVER_MATCHED
@@ -103,6 +104,8 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?(nvcr\.io/nvidia/.+)|((?:(?:index\.|registry-1
 _SUBJECTS = {"users": "user", "groups": "usergroup"}
 _ACCOUNTS = ("serviceAccounts", "exemptServiceAccounts")
 """Settings with patterns of users, and with patterns `namespace/name` of service accounts."""
+_REASON = re.compile(r"because [^;\n]+")
+"""The reason of a waiver, which is free text."""
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -151,6 +154,10 @@ class Renaming:
             return [{**each, "name": self._name_of(str(each.get("kind")), str(each.get("name")))} for each in value]
         if field == "reservedFor" and isinstance(value, list):
             return [self._consumer(each) for each in value]
+        if field == "annotations" and isinstance(value, dict):
+            return {
+                key: _REASON.sub(f"because {REDACTED}", text) if key == IGNORE else text for key, text in value.items()
+            }
         if field == "env" and isinstance(value, list):
             return [self._variable(each) for each in value]
         if field == "image" and isinstance(value, str):
