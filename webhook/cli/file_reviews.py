@@ -9,7 +9,7 @@ import click
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
-from webhook.cli.folders import exclusion_of
+from webhook.cli.folders import NamedFiles, exclusion_of
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import show_problems
 from webhook.cli.repository import RepositoryReader
@@ -36,6 +36,7 @@ def review_files(
     circumstances: Circumstances,
     exclusion: Exclusion | None = None,
     running: RunningCluster | None = None,
+    baseline: str | None = None,
     *,
     strict: bool = False,
     fails_on_warnings: bool = False,
@@ -50,6 +51,7 @@ def review_files(
         circumstances: The parts of requests that manifests lack.
         exclusion: The files of folders to skip.
         running: A running cluster, instead of files.
+        baseline: The file with the known findings, which is not reviewed itself.
         strict: True if other files of folders than manifests are problems; otherwise they are skipped.
         fails_on_warnings: True if a warning counts like a refusal.
 
@@ -62,7 +64,9 @@ def review_files(
     files.print_notes()
     before = reader.manifests([old] if old is not None else [])
     is_reliable = not reader.problems
-    manifests = reader.repository(paths, exclusion, strict=strict)
+    options = [*(("--cluster", path) for path in cluster), ("--settings", settings), ("--old", old)]
+    named = NamedFiles([*options, ("--baseline", baseline)])
+    manifests = reader.repository(paths, exclusion, named, strict=strict)
     reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
     view = ManifestsView(files.facts, reviewed) if running is None else running.view(files.settings, reviewed)
     subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)

@@ -34,7 +34,9 @@ __all__ = ["command"]
     "other kinds are unknown."
 )
 @live_options
-@namespace_option("Namespace of objects without one.")
+@namespace_option(
+    "Namespace of objects without one; default: with a running cluster that of the context, else `default`."
+)
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
@@ -164,6 +166,7 @@ def command(
     is_live = bool(live or kubeconfig or context)
     if is_live:
         check_cluster_options(cluster, kubeconfig, context, "", live=live)
+        namespace = namespace or lazy_module("contexts").context_namespace(kubeconfig, context)
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
@@ -176,6 +179,7 @@ def command(
             circumstances,
             exclusion,
             running,
+            baseline,
             strict=strict,
             fails_on_warnings=fail_on == "warn",
         )
