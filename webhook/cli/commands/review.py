@@ -82,10 +82,11 @@ __all__ = ["command"]
 @click.option(
     "--baseline",
     metavar="FILE",
-    help="Known findings, which neither fail the review nor are shown. Unreadable input always fails it.",
+    shell_complete=complete_paths,
+    help="Known findings, which do not fail the review; text and github leave them out. Unreadable input always fails it.",
 )
 @click.option("--update-baseline", is_flag=True, help="Write the findings to the file of --baseline first.")
-@click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are admitted without a warning; for -o text.")
+@click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are without a problem; for -o text.")
 @click.option("--no-diff", is_flag=True, help="Do not show how objects are changed; for -o text.")
 @click.option(
     "--strict",
