@@ -17,7 +17,7 @@ from webhook.cli.options import (
     namespace_option,
     settings_option,
 )
-from webhook.cli.review_outputs import FORMS
+from webhook.cli.review_outputs import FORMATS
 
 if TYPE_CHECKING:
     from policies.request import Operation
@@ -54,7 +54,7 @@ __all__ = ["command"]
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(FORMS),
+    type=click.Choice(FORMATS),
     default="text",
     show_default=True,
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
@@ -190,5 +190,5 @@ def command(
         if update_baseline:
             baselines.update_baseline(review, baseline, scope)
         review = baselines.apply_baseline(review, baseline, scope)
-    reviews.print_review(review, output, reviews.Style(is_quiet=quiet, with_diffs=not no_diff))
+    reviews.print_review(review, output, reviews.TextOptions(is_quiet=quiet, with_diffs=not no_diff))
     ctx.exit(review.exit_code)
