@@ -53,7 +53,7 @@ def count_lines(review: Review) -> Iterator[str]:
         count = format_count(len(review.stale), "known finding")
         yield f"{file}: {count} no longer found; --update-baseline removes them:"
         for entry in review.stale[:_MOST_LISTED]:
-            yield printable(f"  {entry.file}  {entry.object}  {entry.rule} {entry.path}".rstrip())
+            yield printable(f"  {entry.file}  {entry.object}  {entry.rule} {entry.level}  {entry.path}".rstrip())
         yield from (f"  {line}" for line in truncation(len(review.stale), _MOST_LISTED))
 
 
