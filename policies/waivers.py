@@ -165,7 +165,8 @@ def _findings_on_unmatched(
             yield _refusal(each)
         elif missing:
             text = f"{each} matches no finding, but this review has no objects of kind {format_list(missing)}"
-            yield UNMATCHED.finding(_PATH, text, "review with --cluster", severity=Severity.AUDIT)
+            remedy = "review with --cluster or --live, with the right to list them"
+            yield UNMATCHED.finding(_PATH, text, remedy, severity=Severity.AUDIT)
         else:
             yield UNMATCHED.finding(_PATH, f"{each} matches no finding")
 

@@ -216,9 +216,8 @@ def test_gitlab_job_fails_on_bad_manifests_with_a_report(job, bad, cluster):
 def test_page_names_inputs_and_hooks_that_exist():
     page = (ROOT / "docs" / "review.md").read_text()
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
-    (job,) = [block["jobs"]["review"] for block in blocks if "jobs" in block]
-    (upload,) = [block for block in blocks if isinstance(block, list)]
-    steps = [step for step in (*job["steps"], *upload) if "gpu-admission@" in step["uses"]]
+    jobs = [block["jobs"]["review"] for block in blocks if "jobs" in block]
+    steps = [step for job in jobs for step in job["steps"] if "gpu-admission@" in step["uses"]]
     assert [step["with"].keys() <= ACTION["inputs"].keys() for step in steps] == [True, True]
     ((include,),) = [block["include"] for block in blocks if "include" in block]
     assert include["inputs"].keys() <= COMPONENT["spec"]["inputs"].keys()

@@ -63,6 +63,8 @@ def test_kinds_of_rules_are_completed(complete, written):
         ["review", "--settings", "exa"],
         ["review", "--old", "exa"],
         ["review", "--ignore-file", "exa"],
+        ["review", "--baseline", "exa"],
+        ["serve", "--settings", "exa"],
         ["explain", "exa"],
         ["explain", "-f", "exa"],
         ["audit", "--cluster", "exa"],

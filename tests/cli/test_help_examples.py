@@ -19,6 +19,12 @@ LIVE = ("serve", "sandbox", "audit", "quota", "usage", "snapshot")
 """Commands that read or serve a cluster, unless --cluster names files; a server with files would not end."""
 NOT_RUN = re.compile(r"gpu-admission (serve|sandbox) |my-examples|less$|<\(")
 """What does not end, needs a terminal or another shell, or names what only the reader has."""
+EXIT_CODES = {
+    "gpu-admission audit --cluster cluster/": 1,
+    "gpu-admission explain --cluster cluster/ -n team-a pod/train": 1,
+    "gpu-admission usage --cluster cluster/": 1,
+}
+"""The exit codes other than 0: the pod of the workplace escaped conversion and tolerates no taint, and claims are unknown."""
 HELM = """\
 #!/bin/sh
 cat examples/single-gpu/pod.yaml
@@ -66,6 +72,10 @@ def workplace(folder, write, pod):
 RUN = [line for name in COMMANDS for line in examples_of(name) if not (needs_a_cluster(line) or NOT_RUN.search(line))]
 
 
+def test_exit_codes_are_those_of_examples_that_are_run():
+    assert {*EXIT_CODES} <= {*RUN}
+
+
 def test_most_commands_have_examples_that_are_run():
     assert {re.search(r"gpu-admission (\w+)", line)[1] for line in RUN} >= {*COMMANDS} - {
         "serve",
@@ -85,5 +95,5 @@ def test_example_works(workplace, line):
         text=True,
         check=False,
     )
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode == EXIT_CODES.get(line, 0), done.stderr
     assert "Error: " not in done.stderr

@@ -165,10 +165,34 @@ def test_namespace_of_the_context_is_not_that_of_files(gpu, cluster, write, monk
     assert "GPUQuota team-vision/gpu" in done.stdout
 
 
-def test_objects_without_a_namespace_are_reviewed_in_that_of_the_context(gpu, write, pod, monkeypatch):
-    context = {"name": "a", "context": {"namespace": "team-x"}}
-    monkeypatch.setenv("KUBECONFIG", write("kubeconfig", {"current-context": "a", "contexts": [context]}))
-    assert "Pod team-x/train  admitted" in gpu("review", write("pod.yaml", pod(namespace=""))).stdout
+@pytest.fixture
+def of_the_context(gpu, sandbox, write, pod, monkeypatch):
+    """Run a command on a pod without a namespace; the sandbox is the cluster of the current context."""
+    monkeypatch.setenv("KUBECONFIG", str(sandbox.file))
+    file = write("pod.yaml", pod(namespace=""))
+
+    async def of_the_context(*arguments):
+        return await asyncio.to_thread(gpu, *arguments, file)
+
+    return of_the_context
+
+
+async def test_review_reads_the_cluster_of_the_context(of_the_context):
+    done = await of_the_context("review")
+    assert done.stdout.startswith("pod.yaml:1  Pod team-a/train  admitted")
+    assert "GA324" not in done.stdout
+
+
+async def test_why_reads_the_cluster_of_the_context_for_a_file(of_the_context):
+    done = await of_the_context("why", "-f")
+    assert done.stdout.startswith("pod team-a/train  ")
+    assert "No node exists." in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["review"], ["why", "-f"]], ids=" ".join)
+async def test_with_cluster_a_file_is_not_about_the_context(of_the_context, cluster, arguments):
+    done = await of_the_context(*arguments[:1], "--cluster", cluster, *arguments[1:])
+    assert "default/train" in done.stdout
 
 
 @pytest.fixture

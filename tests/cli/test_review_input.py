@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+SETTINGS = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUAdmissionPolicy", "metadata": {"name": "default"}}
+
 
 def names(results):
     return [result["object"]["name"] for result in results]
@@ -104,3 +107,56 @@ def test_files_without_objects_are_a_usage_error(invoke, write, text):
     done = invoke("review", write("a.yaml", text), write("b.yaml", text))
     assert done.exit_code == 2
     assert done.stderr.endswith("Error: nothing to review: no objects in a.yaml, b.yaml\n")
+
+
+@pytest.fixture
+def repository(write, pod):
+    """A pod beside the files that options name."""
+    write("pod.yaml", pod())
+    write("cluster/more/nodes.yaml", NODE)
+    write("cluster/pods.yaml", pod("running"))
+    write("settings.yaml", SETTINGS)
+    write("known.yaml", "findings: []\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "skipped"),
+    [
+        (("--cluster", "cluster"), ["2 files skipped: named by --cluster"]),
+        (("--cluster", "./cluster/pods.yaml", "--exclude", "nodes.yaml"), ["1 file skipped: named by --cluster"]),
+        (
+            ("--cluster", "cluster", "--settings", "settings.yaml", "--baseline", "known.yaml", "--strict"),
+            [
+                "1 file skipped: named by --baseline",
+                "2 files skipped: named by --cluster",
+                "1 file skipped: named by --settings",
+            ],
+        ),
+    ],
+    ids=["folder", "file", "several options"],
+)
+def test_files_that_options_name_are_not_reviewed_with_their_folder(invoke, repository, options, skipped):
+    if "known.yaml" not in options:
+        options = (*options, "--exclude", "/settings.yaml", "--exclude", "/known.yaml")
+    lines = invoke("review", "--no-diff", *options, ".").stdout.splitlines()
+    assert [line for line in lines if "skipped" in line] == skipped
+    assert [line.split()[2] for line in lines if ".yaml:1  " in line] == ["team-a/train"]
+
+
+def test_old_objects_are_not_reviewed_with_their_folder(invoke, write, pod):
+    write("apps/pod.yaml", pod())
+    write("apps/before/pod.yaml", pod())
+    done = invoke("review", "--operation", "UPDATE", "--old", "apps/before/pod.yaml", "apps")
+    assert done.stdout.splitlines()[-2:] == ["1 object: 1 not reviewed", "1 file skipped: named by --old"]
+
+
+@pytest.mark.parametrize("path", ["cluster", "cluster/pods.yaml", "cluster/more"])
+def test_files_that_are_named_for_review_are_reviewed_whatever_options_name_them(invoke, repository, path):
+    assert "skipped" not in invoke("review", "--cluster", "cluster", path).stdout
+
+
+def test_folder_with_nothing_else_than_named_files_is_a_usage_error(invoke, write, pod):
+    write("repository/cluster/pods.yaml", pod())
+    done = invoke("review", "--cluster", "repository/cluster", "repository")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("nothing to review: no objects in repository; 1 file skipped: named by --cluster\n")

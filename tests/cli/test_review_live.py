@@ -85,6 +85,15 @@ async def test_context_of_the_current_kubeconfig_is_taken(run, sandbox, write, p
     assert "admitted, converted" in live.stdout
 
 
+@pytest.mark.parametrize(("arguments", "namespace"), [((), "team-a"), (("-n", "team-legacy"), "team-legacy")])
+async def test_namespace_of_objects_without_one_is_that_of_the_context(
+    review, sandbox, write, pod, arguments, namespace
+):
+    sandbox.file.write_text(sandbox.kubeconfig().replace("  context:\n", "  context:\n    namespace: team-a\n"))
+    done = await review(*arguments, write("pod.yaml", pod(namespace="")))
+    assert done.stdout.startswith(f"pod.yaml:1  Pod {namespace}/train  admitted")
+
+
 async def test_settings_are_those_of_the_cluster(review, sandbox, write, pod):
     sandbox.create({**POLICY, "spec": {"rules": [{"rule": "GA302", "severity": "off"}]}})
     file = write("pod.yaml", pod(gpus="0.5"))

@@ -34,7 +34,7 @@ def repository(write, pod):
 
 @pytest.fixture
 def report(invoke, cluster):
-    """Review in one form, and return its standard output."""
+    """Review in one format, and return its standard output."""
 
     def report(output, *arguments):
         return invoke("review", "--cluster", cluster, "-o", output, *arguments).stdout

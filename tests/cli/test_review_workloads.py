@@ -18,7 +18,7 @@ from policies.settings import DEFAULTS
 from webhook.cli.admit import admit
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.review_outputs import FORMS, Style
+from webhook.cli.review_outputs import FORMATS, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
@@ -338,14 +338,14 @@ def test_any_json_in_place_of_a_template_has_a_report(tmp_path_factory, index, f
     results = [admit(subject, ManifestsView(CLUSTER, [document]), DEFAULTS) for subject in subjects]
     assert len(results) == 1
     review = Review(tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results), (), ())
-    printed = {form: standard_output(form, review) for form in FORMS}
+    printed = {name: standard_output(name, review) for name in FORMATS}
     assert json.loads(printed["json"])[0]["verdict"] == results[0].verdict
     assert json.loads(printed["sarif"])["version"] == "2.1.0"
     assert bool(printed.pop("yaml")) is bool(printed.pop("patch")) is not results[0].is_refused
     assert all(printed.values())
 
 
-def standard_output(form, review):
+def standard_output(output, review):
     with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()):
-        lazy_module(f"review output {form}").show(review, Style())
+        lazy_module(f"review output {output}").show(review, TextOptions())
     return printed.getvalue()

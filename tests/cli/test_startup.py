@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from webhook.cli.lazy_modules import _MODULES, lazy_module
-from webhook.cli.review_outputs import FORMS
+from webhook.cli.review_outputs import FORMATS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
@@ -53,7 +53,7 @@ def imported(folder, *arguments, code=0):
     return {name.partition(".")[0] for name in modules(folder, *arguments, code=code)}
 
 
-@pytest.mark.parametrize("output", FORMS)
+@pytest.mark.parametrize("output", FORMATS)
 def test_review_imports_no_server(folder, cluster, write, pod, output):
     packages = imported(folder, "review", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
     assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
@@ -61,7 +61,7 @@ def test_review_imports_no_server(folder, cluster, write, pod, output):
 
 def test_review_imports_only_its_own_form(folder, cluster, write, pod):
     names = modules(folder, "review", "--cluster", cluster, write("pod.yaml", pod()))
-    others = {f"webhook.cli.review_outputs.{form}" for form in FORMS if form != "text"}
+    others = {f"webhook.cli.review_outputs.{name}" for name in FORMATS if name != "text"}
     assert not names & {*others, "webhook.cli.baselines", "xml"}
 
 
@@ -131,10 +131,12 @@ Usage: gpu-admission [OPTIONS] COMMAND [ARGS]...
 
   Admission control for the NVIDIA GPUs of a Kubernetes cluster.
 
-  What would the cluster do with these manifests?
-    gpu-admission review --cluster examples/cluster pod.yaml
-  Where would this pod fit, and why not elsewhere?
-    gpu-admission explain --cluster examples/cluster pod.yaml
+  What would the cluster do with this manifest?
+    gpu-admission review --live pod.yaml
+  Why is this pod Pending?
+    gpu-admission explain pod/train -n team-a
+  Who holds which GPUs, and which are free?
+    gpu-admission usage
   What does a rule require, and why?
     gpu-admission rules GA307
 

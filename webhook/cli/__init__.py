@@ -34,10 +34,12 @@ def main() -> None:
     """Admission control for the NVIDIA GPUs of a Kubernetes cluster.
 
     \b
-    What would the cluster do with these manifests?
-      gpu-admission review --cluster examples/cluster pod.yaml
-    Where would this pod fit, and why not elsewhere?
-      gpu-admission explain --cluster examples/cluster pod.yaml
+    What would the cluster do with this manifest?
+      gpu-admission review --live pod.yaml
+    Why is this pod Pending?
+      gpu-admission explain pod/train -n team-a
+    Who holds which GPUs, and which are free?
+      gpu-admission usage
     What does a rule require, and why?
       gpu-admission rules GA307
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped

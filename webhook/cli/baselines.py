@@ -33,6 +33,7 @@ _HEADING = """\
 # Findings that `gpu-admission review --baseline` accepts; --update-baseline writes this file.
 """
 _KEYS = KnownFinding._fields
+_LEVELS = (str(Level.ERROR), str(Level.WARNING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _count(objects: Iterable[ReviewedObject], baseline: str) -> Counter[KnownFin
 
 def _entry(finding: ReviewFinding, baseline: str) -> KnownFinding:
     file = finding.file if is_stdin(finding.file) else os.path.relpath(finding.file, Path(baseline).parent)
-    return KnownFinding(printable(file), finding.label, finding.rule.id, finding.path)
+    return KnownFinding(printable(file), finding.label, finding.rule.id, str(finding.level), finding.path)
 
 
 def _mark(finding: ReviewFinding, left: Counter[KnownFinding], baseline: str) -> ReviewFinding:
@@ -152,11 +153,13 @@ def _known_finding(item: Any, index: int, document: Document, baseline: str) -> 
         isinstance(item, dict)
         and {*item} <= {*_KEYS, "count"}
         and all(isinstance(item.get(key), str) for key in _KEYS)
+        and item["level"] in _LEVELS
         and type(item.get("count", 1)) is int
         and item.get("count", 1) > 0
     )
     if not is_entry:
-        message = f"{shown(item)} is not an entry: it needs the texts {', '.join(_KEYS)}, and may have a count above 0"
+        keys = f"the texts {', '.join(_KEYS)}, with the level {' or '.join(_LEVELS)}"
+        message = f"{shown(item)} is not an entry: it needs {keys}, and may have a count above 0"
         raise _unreadable(baseline, message, document.position(("findings", index)))
     return KnownFinding(*(item[key] for key in _KEYS))
 

@@ -9,11 +9,11 @@ import click
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
-from webhook.cli.folders import exclusion_of
+from webhook.cli.folders import NamedFiles, exclusion_of
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import show_problems
 from webhook.cli.repository import RepositoryReader
-from webhook.cli.review_outputs import PROBLEM_FORMS, Style
+from webhook.cli.review_outputs import PROBLEM_FORMATS, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from webhook.cli.folders import Exclusion
     from webhook.cli.live_facts import RunningCluster
 
-__all__ = ["Circumstances", "Style", "UserInfo", "exclusion_of", "print_review", "review_files"]
+__all__ = ["Circumstances", "TextOptions", "UserInfo", "exclusion_of", "print_review", "review_files"]
 
 
 def review_files(
@@ -36,6 +36,7 @@ def review_files(
     circumstances: Circumstances,
     exclusion: Exclusion | None = None,
     running: RunningCluster | None = None,
+    baseline: str | None = None,
     *,
     strict: bool = False,
     fails_on_warnings: bool = False,
@@ -50,6 +51,7 @@ def review_files(
         circumstances: The parts of requests that manifests lack.
         exclusion: The files of folders to skip.
         running: A running cluster, instead of files.
+        baseline: The file with the known findings, which is not reviewed itself.
         strict: True if other files of folders than manifests are problems; otherwise they are skipped.
         fails_on_warnings: True if a warning counts like a refusal.
 
@@ -62,7 +64,9 @@ def review_files(
     files.print_notes()
     before = reader.manifests([old] if old is not None else [])
     is_reliable = not reader.problems
-    manifests = reader.repository(paths, exclusion, strict=strict)
+    options = [*(("--cluster", path) for path in cluster), ("--settings", settings), ("--old", old)]
+    named = NamedFiles([*options, ("--baseline", baseline)])
+    manifests = reader.repository(paths, exclusion, named, strict=strict)
     reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
     view = ManifestsView(files.facts, reviewed) if running is None else running.view(files.settings, reviewed)
     subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)
@@ -78,16 +82,16 @@ def review_files(
     return Review(objects, problems, tuple(reader.others.lines), fails_on_warnings=fails_on_warnings)
 
 
-def print_review(review: Review, output: str, style: Style) -> None:
-    """Print the results in one form, then what was skipped, and the problems.
+def print_review(review: Review, output: str, options: TextOptions) -> None:
+    """Print the results in one format, then what was skipped, and the problems.
 
-    If no object can be read, only forms that show problems have anything to show.
+    If no object can be read, only formats that show problems have anything to show.
 
     Raises:
         click.UsageError: The output is `patch`, and the review has not exactly one result.
     """
-    if review.objects or output in PROBLEM_FORMS:
-        lazy_module(f"review output {output}").show(review, style)
+    if review.objects or output in PROBLEM_FORMATS:
+        lazy_module(f"review output {output}").show(review, options)
         for line in review.skipped:
             click.echo(line, err=output != "text")
     # GitHub would read a line as a command if the name of its file begins with colons.

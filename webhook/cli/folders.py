@@ -1,4 +1,4 @@
-"""Files of folders: which are read, and which are excluded."""
+"""Files of folders: which are read, which are excluded, and which an option names."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["SUFFIXES", "Exclusion", "exclusion_of", "files_of", "is_covered"]
+__all__ = ["SUFFIXES", "Exclusion", "NamedFiles", "exclusion_of", "files_of", "is_covered"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -42,6 +42,26 @@ def exclusion_of(exclude: tuple[str, ...], ignore_file: str | None) -> Exclusion
     except ValueError as error:
         raise click.UsageError(f"--exclude and --ignore-file need patterns as in a .gitignore: {error}") from error
     return exclusion
+
+
+class NamedFiles:
+    """The files that options such as `--cluster` name.
+
+    A review of a folder that contains them leaves them out.
+    """
+
+    def __init__(self, paths: Iterable[tuple[str, str | None]]) -> None:
+        """`paths` are options, each with a file or folder that it names; None if the option is not used."""
+        self._options = {_absolute(path): option for option, path in paths if path is not None}
+
+    def option_of(self, file: str, root: str) -> str:
+        """The option that names a file below a folder, or a subfolder with it; empty if none does."""
+        root, path = os.path.realpath(root), _absolute(file)
+        while path != root and path != os.path.dirname(path):
+            if option := self._options.get(path, ""):
+                return option
+            path = os.path.dirname(path)
+        return ""
 
 
 def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError], None]) -> list[str]:
@@ -82,6 +102,13 @@ def _patterns(ignore_file: str | None) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or "").lower() if isinstance(error, OSError) else "is not UTF-8"
         raise click.UsageError(f"--ignore-file {ignore_file}: {reason or 'cannot be read'}") from error
+
+
+def _absolute(path: str) -> str:
+    """The absolute path without symbolic links, except that of a file itself."""
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:

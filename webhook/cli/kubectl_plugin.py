@@ -29,6 +29,8 @@ _OF_THE_CLUSTER = ("usage", "audit")
 """Commands that read all namespaces if none is given, as `kubectl top nodes` reads all nodes."""
 _OF_ALL_NAMESPACES = ("quota", *_OF_THE_CLUSTER)
 """Commands that can read all namespaces."""
+_WITH_LIVE = ("why", "review")
+"""Commands that read the cluster for files only with `--live`, which the plugin adds."""
 _ALL = f"{__name__}.all"
 _DIRECTIVES = {"file": 0, "dir": 16, "plain": 4}
 """Complete names of files, complete names of folders, do neither."""
@@ -99,9 +101,16 @@ def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, n
         found: str = lazy_module("contexts").context_namespace(*chosen)
         return found
 
-    defaults: dict[str, Any] = {option: value for option, value in given.items() if value}
+    def default_live() -> bool:
+        return not _written_value(click.get_current_context(), "cluster")
+
     ctx.default_map = {
-        name: defaults if name in _OF_THE_CLUSTER else {**defaults, "namespace": default_namespace} for name in _NAMES
+        name: {
+            **{option: value for option, value in given.items() if value},
+            **({} if name in _OF_THE_CLUSTER else {"namespace": default_namespace}),
+            **({"live": default_live} if name in _WITH_LIVE else {}),
+        }
+        for name in _NAMES
     }
 
 

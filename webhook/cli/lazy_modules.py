@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from webhook.cli.review_outputs import FORMS
+from webhook.cli.review_outputs import FORMATS
 
 __all__ = ["lazy_module"]
 
@@ -24,7 +24,7 @@ _MODULES = {
     "completion values": "webhook.cli.completion_values",
     "file reviews": "webhook.cli.file_reviews",
     "baselines": "webhook.cli.baselines",
-    **{f"review output {form}": f"webhook.cli.review_outputs.{form}" for form in FORMS},
+    **{f"review output {name}": f"webhook.cli.review_outputs.{name}" for name in FORMATS},
     "explanations": "webhook.cli.explanations",
     "live explanations": "webhook.cli.live_explanations",
     "audit reports": "webhook.cli.audit_reports",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.yaml import YAMLError
-    from webhook.cli.folders import Exclusion
+    from webhook.cli.folders import Exclusion, NamedFiles
 
 __all__ = ["LIMITS", "STDIN", "Content", "Manifest", "ManifestReader"]
 
@@ -138,10 +138,16 @@ class ManifestReader:
             yield from ((found.file, document) for document in self._read_documents(found))
 
     def _contents(
-        self, paths: Iterable[str], exclusion: Exclusion | None = None, others: OtherFiles | None = None
+        self,
+        paths: Iterable[str],
+        exclusion: Exclusion | None = None,
+        others: OtherFiles | None = None,
+        named: NamedFiles | None = None,
     ) -> Iterator[Content]:
         for path in paths:
             files = self._files(path, exclusion)
+            if named is not None and os.path.isdir(path):
+                files = self._without_named(files, path, named)
             sorter = others if os.path.isdir(path) else None
             if sorter is not None:
                 sorter.enter(files)
@@ -208,6 +214,13 @@ class ManifestReader:
             others = " that are not excluded" if exclusion else ""
             self.problems.append(Problem(path, f"the folder has no files *{', *'.join(SUFFIXES)}{others}"))
         return files
+
+    def _without_named(self, files: list[str], folder: str, named: NamedFiles) -> list[str]:
+        """The files of a folder that no option names; the others are counted."""
+        options = {file: named.option_of(file, folder) for file in files}
+        for option in filter(None, options.values()):
+            self.others.skip_named(option)
+        return [file for file, option in options.items() if not option]
 
     def _content(self, file: str) -> bytes | None:
         if file == "-":

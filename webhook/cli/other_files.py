@@ -49,7 +49,7 @@ class OtherFiles:
         """The numbers of skipped files and documents, with a line for each reason."""
         return [
             f"{count} {unit}{'s' * (count != 1)} skipped: {reason}"
-            for reason in (NO_OBJECTS, TEMPLATES, PATCHES)
+            for reason in dict.fromkeys([NO_OBJECTS, TEMPLATES, PATCHES, *sorted(reason for _, reason in self._counts)])
             for unit in ("file", "document")
             if (count := self._counts[unit, reason])
         ]
@@ -57,6 +57,10 @@ class OtherFiles:
     def enter(self, files: Iterable[str]) -> None:
         """Start the next folder; its Kustomizations may name some of its files as patches."""
         self._patches = patch_files(files)
+
+    def skip_named(self, option: str) -> None:
+        """Count a file that is skipped because an option names it."""
+        self._counts["file", f"named by {option}"] += 1
 
     def skips(self, file: str, content: bytes) -> bool:
         """True if a file is skipped before it is parsed."""

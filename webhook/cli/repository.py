@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.kubernetes.yaml import Document
-    from webhook.cli.folders import Exclusion
+    from webhook.cli.folders import Exclusion, NamedFiles
     from webhook.cli.manifest_reader import Content, Manifest
     from webhook.cli.other_files import OtherFiles
 
@@ -34,19 +34,25 @@ class RepositoryReader(ManifestReader):
         """Named files without documents; they are problems only if other files have objects."""
 
     def repository(
-        self, paths: Iterable[str], exclusion: Exclusion | None = None, *, strict: bool = False
+        self,
+        paths: Iterable[str],
+        exclusion: Exclusion | None = None,
+        named: NamedFiles | None = None,
+        *,
+        strict: bool = False,
     ) -> list[Manifest]:
         """The objects of files and folders; the items of lists one by one.
 
         Args:
             paths: Files and folders, or `-`.
             exclusion: The files of folders to skip.
+            named: The files of folders that are read for another purpose than their review.
             strict: True if other files of folders are problems.
         """
         manifests: list[Manifest] = []
         for path in paths:
             others = None if strict else self.others
-            for found in self._contents([path], exclusion, others):
+            for found in self._contents([path], exclusion, others, named):
                 manifests += (
                     self._objects_of_manifest(found)
                     if found.others is None

@@ -80,6 +80,8 @@ class KnownFinding(NamedTuple):
     object: str
     """Kind, namespace and name."""
     rule: str
+    level: str
+    """`error` or `warning`, so that a known warning that becomes a refusal is new."""
     path: str
 
 

@@ -17,7 +17,7 @@ from webhook.cli.options import (
     namespace_option,
     settings_option,
 )
-from webhook.cli.review_outputs import FORMS
+from webhook.cli.review_outputs import FORMATS
 
 if TYPE_CHECKING:
     from policies.request import Operation
@@ -34,7 +34,9 @@ __all__ = ["command"]
     "other kinds are unknown."
 )
 @live_options
-@namespace_option("Namespace of objects without one.")
+@namespace_option(
+    "Namespace of objects without one; default: with a running cluster that of the context, else `default`."
+)
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"]),
@@ -52,7 +54,7 @@ __all__ = ["command"]
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(FORMS),
+    type=click.Choice(FORMATS),
     default="text",
     show_default=True,
     help="text: what kubectl would print, and a diff. json: everything, for programs. yaml: the admitted objects and "
@@ -80,10 +82,11 @@ __all__ = ["command"]
 @click.option(
     "--baseline",
     metavar="FILE",
-    help="Known findings, which neither fail the review nor are shown. Unreadable input always fails it.",
+    shell_complete=complete_paths,
+    help="Known findings, which do not fail the review; text and github leave them out. Unreadable input always fails it.",
 )
 @click.option("--update-baseline", is_flag=True, help="Write the findings to the file of --baseline first.")
-@click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are admitted without a warning; for -o text.")
+@click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are without a problem; for -o text.")
 @click.option("--no-diff", is_flag=True, help="Do not show how objects are changed; for -o text.")
 @click.option(
     "--strict",
@@ -164,6 +167,7 @@ def command(
     is_live = bool(live or kubeconfig or context)
     if is_live:
         check_cluster_options(cluster, kubeconfig, context, "", live=live)
+        namespace = namespace or lazy_module("contexts").context_namespace(kubeconfig, context)
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
@@ -176,6 +180,7 @@ def command(
             circumstances,
             exclusion,
             running,
+            baseline,
             strict=strict,
             fails_on_warnings=fail_on == "warn",
         )
@@ -185,5 +190,5 @@ def command(
         if update_baseline:
             baselines.update_baseline(review, baseline, scope)
         review = baselines.apply_baseline(review, baseline, scope)
-    reviews.print_review(review, output, reviews.Style(is_quiet=quiet, with_diffs=not no_diff))
+    reviews.print_review(review, output, reviews.TextOptions(is_quiet=quiet, with_diffs=not no_diff))
     ctx.exit(review.exit_code)

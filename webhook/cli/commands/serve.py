@@ -33,7 +33,10 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.command("serve")
 @files_option("a cluster, as for review, instead of a running cluster.")
 @click.option(
-    "--settings", metavar="FILE", help="With --cluster: a GPUAdmissionPolicy; default: the built-in defaults."
+    "--settings",
+    metavar="FILE",
+    shell_complete=complete_paths,
+    help="With --cluster: a GPUAdmissionPolicy; default: the built-in defaults.",
 )
 @click.option(
     "--kubeconfig",

@@ -46,6 +46,7 @@ def command(
     The pods and claims of one namespace, and where their GPUs are:
       gpu-admission usage -n team-a --by pod
     A cluster as kubectl printed it:
+      mkdir cluster
       kubectl get nodes,namespaces,resourceslices -o yaml > cluster/cluster-wide.yaml
       kubectl get pods,resourceclaims -A -o yaml > cluster/namespaced.yaml
       gpu-admission usage --cluster cluster/

@@ -1,21 +1,21 @@
-"""Forms of a review, one module each: `show(review, style)` prints what the form has of a review."""
+"""Formats of a review, one module each: `show(review, options)` prints a review in the format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FORMS", "PROBLEM_FORMS", "Style"]
+__all__ = ["FORMATS", "PROBLEM_FORMATS", "TextOptions"]
 
-FORMS = ("text", "json", "yaml", "patch", "junit", "sarif", "github")
-"""The names of the forms, and of their modules."""
+FORMATS = ("text", "json", "yaml", "patch", "junit", "sarif", "github")
+"""The names of the formats, and of their modules."""
 
-PROBLEM_FORMS = ("junit", "sarif", "github")
+PROBLEM_FORMATS = ("junit", "sarif", "github")
 """Those that show input that cannot be read beside the findings; for the others it is printed last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
-    """How much text for people shows; other forms are always complete."""
+class TextOptions:
+    """How much text for people shows; other formats are always complete."""
 
     is_quiet: bool = False
     """True to leave out objects without a problem."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webhook.cli.problems import Problem
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewFinding
 
 __all__ = ["show"]
@@ -31,7 +31,7 @@ _IN_MESSAGES = "%\r\n"
 _IN_PROPERTIES = "%\r\n:,"
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print an annotation for each problem and new finding, and the numbers of objects."""
     for problem in review.problems:
         click.echo(_unreadable(problem))

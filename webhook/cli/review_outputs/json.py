@@ -10,13 +10,13 @@ from policies.kubernetes.objects import name_of
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
 
 __all__ = ["show"]
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print everything about every object."""
     click.echo(json_text([_fields(reviewed) for reviewed in review.objects]))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webhook.cli.problems import Problem
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject, ReviewFinding
 
 __all__ = ["show"]
@@ -35,7 +35,7 @@ _SUFFIX = re.compile(r"\.(ya?ml|json)$")
 """Left out of a `classname`, where Jenkins would take it for the name of a class."""
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print the XML, and the summary to standard error."""
     root = ET.Element("testsuites", name="gpu-admission review")
     suites: dict[str, ET.Element] = {}

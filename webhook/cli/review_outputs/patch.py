@@ -10,13 +10,13 @@ from webhook.cli.review_outputs.text import show_messages
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review
 
 __all__ = ["show"]
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print the patch, and to standard error what kubectl would print.
 
     Raises:

@@ -26,7 +26,7 @@ from webhook.cli.text_layout import json_text
 if TYPE_CHECKING:
     from policies.decision import Rule
     from webhook.cli.problems import Problem
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject, ReviewFinding
 
 __all__ = ["show"]
@@ -36,7 +36,7 @@ _ROOT = "%SRCROOT%"
 _FINGERPRINT = "gpuAdmissionFinding/v1"
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print the log, and the summary to standard error."""
     click.echo(json_text(_log(review)))
     show_summary(review)

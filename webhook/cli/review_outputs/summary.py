@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webhook.cli.admit import Result
     from webhook.cli.review_report import Review, ReviewedObject
 
-__all__ = ["counts", "failures", "objects_by_verdict", "place_of", "show_summary", "verdict_of"]
+__all__ = ["count_lines", "failure_lines", "objects_by_verdict", "place_of", "show_summary", "verdict_of"]
 
 _COLOURS = {"admitted": "green", "refused": "red", "not reviewed": "yellow"}
 _MOST_LISTED = 50
@@ -27,11 +27,11 @@ _MOST_LISTED = 50
 
 def show_summary(review: Review) -> None:
     """Print the summary to standard error, because standard output is for a program."""
-    for line in (*failures(review), *counts(review)):
+    for line in (*failure_lines(review), *count_lines(review)):
         click.echo(line, err=True)
 
 
-def failures(review: Review) -> Iterator[str]:
+def failure_lines(review: Review) -> Iterator[str]:
     """A line for each object that fails the review, with the rules that it breaks."""
     failed = review.failures
     if not failed:
@@ -43,7 +43,7 @@ def failures(review: Review) -> Iterator[str]:
     yield from (f"  {line}" for line in truncation(len(failed), _MOST_LISTED))
 
 
-def counts(review: Review) -> Iterator[str]:
+def count_lines(review: Review) -> Iterator[str]:
     """The numbers of objects by verdict, of known findings, and of those that are no longer found."""
     yield objects_by_verdict(review.results)
     file = printable(review.baseline)
@@ -53,7 +53,7 @@ def counts(review: Review) -> Iterator[str]:
         count = format_count(len(review.stale), "known finding")
         yield f"{file}: {count} no longer found; --update-baseline removes them:"
         for entry in review.stale[:_MOST_LISTED]:
-            yield printable(f"  {entry.file}  {entry.object}  {entry.rule} {entry.path}".rstrip())
+            yield printable(f"  {entry.file}  {entry.object}  {entry.rule} {entry.level}  {entry.path}".rstrip())
         yield from (f"  {line}" for line in truncation(len(review.stale), _MOST_LISTED))
 
 

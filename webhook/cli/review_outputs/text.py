@@ -15,7 +15,7 @@ from policies.phrases import format_count
 from policies.review.pods import MALFORMED
 from webhook.cli import kubectl
 from webhook.cli.dump import colour_line, diff
-from webhook.cli.review_outputs.summary import counts, failures, place_of, verdict_of
+from webhook.cli.review_outputs.summary import count_lines, failure_lines, place_of, verdict_of
 from webhook.cli.text_layout import terminal_width, wrap_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from webhook.cli.admit import Refusal, Result
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
 
 __all__ = ["show", "show_messages"]
@@ -35,7 +35,7 @@ _MANY = 10
 """The number of objects beyond which failures are listed again at the end."""
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print each object, then what fails if there are many objects, and the numbers of objects.
 
     A warning whose cause lies outside the objects is printed once, with the number of objects.
@@ -44,12 +44,12 @@ def show(review: Review, style: Style) -> None:
     reported = once_per_cause([result.findings for result in results], "object")
     shown = 0
     for reviewed, result, findings in zip(review.objects, results, reported, strict=True):
-        if reviewed.is_problem or not style.is_quiet:
+        if reviewed.is_problem or not options.is_quiet:
             lines = _lines(reviewed, replace(result, findings=findings))
-            changes = _changes(result) if style.with_diffs else ()
+            changes = _changes(result) if options.with_diffs else ()
             click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_fit_to_terminal(_templates(result)), ""]))
             shown += 1
-    for line in _fit_to_terminal((*(failures(review) if shown > _MANY else ()), *counts(review))):
+    for line in _fit_to_terminal((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review))):
         click.echo(line)
 
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.kubernetes.objects import Object
-    from webhook.cli.review_outputs import Style
+    from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review
 
 __all__ = ["show"]
 
 
-def show(review: Review, style: Style) -> None:
+def show(review: Review, options: TextOptions) -> None:
     """Print the objects, and to standard error what kubectl would print."""
     show_messages(review)
     click.echo(dump_all(_documents(review)), nl=False)
