@@ -55,10 +55,8 @@ class Snapshot:
     """Of the API server."""
     files: dict[str, int] = field(default_factory=dict)
     """The number of objects in each file."""
-    unknown: list[str] = field(default_factory=list)
-    """Why kinds are not in the snapshot, without full stops."""
-    anonymous: list[str] = field(default_factory=list)
-    """The same without names."""
+    unknown: list[UnreadableKindError] = field(default_factory=list)
+    """Why kinds are not in the snapshot."""
     notes: list[str] = field(default_factory=list)
     """Problems of the cluster's settings, without full stops."""
 
@@ -68,11 +66,6 @@ class Snapshot:
         kinds = format_count(sum(map(bool, self.files.values())), "kind")
         unknown = f"; unknown: {format_count(len(self.unknown), 'kind')}" if self.unknown else ""
         return f"{objects} of {kinds} written to {folder}{unknown}"
-
-    def lack(self, reason: UnreadableKindError) -> None:
-        """Note that a kind is not in the snapshot."""
-        self.unknown.append(str(reason))
-        self.anonymous.append(reason.anonymous)
 
 
 def take_snapshot(
@@ -114,7 +107,7 @@ async def _take(
                     "time": rfc3339(datetime.now(UTC)),
                     **({} if renames else {"server": client.url, "namespace": namespace}),
                     "namesReplaced": renames,
-                    "unknown": snapshot.anonymous if renames else snapshot.unknown,
+                    "unknown": [each.redacted if renames else str(each) for each in snapshot.unknown],
                     "files": snapshot.files,
                 },
             }
@@ -159,7 +152,9 @@ class _Taker:
         for kind, name in CONFIGURATIONS:
             await self._take_object(RESOURCES[kind], name)
         if not any(self.snapshot.files.values()):
-            raise NoClusterError(f"{self.client.url}: nothing can be read: {'; '.join(self.snapshot.unknown)}")
+            raise NoClusterError(
+                f"{self.client.url}: nothing can be read: {'; '.join(map(str, self.snapshot.unknown))}"
+            )
 
     def _by_kind(self) -> dict[str, list[Watched]]:
         """The kinds that policies read; Deployments are read as workloads."""
@@ -183,7 +178,7 @@ class _Taker:
                 # Users who may not list namespaces can often read their own.
                 await self._take_object(resource, self.namespace, error)
             else:
-                self.snapshot.lack(error)
+                self.snapshot.unknown.append(error)
             return
         self.snapshot.files[file.name] = file.count
         if resource.kind in _FIRST:
@@ -197,7 +192,8 @@ class _Taker:
             found = [reduction_of(resource)(await self.client.get(resource.path(name=name)))]
         except APIError as error:
             if error.is_forbidden:
-                self.snapshot.lack(unlisted or UnreadableKindError(f"forbidden: get {resource.name} {name}"))
+                unreadable = unlisted or UnreadableKindError("forbidden: get", Watched(resource, name=name))
+                self.snapshot.unknown.append(unreadable)
                 return
             if not error.is_not_found:
                 raise
@@ -225,7 +221,7 @@ class _Taker:
                     async for page in reduced_pages(self.client, each, self.version):
                         self._add(file, [self._reduced_config_map(config_map, view) for config_map in page])
         except UnreadableKindError as error:
-            self.snapshot.lack(error)
+            self.snapshot.unknown.append(error)
         else:
             self.snapshot.files[file.name] = file.count
 
