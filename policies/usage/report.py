@@ -103,7 +103,7 @@ class UsageReport:
     unknown: tuple[str, ...] = ()
     """The kinds of `READ_FROM` that cannot be seen, or of which only one namespace can."""
     problems: tuple[str, ...] = ()
-    """GPUs that are given out twice, and slices that cannot be read; sentences without full stops."""
+    """More GPUs held than exist, nodes that offer their GPUs twice, slices that cannot be read; without full stops."""
 
     @property
     def is_complete(self) -> bool:

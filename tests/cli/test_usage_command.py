@@ -78,7 +78,7 @@ def test_unknown_numbers_are_question_marks(invoke):
     assert "Tesla-T4                           [????????????????????]      2     ?     ?         ?" in lines
 
 
-def test_gpus_that_are_handed_out_twice_fail(invoke, write):
+def test_more_held_than_exist_fails(invoke, write):
     file = write("all.yaml", *NOTHING, node(gpus=1), pod(gpus=2))
     done = invoke("usage", "--cluster", file)
     assert done.exit_code == 1

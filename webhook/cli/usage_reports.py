@@ -71,7 +71,7 @@ class Usage:
 
     @property
     def is_sound(self) -> bool:
-        """True if every number is known, and no GPU is handed out twice."""
+        """True if every number is known, and the cluster does not contradict itself."""
         return self.report.is_complete and not self.report.problems
 
 
