@@ -11,9 +11,10 @@ from policies.nvidia.mig import MIGProfile
 from policies.quota.devices.device_kinds import Sharing, replica_kind
 
 if TYPE_CHECKING:
+    from policies.dra.holders import Holder
     from policies.quota.charges import DeviceKind
 
-__all__ = ["Form", "GPUKind", "Holder", "Holding", "NodeGPUs", "Unusable", "UnusableKind", "Way"]
+__all__ = ["Form", "GPUKind", "HeldDevices", "NodeGPUs", "Unusable", "UnusableKind", "Way"]
 
 _NONE = Fraction(0)
 
@@ -72,20 +73,8 @@ class GPUKind:
         return f"{product}{mig}{f' shared by {self.replicas}' if self.replicas > 1 else ''}"
 
 
-class Holder(NamedTuple):
-    """A pod that holds devices of a device plugin, or a claim that holds devices of DRA."""
-
-    namespace: str
-    pods: tuple[str, ...]
-    """The names of the pods that use the devices together; empty if no pod does, or a PodGroup."""
-    claim: str = ""
-    """The name of the ResourceClaim; empty for the device plugin."""
-    pod_groups: tuple[str, ...] = ()
-    """The names of the PodGroups that the claim is reserved for."""
-
-
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HeldDevices:
     """The devices of one kind that a holder has on one node."""
 
     holder: Holder
@@ -139,7 +128,7 @@ class NodeGPUs:
     total: Fraction | None
     held: Fraction | None
     """By pods and claims of all namespaces."""
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[HeldDevices, ...] = ()
     """Those that are known, if perhaps not all are."""
     blocked: tuple[Unusable, ...] = ()
     """The free devices that serve no pod, as far as it is known."""

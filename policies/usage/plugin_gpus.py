@@ -6,6 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from policies.dra.holders import Holder
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.nodes import labels_of
@@ -14,7 +15,7 @@ from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.quota.counting.counter import resources_in_claim
 from policies.quota.devices.node_kinds import offer_of
-from policies.usage.node_gpus import GPUKind, Holder, Holding, NodeGPUs, Unusable, UnusableKind, Way
+from policies.usage.node_gpus import GPUKind, HeldDevices, NodeGPUs, Unusable, UnusableKind, Way
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _gpus_of_kind(
         all_pods: True if these are all pods.
     """
     holdings = tuple(
-        Holding(holder, node, kind, Fraction(count))
+        HeldDevices(holder, node, kind, Fraction(count))
         for resource in resources
         for holder, count in uses.get(resource, ())
     )

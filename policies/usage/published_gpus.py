@@ -6,12 +6,13 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.dra.holders import Holder
 from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import Claim
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.usage.allocatable_devices import AllocatableDevices
-from policies.usage.node_gpus import GPUKind, Holder, Holding, NodeGPUs, Unusable, UnusableKind, Way
+from policies.usage.node_gpus import GPUKind, HeldDevices, NodeGPUs, Unusable, UnusableKind, Way
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -105,11 +106,7 @@ def _results(document: Object) -> tuple[_Result, ...]:
     held = [each for each in claim.allocated_devices if each.get("driver") == DRIVER and not each.get("adminAccess")]
     if not held:
         return ()
-    pods, groups = (
-        tuple(str(each.get("name")) for each in claim.consumers if each.get("resource") == resource)
-        for resource in ("pods", "podgroups")
-    )
-    holder = Holder(claim.namespace or "default", pods, claim.name, groups)
+    holder = Holder.of_claim(claim)
     return tuple(
         _Result(
             (str(each.get("pool")), str(each.get("device"))),
@@ -134,7 +131,7 @@ def _one_gpu(
     for form in forms:
         for result in results.pop((form.pool, form.name), ()):
             taken = form.counted.kind_taken(result.consumed)
-            holdings.append(Holding(result.holder, node, form.kind, taken.gpus / form.kind.gpus, (form.name,)))
+            holdings.append(HeldDevices(result.holder, node, form.kind, taken.gpus / form.kind.gpus, (form.name,)))
     gpus = sum((each.gpus for each in holdings), _NONE)
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
     held = min(gpus / kind.gpus, _ONE) if len(forms) > 1 and len(holdings) > 1 else gpus / kind.gpus
@@ -168,10 +165,10 @@ def _missing_gpus(
     results: Mapping[_DeviceId, Sequence[_Result]], *, is_known: bool, all_claims: bool
 ) -> Iterator[NodeGPUs]:
     """The held devices that no slice shows. NVIDIA's driver names the pool of a node after the node."""
-    holdings: defaultdict[str, list[Holding]] = defaultdict(list)
+    holdings: defaultdict[str, list[HeldDevices]] = defaultdict(list)
     kind = GPUKind("")
     for (pool, name), held in results.items():
-        holdings[pool] += (Holding(result.holder, pool, kind, _ONE, (name,)) for result in held)
+        holdings[pool] += (HeldDevices(result.holder, pool, kind, _ONE, (name,)) for result in held)
     for node, of_node in holdings.items():
         number = Fraction(len(of_node)) if all_claims else None
         yield NodeGPUs(node, kind, _WAY, _NONE if is_known else None, number, tuple(of_node))

@@ -7,10 +7,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.usage.node_gpus import GPUKind, Holder, Holding, NodeGPUs, Unusable
+from policies.usage.node_gpus import GPUKind, HeldDevices, NodeGPUs, Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.dra.holders import Holder
 
 __all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport"]
 
@@ -59,7 +61,7 @@ class HolderUse:
 
     holder: Holder
     node: str
-    holdings: tuple[Holding, ...]
+    holdings: tuple[HeldDevices, ...]
 
     @property
     def gpus(self) -> Fraction:
@@ -164,7 +166,7 @@ class UsageReport:
         }
 
     @property
-    def _holdings(self) -> list[Holding]:
+    def _holdings(self) -> list[HeldDevices]:
         holdings = (holding for each in self.gpus for holding in each.holdings)
         return [each for each in holdings if not self.namespace or each.holder.namespace == self.namespace]
 
@@ -197,7 +199,7 @@ def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, l
     return found
 
 
-def _amounts(holdings: Iterable[Holding]) -> _Amounts:
+def _amounts(holdings: Iterable[HeldDevices]) -> _Amounts:
     """The amounts by kind, in the order of kinds."""
     found: dict[GPUKind, Fraction] = {}
     for each in holdings:

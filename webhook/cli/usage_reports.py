@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.dra.holders import UNUSED
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list, format_ranges
 from policies.usage import READ_FROM, UsageReport, usage_report
@@ -35,7 +36,8 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.usage.node_gpus import GPUKind, Holder, NodeGPUs
+    from policies.dra.holders import Holder
+    from policies.usage.node_gpus import GPUKind, NodeGPUs
     from policies.usage.report import HolderUse, NamespaceUse, ProductUse
 
     _Row = tuple[list[str], GPUKind, ProductUse | NodeGPUs, Fraction | None]
@@ -306,7 +308,7 @@ def _holding_text(use: HolderUse) -> str:
     devices = [name for each in use.holdings for name in each.devices]
     if not use.holder.claim:
         return _kinds(use.amounts)
-    unused = "" if use.holder.pods or use.holder.pod_groups else ", which no pod uses"
+    unused = "" if use.holder.is_used else f", {UNUSED}"
     return f"{_kinds(use.amounts)} by claim {use.holder.claim}{unused}: {format_ranges(devices)}"
 
 
