@@ -50,12 +50,12 @@ class AllocatableDevices:
         self._devices: dict[tuple[str, str], AllocatableDevice] = {}
         self._problem = ""
 
-    def obstacle(self, node: str, forms: Iterable[tuple[str, str]]) -> Unusable | None:
-        """The reason why no form of a GPU can be allocated any more; None if one can.
+    def obstacle(self, node: str, devices: Iterable[tuple[str, str]]) -> Unusable | None:
+        """The reason why no device of a GPU can be allocated any more; None if one can.
 
         Args:
             node: The name of its node. Devices that several nodes reach are not judged.
-            forms: Pool and name of each device that the driver publishes for the GPU. At least one is not held.
+            devices: Pool and name of each device that the driver publishes of the GPU. At least one is not held.
         """
         if self._gatherer is None or not node:
             return None
@@ -64,7 +64,7 @@ class AllocatableDevices:
         if self._problem:
             return Unusable(UnusableKind.POOL, self._problem)
         found: list[Unusable] = []
-        for pool, name in forms:
+        for pool, name in devices:
             obstacle = self._obstacle(pool, name)
             if obstacle is None:
                 return None

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from policies.dra.holders import Holder
     from policies.quota.charges import DeviceKind
 
-__all__ = ["Form", "GPUKind", "HeldDevices", "NodeGPUs", "Unusable", "UnusableKind", "Way"]
+__all__ = ["DeviceForm", "HeldDevices", "NodeGPUs", "OfferedKind", "Unusable", "UnusableKind", "Way"]
 
 _NONE = Fraction(0)
 
 
-class Form(StrEnum):
-    """What a device is of its GPU."""
+class DeviceForm(StrEnum):
+    """The whole GPU, a MIG device of it, or a share."""
 
     WHOLE = "whole"
     MIG = "mig"
@@ -36,7 +36,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GPUKind:
+class OfferedKind:
     """Devices that count as equal."""
 
     product: str
@@ -49,16 +49,16 @@ class GPUKind:
     """The part of a GPU that it is."""
 
     @classmethod
-    def of(cls, device: DeviceKind, sharing: Sharing = Sharing()) -> GPUKind:  # noqa: B008 - immutable
+    def of(cls, device: DeviceKind, sharing: Sharing = Sharing()) -> OfferedKind:  # noqa: B008 - immutable
         """The kind of a device as quotas count it, or of one of its replicas."""
         return cls(device.product, device.profile, sharing.replicas, replica_kind(device, sharing).gpus)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> DeviceForm:
         """Whether it is a whole GPU, a MIG device or a replica."""
         if self.replicas > 1:
-            return Form.SHARED
-        return Form.MIG if self.profile else Form.WHOLE
+            return DeviceForm.SHARED
+        return DeviceForm.MIG if self.profile else DeviceForm.WHOLE
 
     @property
     def rank(self) -> tuple[str, bool, MIGProfile, str, int]:
@@ -79,7 +79,7 @@ class HeldDevices:
 
     holder: Holder
     node: str
-    kind: GPUKind
+    kind: OfferedKind
     amount: Fraction
     """In devices of this kind; a share of a device is a part of one."""
     devices: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class NodeGPUs:
 
     node: str
     """Empty for devices that several nodes reach."""
-    kind: GPUKind
+    kind: OfferedKind
     ways: frozenset[Way]
     total: Fraction | None
     held: Fraction | None

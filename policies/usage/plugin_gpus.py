@@ -15,7 +15,7 @@ from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.quota.counting.counter import resources_in_claim
 from policies.quota.devices.node_kinds import offer_of
-from policies.usage.node_gpus import GPUKind, HeldDevices, NodeGPUs, Unusable, UnusableKind, Way
+from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Unusable, UnusableKind, Way
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
         if not resources:
             continue
         document = documents.get(node, {})
-        by_kind: defaultdict[GPUKind, list[str]] = defaultdict(list)
+        by_kind: defaultdict[OfferedKind, list[str]] = defaultdict(list)
         for resource in sorted(resources):
             by_kind[_kind(resource, labels_of(document))].append(resource)
         for kind, names in by_kind.items():
@@ -80,13 +80,19 @@ def _pod_use(pod: Object) -> _PodUse | None:
     return (taken[0], Holder(namespace_of(pod) or "default", (name_of(pod),)), tuple(amounts)) if amounts else None
 
 
-def _kind(resource: str, labels: Mapping[str, str]) -> GPUKind:
+def _kind(resource: str, labels: Mapping[str, str]) -> OfferedKind:
     parsed = parse_resource(resource)
-    return GPUKind("") if parsed is None else GPUKind.of(*offer_of(parsed, labels))
+    return OfferedKind("") if parsed is None else OfferedKind.of(*offer_of(parsed, labels))
 
 
 def _gpus_of_kind(
-    node: str, kind: GPUKind, resources: Collection[str], document: Object | None, uses: _ResourceUse, *, all_pods: bool
+    node: str,
+    kind: OfferedKind,
+    resources: Collection[str],
+    document: Object | None,
+    uses: _ResourceUse,
+    *,
+    all_pods: bool,
 ) -> NodeGPUs:
     """The devices of one kind.
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.usage.node_gpus import GPUKind, HeldDevices, NodeGPUs, Unusable
+from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport"]
 
 _NONE = Fraction(0)
-_Amounts = tuple[tuple[GPUKind, Fraction], ...]
+_Amounts = tuple[tuple[OfferedKind, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ProductUse:
     """The devices of one kind on all nodes. Amounts are in devices, and None if they are unknown."""
 
-    kind: GPUKind
+    kind: OfferedKind
     total: Fraction | None
     held: Fraction | None
     here: Fraction | None
@@ -170,7 +170,7 @@ class UsageReport:
         holdings = (holding for each in self.gpus for holding in each.holdings)
         return [each for each in holdings if not self.namespace or each.holder.namespace == self.namespace]
 
-    def _product(self, kind: GPUKind, parts: Sequence[NodeGPUs]) -> ProductUse:
+    def _product(self, kind: OfferedKind, parts: Sequence[NodeGPUs]) -> ProductUse:
         blocked: dict[tuple[str, str], tuple[Unusable, list[str]]] = {}
         for part in parts:
             for each in part.blocked:
@@ -201,7 +201,7 @@ def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, l
 
 def _amounts(holdings: Iterable[HeldDevices]) -> _Amounts:
     """The amounts by kind, in the order of kinds."""
-    found: dict[GPUKind, Fraction] = {}
+    found: dict[OfferedKind, Fraction] = {}
     for each in holdings:
         found[each.kind] = found.get(each.kind, _NONE) + each.amount
     return tuple(sorted(found.items(), key=lambda item: item[0].rank))
@@ -218,7 +218,7 @@ def _totals(use: ProductUse | NodeGPUs, here: Fraction | None) -> dict[str, str 
     return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
 
 
-def _kind(kind: GPUKind) -> dict[str, Any]:
+def _kind(kind: OfferedKind) -> dict[str, Any]:
     return {"product": kind.product, "form": str(kind.form), "profile": kind.profile, "replicas": kind.replicas}
 
 

@@ -12,7 +12,7 @@ from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.nvidia.identifiers import COUNT_LABEL
 from policies.phrases import format_count
-from policies.usage.node_gpus import GPUKind, NodeGPUs, Unusable, UnusableKind
+from policies.usage.node_gpus import NodeGPUs, OfferedKind, Unusable, UnusableKind
 from policies.usage.node_obstacles import NodeObstacles
 from policies.usage.plugin_gpus import plugin_gpus
 from policies.usage.published_gpus import published_gpus
@@ -47,7 +47,7 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
         *plugin_gpus(view, all_pods=all_pods),
         *published_gpus(view, cluster, all_claims=all_claims),
     ]
-    merged: dict[tuple[str, GPUKind], NodeGPUs] = {}
+    merged: dict[tuple[str, OfferedKind], NodeGPUs] = {}
     for each in (*handed_out, *_idle_gpus(view, {each.node for each in handed_out})):
         known = merged.get((each.node, each.kind))
         merged[each.node, each.kind] = each if known is None else _merge(known, each)
@@ -73,7 +73,7 @@ def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs
         if node.name in serving or node.offers or not (count.isascii() and count.isdigit()) or not int(count):
             continue
         number = Fraction(int(count))
-        kind = GPUKind(node.traits.plugin_product.name)
+        kind = OfferedKind(node.traits.plugin_product.name)
         blocked = (Unusable(UnusableKind.NOT_HANDED_OUT, _IDLE, number),)
         yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), blocked)
 

@@ -13,7 +13,7 @@ from policies.dra.holders import UNUSED
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list, format_ranges
 from policies.usage import READ_FROM, UsageReport, usage_report
-from policies.usage.node_gpus import Form
+from policies.usage.node_gpus import DeviceForm
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.dra.holders import Holder
-    from policies.usage.node_gpus import GPUKind, NodeGPUs
+    from policies.usage.node_gpus import NodeGPUs, OfferedKind
     from policies.usage.report import HolderUse, NamespaceUse, ProductUse
 
-    _Row = tuple[list[str], GPUKind, ProductUse | NodeGPUs, Fraction | None]
+    _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
     """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
 
 __all__ = ["WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]
@@ -111,7 +111,7 @@ _COUNT = 3
 """Columns that keep a number on the line of its product."""
 _WIDE = 90
 """The columns from which a bar beside sentences has its usual length."""
-_FORMS = {Form.WHOLE: "GPU", Form.MIG: "MIG device", Form.SHARED: "share of a GPU"}
+_FORMS = {DeviceForm.WHOLE: "GPU", DeviceForm.MIG: "MIG device", DeviceForm.SHARED: "share of a GPU"}
 _NONE = Fraction(0)
 
 
@@ -312,7 +312,7 @@ def _holding_text(use: HolderUse) -> str:
     return f"{_kinds(use.amounts)} by claim {use.holder.claim}{unused}: {format_ranges(devices)}"
 
 
-def _kinds(amounts: Iterable[tuple[GPUKind, Fraction]]) -> str:
+def _kinds(amounts: Iterable[tuple[OfferedKind, Fraction]]) -> str:
     return ", ".join(f"{_amount(amount)} {kind}" for kind, amount in amounts)
 
 
