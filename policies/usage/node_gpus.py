@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.dra.holders import Holder
     from policies.quota.charges import DeviceKind
 
-__all__ = ["DeviceForm", "HeldDevices", "NodeGPUs", "OfferedKind", "Unusable", "UnusableKind", "Way"]
+__all__ = ["DeviceForm", "HeldDevices", "NodeGPUs", "OfferedKind", "Provider", "UnusableKind", "UnusableReason"]
 
 _NONE = Fraction(0)
 
@@ -25,11 +25,11 @@ class DeviceForm(StrEnum):
     WHOLE = "whole"
     MIG = "mig"
     SHARED = "shared"
-    """A replica that the device plugin hands out, of a GPU or of a MIG device."""
+    """A replica that the device plugin advertises, of a GPU or of a MIG device."""
 
 
-class Way(StrEnum):
-    """What hands a device out."""
+class Provider(StrEnum):
+    """The software that offers a device to pods."""
 
     DEVICE_PLUGIN = "device plugin"
     DRA = "DRA"
@@ -92,7 +92,7 @@ class HeldDevices:
 
 
 class UnusableKind(StrEnum):
-    """Why a free device serves no pod."""
+    """The sort of the reason why a device that is not held serves no pod."""
 
     CORDONED = "cordoned"
     TAINTED = "tainted"
@@ -105,11 +105,11 @@ class UnusableKind(StrEnum):
     FRAGMENTED = "fragmented"
     """The rest of a divided GPU, too small for any MIG device that is published."""
     NODE_MISSING = "nodeMissing"
-    NOT_HANDED_OUT = "notHandedOut"
+    NOT_ADVERTISED = "notAdvertised"
 
 
-class Unusable(NamedTuple):
-    """Free devices that serve no pod, and why."""
+class UnusableReason(NamedTuple):
+    """The reason why devices that are not held serve no pod."""
 
     kind: UnusableKind
     sentence: str
@@ -124,29 +124,29 @@ class NodeGPUs:
     node: str
     """Empty for devices that several nodes reach."""
     kind: OfferedKind
-    ways: frozenset[Way]
+    providers: frozenset[Provider]
     total: Fraction | None
     held: Fraction | None
     """By pods and claims of all namespaces."""
     holdings: tuple[HeldDevices, ...] = ()
     """Those that are known, if perhaps not all are."""
-    blocked: tuple[Unusable, ...] = ()
-    """The free devices that serve no pod, as far as it is known."""
+    reasons: tuple[UnusableReason, ...] = ()
+    """The reasons of the devices that are not held and serve no pod, as far as they are known."""
 
     @property
-    def rest(self) -> Fraction | None:
+    def not_held(self) -> Fraction | None:
         """The devices that are not held."""
         return None if self.total is None or self.held is None else max(self.total - self.held, _NONE)
 
     @property
     def unusable(self) -> Fraction | None:
         """The devices that are not held and serve no pod."""
-        return None if self.rest is None else sum((each.amount for each in self.blocked), _NONE)
+        return None if self.not_held is None else sum((each.amount for each in self.reasons), _NONE)
 
     @property
     def free(self) -> Fraction | None:
         """The devices that a pod can get now."""
-        return None if self.rest is None or self.unusable is None else self.rest - self.unusable
+        return None if self.not_held is None or self.unusable is None else self.not_held - self.unusable
 
     @property
     def is_over(self) -> bool:

@@ -15,7 +15,7 @@ from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.quota.counting.counter import resources_in_claim
 from policies.quota.devices.node_kinds import offer_of
-from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Unusable, UnusableKind, Way
+from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
 """The node of a pod, the pod, and how many devices of each resource it holds."""
 _ResourceUse = dict[str, list[tuple[Holder, int]]]
 """The pods that hold devices of each resource of one node, and how many."""
-_WAY = frozenset({Way.DEVICE_PLUGIN})
+_PROVIDERS = frozenset({Provider.DEVICE_PLUGIN})
 
 
 def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
-    """The GPUs that device plugins hand out, with the pods that hold them.
+    """The GPUs that device plugins advertise, with the pods that hold them.
 
     Args:
         view: The cluster. If its nodes are unknown, the GPUs that pods hold are returned, of an unknown product.
@@ -111,15 +111,15 @@ def _gpus_of_kind(
     )
     held = sum((each.amount for each in holdings), Fraction(0)) if all_pods else None
     if document is None:
-        return NodeGPUs(node, kind, _WAY, None, held, holdings)
+        return NodeGPUs(node, kind, _PROVIDERS, None, held, holdings)
     capacity, allocatable = (
         Fraction(sum(billionths(lookup(document, ("status", field, name))) // ONE for name in resources))
         for field in ("capacity", "allocatable")
     )
     total = max(capacity, allocatable)
     lost = Fraction(0) if held is None else max(total - max(held, allocatable), Fraction(0))
-    blocked = (Unusable(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost),) if lost else ()
-    return NodeGPUs(node, kind, _WAY, total, held, holdings, blocked)
+    reasons = (UnusableReason(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost),) if lost else ()
+    return NodeGPUs(node, kind, _PROVIDERS, total, held, holdings, reasons)
 
 
 def _lost_sentence(allocatable: Fraction) -> str:

@@ -12,7 +12,7 @@ from policies.dra.resource_claims import Claim
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.usage.allocatable_devices import AllocatableDevices
-from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Unusable, UnusableKind, Way
+from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["published_gpus"]
 
-_WAY = frozenset({Way.DRA})
+_PROVIDERS = frozenset({Provider.DRA})
 _ONE, _NONE = Fraction(1), Fraction(0)
 _PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 
@@ -52,7 +52,7 @@ class _Result(NamedTuple):
 
 
 def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> Iterator[NodeGPUs]:
-    """The GPUs that NVIDIA's DRA driver hands out, with the claims that hold them.
+    """The GPUs that NVIDIA's DRA driver publishes, with the claims that hold them.
 
     A GPU counts once, however many devices the driver publishes of it for claims to choose from. If
     the ResourceSlices are unknown, the GPUs that claims hold are returned, of an unknown product.
@@ -136,29 +136,29 @@ def _one_gpu(
     gpus = sum((each.gpus for each in holdings), _NONE)
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
     held = min(gpus / kind.gpus, _ONE) if len(devices) > 1 and len(holdings) > 1 else gpus / kind.gpus
-    blocked: tuple[Unusable, ...] = ()
+    reasons: tuple[UnusableReason, ...] = ()
     if all_claims and held < 1:
-        obstacle = judge.obstacle(node, [(device.pool, device.name) for device in devices])
-        if obstacle is not None:
-            blocked = (obstacle._replace(amount=_ONE - held),)
-    return NodeGPUs(node, kind, _WAY, _ONE, held if all_claims else None, tuple(holdings), blocked)
+        reason = judge.unusable_reason(node, [(device.pool, device.name) for device in devices])
+        if reason is not None:
+            reasons = (reason._replace(amount=_ONE - held),)
+    return NodeGPUs(node, kind, _PROVIDERS, _ONE, held if all_claims else None, tuple(holdings), reasons)
 
 
 def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:
     """The GPUs of one kind on one node as one entry."""
     first = parts[0]
-    blocked: dict[tuple[UnusableKind, str], Fraction] = {}
+    reasons: dict[tuple[UnusableKind, str], Fraction] = {}
     for part in parts:
-        for each in part.blocked:
-            blocked[each.kind, each.sentence] = blocked.get((each.kind, each.sentence), _NONE) + each.amount
+        for each in part.reasons:
+            reasons[each.kind, each.sentence] = reasons.get((each.kind, each.sentence), _NONE) + each.amount
     return NodeGPUs(
         first.node,
         first.kind,
-        _WAY,
+        _PROVIDERS,
         Fraction(len(parts)),
         None if first.held is None else sum((part.held or _NONE for part in parts), _NONE),
         tuple(holding for part in parts for holding in part.holdings),
-        tuple(Unusable(*key, amount) for key, amount in blocked.items()),
+        tuple(UnusableReason(*key, amount) for key, amount in reasons.items()),
     )
 
 
@@ -172,4 +172,4 @@ def _missing_gpus(
         holdings[pool] += (HeldDevices(result.holder, pool, kind, _ONE, (name,)) for result in held)
     for node, of_node in holdings.items():
         number = Fraction(len(of_node)) if all_claims else None
-        yield NodeGPUs(node, kind, _WAY, _NONE if is_known else None, number, tuple(of_node))
+        yield NodeGPUs(node, kind, _PROVIDERS, _NONE if is_known else None, number, tuple(of_node))
