@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["UnusableNodes"]
 
 _SCARCE = ("pods", "cpu", "memory")
-"""What a pod needs beside its GPUs, in the order in which shortages are reported."""
+"""The resources that a pod needs beside its GPUs, in the order in which shortages are reported."""
 _MISSING = UnusableReason(
     UnusableKind.NODE_MISSING, "the node does not exist, although its devices are still published"
 )
