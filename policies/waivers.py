@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = [
-    "LONGEST",
-    "LONGEST_REASON",
+    "MAX_ANNOTATION_LENGTH",
+    "MAX_REASON_LENGTH",
     "Waivers",
     "decision_with_waivers",
     "parse_waivers",
@@ -37,9 +37,9 @@ __all__ = [
     "with_waivers",
 ]
 
-LONGEST = 4096
+MAX_ANNOTATION_LENGTH = 4096
 """Maximum characters of the annotation; a longer one waives nothing."""
-LONGEST_REASON = 240
+MAX_REASON_LENGTH = 240
 """Characters of a reason that are kept."""
 _MOST_PROBLEMS = 5
 _PATH = FieldPath(["metadata", "annotations", IGNORE])
@@ -77,7 +77,7 @@ UNMATCHED = rule(
 
 @dataclass(frozen=True, slots=True)
 class Waivers:
-    """What an annotation waives, and what is wrong with it."""
+    """The waivers of an annotation, and its problems."""
 
     reasons: Mapping[Rule, str]
     """By rule; on one line, printable."""
@@ -96,8 +96,11 @@ def parse_waivers(text: Any) -> Waivers:
     """
     if not isinstance(text, str):
         return Waivers({}, (_problem("must be a string"),))
-    if len(text) > LONGEST:
-        return Waivers({}, (_problem(f"has {len(text):,} characters and at most {LONGEST:,} are read", "shorten it"),))
+    if len(text) > MAX_ANNOTATION_LENGTH:
+        return Waivers(
+            {},
+            (_problem(f"has {len(text):,} characters and at most {MAX_ANNOTATION_LENGTH:,} are read", "shorten it"),),
+        )
     reasons: dict[Rule, str] = {}
     problems: list[Finding] = []
     for entry in filter(None, (" ".join(part.split()) for part in _SEPARATORS.split(text))):
@@ -114,7 +117,7 @@ def parse_waivers(text: Any) -> Waivers:
         elif known in reasons:
             problems.append(_problem(f"{known} has two reasons", "keep one of them"))
         else:
-            reasons[known] = shorten(reason, LONGEST_REASON)
+            reasons[known] = shorten(reason, MAX_REASON_LENGTH)
     if len(problems) > _MOST_PROBLEMS:
         problems = [*problems[:_MOST_PROBLEMS], _problem(f"more than {_MOST_PROBLEMS} entries are invalid")]
     return Waivers(reasons, tuple(problems))
@@ -152,7 +155,7 @@ def unmatched_waivers(
         settings: The administrator's settings.
     """
     reported = {found.rule for found in findings}
-    unmatched = [rule for rule in _waivers_of(request).reasons if rule not in reported]
+    unmatched = [waived for waived in _waivers_of(request).reasons if waived not in reported]
     return _judge(_findings_on_unmatched(unmatched, request, view, settings), request, settings) if unmatched else ()
 
 
@@ -185,8 +188,10 @@ def _is_refusal(found: Finding) -> bool:
     return found.severity is Severity.DENY or found.announces_refusal
 
 
-def _refusal(rule: Rule) -> Finding:
-    return _problem(f"{rule} is a refusal and cannot be ignored", f"correct what {rule} reports, and remove it here")
+def _refusal(waived: Rule) -> Finding:
+    return _problem(
+        f"{waived} is a refusal and cannot be ignored", f"correct what {waived} reports, and remove it here"
+    )
 
 
 def _problem(message: str, remedy: str | None = None) -> Finding:

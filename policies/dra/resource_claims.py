@@ -280,6 +280,10 @@ class Claim:
         """The objects that the claim is reserved for, usually pods, with `resource`, `name` and so on."""
         return mappings_at(self.document, ("status", "reservedFor"))
 
+    def consumer_names(self, resource: str) -> tuple[str, ...]:
+        """The names of the consumers of one resource, such as `pods` or `podgroups`."""
+        return tuple([str(each.get("name")) for each in self.consumers if each.get("resource") == resource])
+
 
 def selector_expressions(fields: Any) -> tuple[str | None, ...]:
     """The CEL expressions in a request's or class spec's selectors; None for an entry without one."""

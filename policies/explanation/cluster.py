@@ -12,6 +12,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
+from policies.dra.holders import Holder
 from policies.dra.resource_claims import Claim
 from policies.explanation.audience import OTHER_NAMESPACES
 from policies.kubernetes.amounts import taken_by
@@ -160,31 +161,10 @@ def _holding_of(document: Object) -> Holding | None:
     held = Held.by(claim.allocated_devices)
     if not any(held):
         return None
-    pods = _pods(claim)
-    return Holding(held, pods[0] if len(pods) == 1 else _holder(claim), claim.namespace, pods)
-
-
-def _pods(claim: Claim) -> tuple[str, ...]:
-    pods, namespace = _consumers(claim, "pods"), claim.namespace
-    return tuple([f"{namespace}/{name}" for name in pods]) if len(pods) == len(claim.consumers) else ()
-
-
-def _holder(claim: Claim) -> str:
-    """The holder of a claim's devices: pods or PodGroups that it is reserved for, or the claim itself."""
-    if pods := _consumers(claim, "pods"):
-        return f"{claim.namespace}/{_first(pods, 'pod')}"
-    if groups := _consumers(claim, "podgroups"):
-        return f"the pods of PodGroup {claim.namespace}/{_first(groups, 'group')}"
-    return f"claim {claim.label}, which no pod uses now"
-
-
-def _consumers(claim: Claim, resource: str) -> list[str]:
-    return [str(consumer.get("name")) for consumer in claim.consumers if consumer.get("resource") == resource]
-
-
-def _first(names: list[str], noun: str) -> str:
-    more = f" and {len(names) - 1} more {noun}{'s' if len(names) > 2 else ''}" if len(names) > 1 else ""
-    return f"{names[0]}{more}"
+    holder = Holder.of_claim(claim)
+    has_other_users = len(holder.pods) < len(claim.consumers)
+    pods = () if has_other_users else tuple([f"{claim.namespace}/{name}" for name in holder.pods])
+    return Holding(held, holder.words, claim.namespace, pods)
 
 
 def _guess_nodes(slices: Iterable[Object]) -> list[Object]:

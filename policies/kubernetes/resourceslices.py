@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ class Device:
     def is_shareable(self) -> bool:
         """True if several claims can hold it at once (`allowMultipleAllocations`)."""
         return self.body.get("allowMultipleAllocations") is True
+
+    @property
+    def counter_sets(self) -> tuple[str, ...]:
+        """The sets of its pool of which it consumes counters; parts of one GPU have a common set."""
+        return tuple([str(each.get("counterSet")) for each in mappings_at(self.body, ("consumesCounters",))])
 
     @cached_property
     def attributes(self) -> Mapping[str, Attribute]:

@@ -13,7 +13,7 @@ from policies.dra.allocation.taints import first_untolerated
 from policies.explanation.nodes import Taint
 from policies.kubernetes.objects import name_of
 from policies.nvidia.identifiers import DRIVER
-from policies.usage.node_gpus import Unusable, UnusableKind
+from policies.usage.node_gpus import UnusableKind, UnusableReason
 from policies.work import never_cancelled
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _POOLS = {
     PoolState.INVALID: "the slices of its pool contradict each other",
     PoolState.OBSOLETE: "the driver is publishing a newer generation of its pool",
 }
-_FRAGMENT = Unusable(
+_FRAGMENT = UnusableReason(
     UnusableKind.FRAGMENTED, "what is left of a divided GPU is too small for every MIG device that the driver publishes"
 )
 _ORDER = (UnusableKind.POOL, UnusableKind.DEVICE_TAINTED, UnusableKind.FRAGMENTED)
@@ -50,25 +50,25 @@ class AllocatableDevices:
         self._devices: dict[tuple[str, str], AllocatableDevice] = {}
         self._problem = ""
 
-    def obstacle(self, node: str, forms: Iterable[tuple[str, str]]) -> Unusable | None:
-        """The reason why no form of a GPU can be allocated any more; None if one can.
+    def unusable_reason(self, node: str, devices: Iterable[tuple[str, str]]) -> UnusableReason | None:
+        """The reason why no device of a GPU can be allocated any more; None if one can.
 
         Args:
             node: The name of its node. Devices that several nodes reach are not judged.
-            forms: Pool and name of each device that the driver publishes for the GPU. At least one is not held.
+            devices: Pool and name of each device that the driver publishes of the GPU. At least one is not held.
         """
         if self._gatherer is None or not node:
             return None
         if node != self._node:
             self._read(node)
         if self._problem:
-            return Unusable(UnusableKind.POOL, self._problem)
-        found: list[Unusable] = []
-        for pool, name in forms:
-            obstacle = self._obstacle(pool, name)
-            if obstacle is None:
+            return UnusableReason(UnusableKind.POOL, self._problem)
+        found: list[UnusableReason] = []
+        for pool, name in devices:
+            reason = self._device_reason(pool, name)
+            if reason is None:
                 return None
-            found.append(obstacle)
+            found.append(reason)
         return min(found, key=lambda each: _ORDER.index(each.kind))
 
     def _read(self, node: str) -> None:
@@ -84,15 +84,15 @@ class AllocatableDevices:
         except AllocationError as error:
             self._problem = str(error)
 
-    def _obstacle(self, name: str, device_name: str) -> Unusable | None:
+    def _device_reason(self, name: str, device_name: str) -> UnusableReason | None:
         pool, device = self._pools.get(name), self._devices.get((name, device_name))
         if pool is None or device is None:
             state = PoolState.INCOMPLETE if pool is None else pool.state
-            return Unusable(UnusableKind.POOL, _POOLS.get(state, _POOLS[PoolState.INCOMPLETE]))
+            return UnusableReason(UnusableKind.POOL, _POOLS.get(state, _POOLS[PoolState.INCOMPLETE]))
         taint = first_untolerated(device.taints, ())
         if taint is not None:
             spelled = Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint.get("effect")))
-            return Unusable(UnusableKind.DEVICE_TAINTED, f"the device has the taint {spelled}")
+            return UnusableReason(UnusableKind.DEVICE_TAINTED, f"the device has the taint {spelled}")
         if device.id in self._cluster.usage.devices or self._ledger.take(device, pool) is not None:
             return _FRAGMENT
         self._ledger.give_back(device, pool)

@@ -11,31 +11,32 @@ from policies.nvidia.mig import MIGProfile
 from policies.quota.devices.device_kinds import Sharing, replica_kind
 
 if TYPE_CHECKING:
+    from policies.dra.holders import Holder
     from policies.quota.charges import DeviceKind
 
-__all__ = ["Form", "GPUKind", "Holder", "Holding", "NodeGPUs", "Unusable", "UnusableKind", "Way"]
+__all__ = ["DeviceForm", "HeldDevices", "NodeGPUs", "OfferedKind", "Provider", "UnusableKind", "UnusableReason"]
 
 _NONE = Fraction(0)
 
 
-class Form(StrEnum):
-    """What a device is of its GPU."""
+class DeviceForm(StrEnum):
+    """The whole GPU, a MIG device of it, or a share."""
 
     WHOLE = "whole"
     MIG = "mig"
     SHARED = "shared"
-    """A replica that the device plugin hands out, of a GPU or of a MIG device."""
+    """A replica that the device plugin advertises, of a GPU or of a MIG device."""
 
 
-class Way(StrEnum):
-    """What hands a device out."""
+class Provider(StrEnum):
+    """The software that offers a device to pods."""
 
     DEVICE_PLUGIN = "device plugin"
     DRA = "DRA"
 
 
 @dataclass(frozen=True, slots=True)
-class GPUKind:
+class OfferedKind:
     """Devices that count as equal."""
 
     product: str
@@ -48,16 +49,16 @@ class GPUKind:
     """The part of a GPU that it is."""
 
     @classmethod
-    def of(cls, device: DeviceKind, sharing: Sharing = Sharing()) -> GPUKind:  # noqa: B008 - immutable
+    def of(cls, device: DeviceKind, sharing: Sharing = Sharing()) -> OfferedKind:  # noqa: B008 - immutable
         """The kind of a device as quotas count it, or of one of its replicas."""
         return cls(device.product, device.profile, sharing.replicas, replica_kind(device, sharing).gpus)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> DeviceForm:
         """Whether it is a whole GPU, a MIG device or a replica."""
         if self.replicas > 1:
-            return Form.SHARED
-        return Form.MIG if self.profile else Form.WHOLE
+            return DeviceForm.SHARED
+        return DeviceForm.MIG if self.profile else DeviceForm.WHOLE
 
     @property
     def rank(self) -> tuple[str, bool, MIGProfile, str, int]:
@@ -72,25 +73,13 @@ class GPUKind:
         return f"{product}{mig}{f' shared by {self.replicas}' if self.replicas > 1 else ''}"
 
 
-class Holder(NamedTuple):
-    """A pod that holds devices of a device plugin, or a claim that holds devices of DRA."""
-
-    namespace: str
-    pods: tuple[str, ...]
-    """The names of the pods that use the devices together; empty if no pod does, or a PodGroup."""
-    claim: str = ""
-    """The name of the ResourceClaim; empty for the device plugin."""
-    pod_groups: tuple[str, ...] = ()
-    """The names of the PodGroups that the claim is reserved for."""
-
-
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HeldDevices:
     """The devices of one kind that a holder has on one node."""
 
     holder: Holder
     node: str
-    kind: GPUKind
+    kind: OfferedKind
     amount: Fraction
     """In devices of this kind; a share of a device is a part of one."""
     devices: tuple[str, ...] = ()
@@ -103,7 +92,7 @@ class Holding:
 
 
 class UnusableKind(StrEnum):
-    """Why a free device serves no pod."""
+    """The sort of the reason why a device that is not held serves no pod."""
 
     CORDONED = "cordoned"
     TAINTED = "tainted"
@@ -116,11 +105,11 @@ class UnusableKind(StrEnum):
     FRAGMENTED = "fragmented"
     """The rest of a divided GPU, too small for any MIG device that is published."""
     NODE_MISSING = "nodeMissing"
-    NOT_HANDED_OUT = "notHandedOut"
+    NOT_ADVERTISED = "notAdvertised"
 
 
-class Unusable(NamedTuple):
-    """Free devices that serve no pod, and why."""
+class UnusableReason(NamedTuple):
+    """The reason why devices that are not held serve no pod."""
 
     kind: UnusableKind
     sentence: str
@@ -134,30 +123,30 @@ class NodeGPUs:
 
     node: str
     """Empty for devices that several nodes reach."""
-    kind: GPUKind
-    ways: frozenset[Way]
+    kind: OfferedKind
+    providers: frozenset[Provider]
     total: Fraction | None
     held: Fraction | None
     """By pods and claims of all namespaces."""
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[HeldDevices, ...] = ()
     """Those that are known, if perhaps not all are."""
-    blocked: tuple[Unusable, ...] = ()
-    """The free devices that serve no pod, as far as it is known."""
+    reasons: tuple[UnusableReason, ...] = ()
+    """The reasons of the devices that are not held and serve no pod, as far as they are known."""
 
     @property
-    def rest(self) -> Fraction | None:
+    def not_held(self) -> Fraction | None:
         """The devices that are not held."""
         return None if self.total is None or self.held is None else max(self.total - self.held, _NONE)
 
     @property
     def unusable(self) -> Fraction | None:
         """The devices that are not held and serve no pod."""
-        return None if self.rest is None else sum((each.amount for each in self.blocked), _NONE)
+        return None if self.not_held is None else sum((each.amount for each in self.reasons), _NONE)
 
     @property
     def free(self) -> Fraction | None:
         """The devices that a pod can get now."""
-        return None if self.rest is None or self.unusable is None else self.rest - self.unusable
+        return None if self.not_held is None or self.unusable is None else self.not_held - self.unusable
 
     @property
     def is_over(self) -> bool:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from policies.dra.holders import Holder
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.nodes import labels_of
@@ -14,7 +15,7 @@ from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.quota.counting.counter import resources_in_claim
 from policies.quota.devices.node_kinds import offer_of
-from policies.usage.node_gpus import GPUKind, Holder, Holding, NodeGPUs, Unusable, UnusableKind, Way
+from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
 """The node of a pod, the pod, and how many devices of each resource it holds."""
 _ResourceUse = dict[str, list[tuple[Holder, int]]]
 """The pods that hold devices of each resource of one node, and how many."""
-_WAY = frozenset({Way.DEVICE_PLUGIN})
+_PROVIDERS = frozenset({Provider.DEVICE_PLUGIN})
 
 
 def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
-    """The GPUs that device plugins hand out, with the pods that hold them.
+    """The GPUs that device plugins advertise, with the pods that hold them.
 
     Args:
         view: The cluster. If its nodes are unknown, the GPUs that pods hold are returned, of an unknown product.
@@ -48,7 +49,7 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
         if not resources:
             continue
         document = documents.get(node, {})
-        by_kind: defaultdict[GPUKind, list[str]] = defaultdict(list)
+        by_kind: defaultdict[OfferedKind, list[str]] = defaultdict(list)
         for resource in sorted(resources):
             by_kind[_kind(resource, labels_of(document))].append(resource)
         for kind, names in by_kind.items():
@@ -79,13 +80,19 @@ def _pod_use(pod: Object) -> _PodUse | None:
     return (taken[0], Holder(namespace_of(pod) or "default", (name_of(pod),)), tuple(amounts)) if amounts else None
 
 
-def _kind(resource: str, labels: Mapping[str, str]) -> GPUKind:
+def _kind(resource: str, labels: Mapping[str, str]) -> OfferedKind:
     parsed = parse_resource(resource)
-    return GPUKind("") if parsed is None else GPUKind.of(*offer_of(parsed, labels))
+    return OfferedKind("") if parsed is None else OfferedKind.of(*offer_of(parsed, labels))
 
 
 def _gpus_of_kind(
-    node: str, kind: GPUKind, resources: Collection[str], document: Object | None, uses: _ResourceUse, *, all_pods: bool
+    node: str,
+    kind: OfferedKind,
+    resources: Collection[str],
+    document: Object | None,
+    uses: _ResourceUse,
+    *,
+    all_pods: bool,
 ) -> NodeGPUs:
     """The devices of one kind.
 
@@ -98,21 +105,21 @@ def _gpus_of_kind(
         all_pods: True if these are all pods.
     """
     holdings = tuple(
-        Holding(holder, node, kind, Fraction(count))
+        HeldDevices(holder, node, kind, Fraction(count))
         for resource in resources
         for holder, count in uses.get(resource, ())
     )
     held = sum((each.amount for each in holdings), Fraction(0)) if all_pods else None
     if document is None:
-        return NodeGPUs(node, kind, _WAY, None, held, holdings)
+        return NodeGPUs(node, kind, _PROVIDERS, None, held, holdings)
     capacity, allocatable = (
         Fraction(sum(billionths(lookup(document, ("status", field, name))) // ONE for name in resources))
         for field in ("capacity", "allocatable")
     )
     total = max(capacity, allocatable)
     lost = Fraction(0) if held is None else max(total - max(held, allocatable), Fraction(0))
-    blocked = (Unusable(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost),) if lost else ()
-    return NodeGPUs(node, kind, _WAY, total, held, holdings, blocked)
+    reasons = (UnusableReason(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost),) if lost else ()
+    return NodeGPUs(node, kind, _PROVIDERS, total, held, holdings, reasons)
 
 
 def _lost_sentence(allocatable: Fraction) -> str:

@@ -7,35 +7,37 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.usage.node_gpus import GPUKind, Holder, Holding, NodeGPUs, Unusable
+from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, UnusableReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport"]
+    from policies.dra.holders import Holder
+
+__all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "sum_if_known"]
 
 _NONE = Fraction(0)
-_Amounts = tuple[tuple[GPUKind, Fraction], ...]
+_Amounts = tuple[tuple[OfferedKind, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ProductUse:
     """The devices of one kind on all nodes. Amounts are in devices, and None if they are unknown."""
 
-    kind: GPUKind
+    kind: OfferedKind
     total: Fraction | None
     held: Fraction | None
-    here: Fraction | None
+    held_by_namespace: Fraction | None
     """By the only namespace of the report; None if it is about all."""
     free: Fraction | None
     unusable: Fraction | None
-    blocked: tuple[tuple[Unusable, tuple[str, ...]], ...]
-    """The free devices that serve no pod by reason, with the nodes that have them."""
+    reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
+    """The reasons of the devices that are not held and serve no pod, with the nodes that have them."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
-        reasons = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.blocked]
-        return {**_kind(self.kind), **_totals(self, self.here), "reasons": reasons}
+        reasons = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.reasons]
+        return {**_kind(self.kind), **_totals(self, self.held_by_namespace), "reasons": reasons}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class HolderUse:
 
     holder: Holder
     node: str
-    holdings: tuple[Holding, ...]
+    holdings: tuple[HeldDevices, ...]
 
     @property
     def gpus(self) -> Fraction:
@@ -103,7 +105,7 @@ class UsageReport:
     unknown: tuple[str, ...] = ()
     """The kinds of `READ_FROM` that cannot be seen, or of which only one namespace can."""
     problems: tuple[str, ...] = ()
-    """GPUs that are given out twice, and slices that cannot be read; sentences without full stops."""
+    """More GPUs held than exist, nodes that offer their GPUs twice, slices that cannot be read; without full stops."""
 
     @property
     def is_complete(self) -> bool:
@@ -119,7 +121,7 @@ class UsageReport:
     @cached_property
     def nodes(self) -> tuple[tuple[str, tuple[NodeGPUs, ...]], ...]:
         """The devices of each node; only nodes on which the namespace holds some, if the report is about one."""
-        shown = [each for each in self.gpus if not self.namespace or self.here(each)]
+        shown = [each for each in self.gpus if not self.namespace or self.held_by_namespace(each)]
         return tuple((node, tuple(found)) for node, found in _group_by(shown, lambda each: each.node).items())
 
     @cached_property
@@ -143,8 +145,8 @@ class UsageReport:
         found = [HolderUse(holder, node, tuple(holdings)) for (holder, node), holdings in grouped.items()]
         return tuple(sorted(found, key=lambda each: (-each.gpus, each.holder, each.node)))
 
-    def here(self, gpus: NodeGPUs) -> Fraction | None:
-        """What the only namespace holds of some devices; None if the report is about all namespaces."""
+    def held_by_namespace(self, gpus: NodeGPUs) -> Fraction | None:
+        """The amount that the only namespace holds; None if the report is about all namespaces."""
         if not self.namespace:
             return None
         held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
@@ -164,30 +166,35 @@ class UsageReport:
         }
 
     @property
-    def _holdings(self) -> list[Holding]:
+    def _holdings(self) -> list[HeldDevices]:
         holdings = (holding for each in self.gpus for holding in each.holdings)
         return [each for each in holdings if not self.namespace or each.holder.namespace == self.namespace]
 
-    def _product(self, kind: GPUKind, parts: Sequence[NodeGPUs]) -> ProductUse:
-        blocked: dict[tuple[str, str], tuple[Unusable, list[str]]] = {}
+    def _product(self, kind: OfferedKind, parts: Sequence[NodeGPUs]) -> ProductUse:
+        reasons: dict[tuple[str, str], tuple[UnusableReason, list[str]]] = {}
         for part in parts:
-            for each in part.blocked:
-                known, nodes = blocked.get((each.kind, each.sentence), (each._replace(amount=_NONE), []))
+            for each in part.reasons:
+                known, nodes = reasons.get((each.kind, each.sentence), (each._replace(amount=_NONE), []))
                 both = known._replace(amount=known.amount + each.amount)
-                blocked[each.kind, each.sentence] = both, [*nodes, part.node]
+                reasons[each.kind, each.sentence] = both, [*nodes, part.node]
         return ProductUse(
             kind,
-            _sum(part.total for part in parts),
-            _sum(part.held for part in parts),
-            _sum(self.here(part) for part in parts),
-            _sum(part.free for part in parts),
-            _sum(part.unusable for part in parts),
-            tuple((each, tuple(nodes)) for each, nodes in blocked.values()),
+            sum_if_known(part.total for part in parts),
+            sum_if_known(part.held for part in parts),
+            sum_if_known(self.held_by_namespace(part) for part in parts),
+            sum_if_known(part.free for part in parts),
+            sum_if_known(part.unusable for part in parts),
+            tuple((each, tuple(nodes)) for each, nodes in reasons.values()),
         )
 
     def _node_json(self, gpus: NodeGPUs) -> dict[str, Any]:
-        ways, reasons = sorted(map(str, gpus.ways)), [_reason(each) for each in gpus.blocked]
-        return {**_kind(gpus.kind), "handedOutBy": ways, **_totals(gpus, self.here(gpus)), "reasons": reasons}
+        providers, reasons = sorted(map(str, gpus.providers)), [_reason(each) for each in gpus.reasons]
+        return {
+            **_kind(gpus.kind),
+            "providers": providers,
+            **_totals(gpus, self.held_by_namespace(gpus)),
+            "reasons": reasons,
+        }
 
 
 def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, list[Any]]:
@@ -197,28 +204,28 @@ def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, l
     return found
 
 
-def _amounts(holdings: Iterable[Holding]) -> _Amounts:
+def _amounts(holdings: Iterable[HeldDevices]) -> _Amounts:
     """The amounts by kind, in the order of kinds."""
-    found: dict[GPUKind, Fraction] = {}
+    found: dict[OfferedKind, Fraction] = {}
     for each in holdings:
         found[each.kind] = found.get(each.kind, _NONE) + each.amount
     return tuple(sorted(found.items(), key=lambda item: item[0].rank))
 
 
-def _sum(amounts: Iterable[Fraction | None]) -> Fraction | None:
+def sum_if_known(amounts: Iterable[Fraction | None]) -> Fraction | None:
     """The sum; None if any amount is unknown."""
     known = list(amounts)
     return None if None in known else sum((each for each in known if each is not None), _NONE)
 
 
-def _totals(use: ProductUse | NodeGPUs, here: Fraction | None) -> dict[str, str | None]:
-    amounts = {"total": use.total, "held": use.held, "here": here, "free": use.free, "unusable": use.unusable}
+def _totals(use: ProductUse | NodeGPUs, own: Fraction | None) -> dict[str, str | None]:
+    amounts = {"total": use.total, "held": use.held, "heldByNamespace": own, "free": use.free, "unusable": use.unusable}
     return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
 
 
-def _kind(kind: GPUKind) -> dict[str, Any]:
+def _kind(kind: OfferedKind) -> dict[str, Any]:
     return {"product": kind.product, "form": str(kind.form), "profile": kind.profile, "replicas": kind.replicas}
 
 
-def _reason(unusable: Unusable) -> dict[str, Any]:
-    return {"kind": str(unusable.kind), "sentence": unusable.sentence, "amount": str(unusable.amount)}
+def _reason(reason: UnusableReason) -> dict[str, Any]:
+    return {"kind": str(reason.kind), "sentence": reason.sentence, "amount": str(reason.amount)}

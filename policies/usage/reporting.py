@@ -12,11 +12,11 @@ from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.nvidia.identifiers import COUNT_LABEL
 from policies.phrases import format_count
-from policies.usage.node_gpus import GPUKind, NodeGPUs, Unusable, UnusableKind
-from policies.usage.node_obstacles import NodeObstacles
+from policies.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
 from policies.usage.plugin_gpus import plugin_gpus
 from policies.usage.published_gpus import published_gpus
 from policies.usage.report import UsageReport
+from policies.usage.unusable_nodes import UnusableNodes
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = ["READ_FROM", "usage_report"]
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice")
 """The kinds that the report needs."""
 _NONE = Fraction(0)
-_IDLE = "handed out by neither a device plugin nor the DRA driver"
+_IDLE = "neither advertised by a device plugin nor published by the DRA driver"
 
 
 def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[str] = ()) -> UsageReport:
@@ -43,12 +43,12 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
     cluster = view.derive(read_cluster)
     unknown = tuple(kind for kind in READ_FROM if view.list(kind) is UNKNOWN or kind in partial)
     all_pods, all_claims = "Pod" not in unknown, "ResourceClaim" not in unknown
-    handed_out = [
+    offered = [
         *plugin_gpus(view, all_pods=all_pods),
         *published_gpus(view, cluster, all_claims=all_claims),
     ]
-    merged: dict[tuple[str, GPUKind], NodeGPUs] = {}
-    for each in (*handed_out, *_idle_gpus(view, {each.node for each in handed_out})):
+    merged: dict[tuple[str, OfferedKind], NodeGPUs] = {}
+    for each in (*offered, *_idle_gpus(view, {each.node for each in offered})):
         known = merged.get((each.node, each.kind))
         merged[each.node, each.kind] = each if known is None else _merge(known, each)
     holders = {
@@ -57,14 +57,14 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
         for holding in each.holdings
         for pod in holding.holder.pods
     }
-    obstacles = NodeObstacles(view, holders, all_pods=all_pods)
-    gpus = (_blocked_by_node(each, obstacles) for each in merged.values() if each.total != 0 or each.holdings)
+    unusable_nodes = UnusableNodes(view, holders, all_pods=all_pods)
+    gpus = (_with_node_reason(each, unusable_nodes) for each in merged.values() if each.total != 0 or each.holdings)
     ordered = tuple(sorted(gpus, key=lambda each: (each.node, each.kind.rank)))
     return UsageReport(ordered, namespace, unknown, tuple(_problems(ordered, view, cluster.problem)))
 
 
 def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs]:
-    """The GPUs that nothing hands out, by the label that counts them; none while slices are unknown."""
+    """The GPUs that nothing offers, by the label that counts them; none while slices are unknown."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
         return
@@ -73,38 +73,38 @@ def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs
         if node.name in serving or node.offers or not (count.isascii() and count.isdigit()) or not int(count):
             continue
         number = Fraction(int(count))
-        kind = GPUKind(node.traits.plugin_product.name)
-        blocked = (Unusable(UnusableKind.NOT_HANDED_OUT, _IDLE, number),)
-        yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), blocked)
+        kind = OfferedKind(node.traits.plugin_product.name)
+        reasons = (UnusableReason(UnusableKind.NOT_ADVERTISED, _IDLE, number),)
+        yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), reasons)
 
 
 def _merge(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
-    """Devices that a device plugin and DRA both hand out: the same ones, so they count once."""
+    """Devices that a device plugin and DRA both offer: the same ones, so they count once."""
     totals, held = [first.total, other.total], [first.held, other.held]
     return replace(
         first,
-        ways=first.ways | other.ways,
+        providers=first.providers | other.providers,
         total=None if None in totals else max(each for each in totals if each is not None),
         held=None if None in held else sum((each for each in held if each is not None), _NONE),
         holdings=(*first.holdings, *other.holdings),
-        blocked=(*first.blocked, *other.blocked),
+        reasons=(*first.reasons, *other.reasons),
     )
 
 
-def _blocked_by_node(gpus: NodeGPUs, obstacles: NodeObstacles) -> NodeGPUs:
-    """The devices with the obstacle of their node, which applies to those without one of their own."""
-    if gpus.rest is None:
-        return replace(gpus, blocked=())
-    left, blocked = gpus.rest, []
-    for each in gpus.blocked:
+def _with_node_reason(gpus: NodeGPUs, unusable_nodes: UnusableNodes) -> NodeGPUs:
+    """The devices with the reason of their node, which applies to those without a reason of their own."""
+    if gpus.not_held is None:
+        return replace(gpus, reasons=())
+    left, reasons = gpus.not_held, []
+    for each in gpus.reasons:
         amount = min(each.amount, left)
         if amount:
-            blocked.append(each._replace(amount=amount))
+            reasons.append(each._replace(amount=amount))
             left -= amount
-    obstacle = obstacles.obstacle(gpus.node) if left else None
-    if obstacle is not None:
-        blocked.append(obstacle._replace(amount=left))
-    return replace(gpus, blocked=tuple(blocked))
+    reason = unusable_nodes.unusable_reason(gpus.node) if left else None
+    if reason is not None:
+        reasons.append(reason._replace(amount=left))
+    return replace(gpus, reasons=tuple(reasons))
 
 
 def _problems(gpus: Iterable[NodeGPUs], view: ClusterView, problem: str) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _problems(gpus: Iterable[NodeGPUs], view: ClusterView, problem: str) -> Iter
         yield f"the devices of the cluster cannot be read, so free GPUs may be unusable: {problem}"
     for node in nodes_with_both(view):
         yield (
-            f"node {node} hands out its GPUs twice, by the device plugin and by DRA, so a pod and a claim can get the same "
+            f"the GPUs of node {node} are offered by both the device plugin and DRA, so a pod and a claim can get the same "
             "GPU"
         )
     for each in gpus:

@@ -50,7 +50,9 @@ def test_one_table_is_shown_where_one_is_named(invoke, by, first, others):
 
 def test_one_namespace_is_shown_with_what_others_leave(invoke):
     lines = invoke("usage", *BUSY, "-n", "team-vision").stdout.splitlines()
-    assert "NVIDIA-H100-80GB-HBM3              [#####==========.....]     16    12     4     4         0" in lines
+    assert (
+        "NVIDIA-H100-80GB-HBM3              [#####==========.....]     16    12             4     4         0" in lines
+    )
     assert not any(line.startswith(("NAMESPACE", "team-legacy")) for line in lines)
     assert any(line.startswith("team-vision/pretrain-0 ") for line in lines)
 
@@ -78,7 +80,7 @@ def test_unknown_numbers_are_question_marks(invoke):
     assert "Tesla-T4                           [????????????????????]      2     ?     ?         ?" in lines
 
 
-def test_gpus_that_are_handed_out_twice_fail(invoke, write):
+def test_more_held_than_exist_fails(invoke, write):
     file = write("all.yaml", *NOTHING, node(gpus=1), pod(gpus=2))
     done = invoke("usage", "--cluster", file)
     assert done.exit_code == 1

@@ -68,7 +68,10 @@ async def test_pods_without_gpus_fill_a_node(live, sandbox):
 async def test_namespace_is_shown_with_what_others_leave(live):
     done = await live("-n", "team-vision")
     assert done.returncode == 0
-    assert "NVIDIA-H100-80GB-HBM3              [#####==========.....]     16    12     4     4         0" in done.stdout
+    assert (
+        "NVIDIA-H100-80GB-HBM3              [#####==========.....]     16    12             4     4         0"
+        in done.stdout
+    )
 
 
 async def test_user_of_one_namespace_sees_what_it_holds(live, sandbox):
@@ -76,7 +79,11 @@ async def test_user_of_one_namespace_sees_what_it_holds(live, sandbox):
         sandbox.faults.add(faults.failing(403, "forbidden"), path=f"*v1/{kind}")
     done = await live("-n", "team-vision", "-o", "json")
     reported = json.loads(done.stdout)
-    assert (done.returncode, reported["products"][0]["held"], reported["products"][0]["here"]) == (1, None, "6")
+    assert (done.returncode, reported["products"][0]["held"], reported["products"][0]["heldByNamespace"]) == (
+        1,
+        None,
+        "6",
+    )
     assert reported["notes"] == [
         (
             "you may not list Nodes, so device plugins are seen only by the pods that hold their GPUs, and cordons and taints "

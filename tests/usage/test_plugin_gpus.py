@@ -76,10 +76,12 @@ def test_more_held_than_exist_is_reported():
     assert found.problems == (f"node node-1 has 1 {PRODUCT}, and pods and claims hold 2",)
 
 
-def test_gpus_that_nothing_hands_out_are_counted_by_their_label():
+def test_gpus_that_nothing_offers_are_counted_by_their_label():
     found = report(node(labels={"nvidia.com/gpu.count": "8"}))
     assert totals(found) == {PRODUCT: ("8", "0", "0", "8")}
-    assert reasons(found) == [("notHandedOut", "handed out by neither a device plugin nor the DRA driver", "8")]
+    assert reasons(found) == [
+        ("notAdvertised", "neither advertised by a device plugin nor published by the DRA driver", "8")
+    ]
 
 
 @pytest.mark.parametrize("count", ["", "many", "0", "²"])

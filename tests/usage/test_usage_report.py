@@ -1,4 +1,4 @@
-"""The usage report: obstacles of nodes, GPUs that are handed out twice, unknown numbers, one namespace, JSON."""
+"""The usage report: obstacles of nodes, GPUs that are offered twice, unknown numbers, one namespace, JSON."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_devices_of_a_node_that_does_not_exist_are_unusable():
     assert reasons(found) == [("nodeMissing", "the node does not exist, although its devices are still published", "2")]
 
 
-def test_gpus_that_two_ways_hand_out_count_once_and_are_reported():
+def test_gpus_that_device_plugin_and_dra_offer_count_once_and_are_reported():
     found = report(node(gpus=8), resource_slice(devices(8)), pod("plain", 2), claim("gpu-0", "gpu-1", "gpu-2"))
     assert totals(found) == {PRODUCT: ("8", "5", "3", "0")}
     assert found.problems == (
-        "node node-1 hands out its GPUs twice, by the device plugin and by DRA, so a pod and a claim can get the same GPU",
+        "the GPUs of node node-1 are offered by both the device plugin and DRA, so a pod and a claim can get the same GPU",
     )
     (devices_of_node,) = found.as_json()["nodes"][0]["devices"]
-    assert devices_of_node["handedOutBy"] == ["DRA", "device plugin"]
+    assert devices_of_node["providers"] == ["DRA", "device plugin"]
 
 
 PLUGIN = (node("plugin", gpus=8), pod(node_name="plugin"))
@@ -107,7 +107,7 @@ def test_held_devices_are_shown_while_slices_are_unknown():
 def test_number_of_held_gpus_is_unknown_if_only_one_namespace_is_seen():
     found = report(*PLUGIN, *DRA, namespace="team-a", partial=("Pod", "ResourceClaim"))
     assert totals(found) == {PRODUCT: ("16", "?", "?", "?")}
-    assert [str(each.here) for each in found.products] == ["2"]
+    assert [str(each.held_by_namespace) for each in found.products] == ["2"]
     assert found.unknown == ("Pod", "ResourceClaim")
 
 
@@ -132,7 +132,7 @@ def test_slices_that_cannot_be_read_are_reported():
 def test_json_has_every_table():
     found = report(node(gpus=8, unschedulable=True), pod(gpus=2)).as_json()
     kind = {"product": PRODUCT, "form": "whole", "profile": "", "replicas": 1}
-    amounts = {"total": "8", "held": "2", "here": None, "free": "0", "unusable": "6"}
+    amounts = {"total": "8", "held": "2", "heldByNamespace": None, "free": "0", "unusable": "6"}
     reason = {"kind": "cordoned", "sentence": "the node is cordoned", "amount": "6"}
     assert found == {
         "namespace": "",
@@ -140,7 +140,7 @@ def test_json_has_every_table():
         "nodes": [
             {
                 "node": "node-1",
-                "devices": [{**kind, "handedOutBy": ["device plugin"], **amounts, "reasons": [reason]}],
+                "devices": [{**kind, "providers": ["device plugin"], **amounts, "reasons": [reason]}],
             }
         ],
         "namespaces": [{"namespace": "team-a", "gpus": "2", "pods": 1, "devices": [{**kind, "amount": "2"}]}],

@@ -28,7 +28,7 @@ def report(*objects, namespace="", partial=(), without=()):
 
 
 def node(name="node-1", *, gpus=0, labels=None, taints=(), capacity=None, resource="nvidia.com/gpu", **spec):
-    """A node whose device plugin hands out so many GPUs."""
+    """A node whose device plugin advertises so many GPUs."""
     offered = {resource: str(gpus)} if gpus else {}
     shown = {"nvidia.com/gpu.product": PRODUCT, **(labels or {})}
     allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", **offered}
@@ -102,4 +102,4 @@ def totals(found):
 
 def reasons(found):
     """Kind, sentence and amount of what makes free devices unusable."""
-    return [(str(each.kind), each.sentence, str(each.amount)) for use in found.products for each, _ in use.blocked]
+    return [(str(each.kind), each.sentence, str(each.amount)) for use in found.products for each, _ in use.reasons]

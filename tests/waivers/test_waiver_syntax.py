@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.rules import all_rules
-from policies.waivers import LONGEST, LONGEST_REASON, parse_waivers
+from policies.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers
 
 RULES = [rule.id for rule in all_rules() if rule.id not in ("GA708", "GA709")]
 PATH = "metadata.annotations[gpu-admission.io/ignore]"
@@ -73,10 +73,10 @@ def test_many_invalid_entries_are_a_few_problems():
 
 
 def test_long_reason_is_cut():
-    assert reasons(f"GA405 because {'x' * 1000}") == {"GA405": "x" * (LONGEST_REASON - 3) + "..."}
+    assert reasons(f"GA405 because {'x' * 1000}") == {"GA405": "x" * (MAX_REASON_LENGTH - 3) + "..."}
 
 
-@given(st.text(max_size=2 * LONGEST))
+@given(st.text(max_size=2 * MAX_ANNOTATION_LENGTH))
 @example("GA405 because \x1b[31m")
 def test_any_text_has_a_short_printable_answer(text):
     waivers = parse_waivers(text)

@@ -34,7 +34,7 @@ _MODULES = {
     "running clusters": "webhook.cli.running_clusters",
     "live facts": "webhook.cli.live_facts",
     "progress": "webhook.cli.progress",
-    "snapshots": "webhook.cli.snapshots.taking",
+    "snapshots": "webhook.cli.snapshots.writer",
     "start of the server": "webhook.cli.server_start",
     "start of the sandbox": "webhook.cli.sandbox_start",
     "AdmissionReviews": "webhook.server.admission_review",

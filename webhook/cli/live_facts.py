@@ -14,7 +14,7 @@ from policies.view import UNKNOWN, Unknown
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters import connected_client, stored_settings
 from webhook.cli.settings import ClusterFiles, read_settings
-from webhook.cli.snapshots.reading import UnreadableKindError, reduced_pages
+from webhook.cli.snapshots.reduced_lists import UnreadableKindError, reduced_pages
 from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView

@@ -1,4 +1,4 @@
-"""What commands print: tables, wrapped paragraphs, the width of the terminal; JSON."""
+"""Layout of printed text: tables, wrapped paragraphs, the width of the terminal; JSON."""
 
 from __future__ import annotations
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.dra.holders import UNUSED
 from policies.kubernetes.printable import printable
-from policies.phrases import format_count, format_list, format_ranges
+from policies.phrases import format_list, format_ranges
 from policies.usage import READ_FROM, UsageReport, usage_report
-from policies.usage.node_gpus import Form
+from policies.usage.node_gpus import DeviceForm
+from policies.usage.report import sum_if_known
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
@@ -35,10 +37,11 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.usage.node_gpus import GPUKind, Holder, NodeGPUs
+    from policies.dra.holders import Holder
+    from policies.usage.node_gpus import NodeGPUs, OfferedKind
     from policies.usage.report import HolderUse, NamespaceUse, ProductUse
 
-    _Row = tuple[list[str], GPUKind, ProductUse | NodeGPUs, Fraction | None]
+    _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
     """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
 
 __all__ = ["WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]
@@ -49,11 +52,11 @@ WITHOUT = {
     "ResourceClaim": "it is unknown how many GPUs of the DRA driver are held",
     "ResourceSlice": "GPUs of the DRA driver are shown only if claims hold them, without their product",
 }
-"""What a report lacks if a kind cannot be read."""
+"""The consequences for a report if a kind cannot be read."""
 
 
 class View(StrEnum):
-    """What the rows of a report are."""
+    """The rows of a report."""
 
     NODE = "node"
     PRODUCT = "product"
@@ -71,7 +74,7 @@ class Usage:
 
     @property
     def is_sound(self) -> bool:
-        """True if every number is known, and no GPU is handed out twice."""
+        """True if every number is known, and the cluster does not contradict itself."""
         return self.report.is_complete and not self.report.problems
 
 
@@ -109,7 +112,12 @@ _COUNT = 3
 """Columns that keep a number on the line of its product."""
 _WIDE = 90
 """The columns from which a bar beside sentences has its usual length."""
-_FORMS = {Form.WHOLE: "GPU", Form.MIG: "MIG device", Form.SHARED: "share of a GPU"}
+_FORMS = {
+    DeviceForm.WHOLE: ("GPU", "GPUs"),
+    DeviceForm.MIG: ("MIG device", "MIG devices"),
+    DeviceForm.SHARED: ("share of a GPU", "shares of GPUs"),
+}
+"""The words for one device, and for another number of them."""
 _NONE = Fraction(0)
 
 
@@ -135,23 +143,17 @@ def text(usage: Usage, by: View | None = None, width: int | None = None) -> str:
 def _summary(report: UsageReport) -> list[str]:
     """One line for whole GPUs, MIG devices and shares each."""
     found = []
-    for form, noun in _FORMS.items():
+    for form, (singular, plural) in _FORMS.items():
         uses = [each for each in report.products if each.kind.form is form]
         if uses:
             total, held, free, unusable = (
-                _sum(getattr(each, name) for each in uses) for name in ("total", "held", "free", "unusable")
+                sum_if_known(getattr(each, name) for each in uses) for name in ("total", "held", "free", "unusable")
             )
-            blocked = f", {_amount(unusable)} free but unusable" if unusable != 0 else ""
-            found.append(f"{_count_of(total, noun)}: {_amount(held)} held, {_amount(free)} free{blocked}")
+            remark = f", {_amount(unusable)} free but unusable" if unusable != 0 else ""
+            found.append(
+                f"{_amount(total)} {singular if total == 1 else plural}: {_amount(held)} held, {_amount(free)} free{remark}"
+            )
     return found
-
-
-def _count_of(total: Fraction | None, noun: str) -> str:
-    if total is None:
-        return f"? {noun}s" if not noun.startswith("share") else "? shares of GPUs"
-    if noun.startswith("share"):
-        return "1 share of a GPU" if total == 1 else f"{_amount(total)} shares of GPUs"
-    return format_count(int(total), noun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +177,17 @@ class _Layout:
             yield list(self._holders(len(self.report.holders) if by else _MOST_SHOWN))
 
     def _products(self) -> Iterator[str]:
-        rows: list[_Row] = [([], each.kind, each, each.here) for each in self.report.products]
+        rows: list[_Row] = [([], each.kind, each, each.held_by_namespace) for each in self.report.products]
         return self._uses([], rows)
 
     def _nodes(self, most: int) -> Iterator[str]:
         rows = [
-            ([printable(node or "several nodes") if gpus is found[0] else ""], gpus.kind, gpus, self.report.here(gpus))
+            (
+                [printable(node or "several nodes") if gpus is found[0] else ""],
+                gpus.kind,
+                gpus,
+                self.report.held_by_namespace(gpus),
+            )
             for node, found in self.report.nodes[:most]
             for gpus in found
         ]
@@ -190,18 +197,18 @@ class _Layout:
 
     def _uses(self, titles: Sequence[str], rows: Sequence[_Row]) -> Iterator[str]:
         """A table of bars and amounts, one row for each kind of device."""
-        here = ["HERE"] if self.report.namespace else []
+        by_namespace = ["BY NAMESPACE"] if self.report.namespace else []
         numbers = [
             [
                 *(_amount(use.total), _amount(use.held)),
-                *([_amount(own)] if here else []),
+                *([_amount(own)] if by_namespace else []),
                 *(_amount(use.free), _amount(use.unusable)),
             ]
             for _, _, use, own in rows
         ]
         right = [
             column(title, (cells[place] for cells in numbers), right=True)
-            for place, title in enumerate(("TOTAL", "HELD", *here, "FREE", "UNUSABLE"))
+            for place, title in enumerate(("TOTAL", "HELD", *by_namespace, "FREE", "UNUSABLE"))
         ]
         left = [column(title, (names[place] for names, *_ in rows)) for place, title in enumerate(titles)]
         kinds = [printable(str(kind)) for _, kind, *_ in rows]
@@ -221,16 +228,16 @@ class _Layout:
         return table(columns, cells)
 
     def _reasons(self) -> Iterator[str]:
-        found = [(use.kind, each, nodes) for use in self.report.products for each, nodes in use.blocked]
+        found = [(use.kind, reason, nodes) for use in self.report.products for reason, nodes in use.reasons]
         if found:
             yield "Free, but no pod can use them now:"
-            for kind, unusable, nodes in found:
+            for kind, reason, nodes in found:
                 where = f"on {format_ranges(nodes)}" if any(nodes) else "on several nodes"
-                said = f"{_amount(unusable.amount)} {kind} {where}: {unusable.sentence}"
+                said = f"{_amount(reason.amount)} {kind} {where}: {reason.sentence}"
                 yield from item(said, self.width)
 
     def _namespaces(self, most: int) -> Iterator[str]:
-        whole = _sum(None if each.total is None else each.total * each.kind.gpus for each in self.report.gpus)
+        whole = sum_if_known(None if each.total is None else each.total * each.kind.gpus for each in self.report.gpus)
         shown, size = self.report.namespaces[:most], BAR if self.width >= _WIDE else _SHORTEST_BAR
         rows = [
             (
@@ -268,20 +275,20 @@ class _Layout:
         return table([*columns, Column("HOLDS", room)], body)
 
 
-def _bar(use: ProductUse | NodeGPUs, here: Fraction | None, size: int) -> str:
-    """What is held and what is unusable; of one namespace, what it holds and what others hold."""
+def _bar(use: ProductUse | NodeGPUs, own: Fraction | None, size: int) -> str:
+    """Held and unusable devices; those of the only namespace apart from those that others hold."""
     if use.total is None or use.held is None:
         return f"[{'?' * size}]"
     colour = "red" if use.held > use.total else "green"
-    if here is None:
+    if own is None:
         held = [BarPart(use.held, "#", colour)]
     else:
-        held = [BarPart(here, "#", colour), BarPart(max(use.held - here, _NONE), "=", "cyan")]
+        held = [BarPart(own, "#", colour), BarPart(max(use.held - own, _NONE), "=", "cyan")]
     return bar([*held, BarPart(use.unusable or _NONE, "x", "yellow")], use.total, size)
 
 
 def _share(use: NamespaceUse, whole: Fraction | None, size: int) -> str:
-    """What a namespace holds of all GPUs."""
+    """The part of all GPUs that a namespace holds."""
     return f"[{'?' * size}]" if whole is None else bar([BarPart(use.gpus, "#", "green")], whole, size)
 
 
@@ -306,17 +313,12 @@ def _holding_text(use: HolderUse) -> str:
     devices = [name for each in use.holdings for name in each.devices]
     if not use.holder.claim:
         return _kinds(use.amounts)
-    unused = "" if use.holder.pods or use.holder.pod_groups else ", which no pod uses"
+    unused = "" if use.holder.is_used else f", {UNUSED}"
     return f"{_kinds(use.amounts)} by claim {use.holder.claim}{unused}: {format_ranges(devices)}"
 
 
-def _kinds(amounts: Iterable[tuple[GPUKind, Fraction]]) -> str:
+def _kinds(amounts: Iterable[tuple[OfferedKind, Fraction]]) -> str:
     return ", ".join(f"{_amount(amount)} {kind}" for kind, amount in amounts)
-
-
-def _sum(amounts: Iterable[Fraction | None]) -> Fraction | None:
-    known = list(amounts)
-    return None if None in known else sum((each for each in known if each is not None), _NONE)
 
 
 def _amount(amount: Fraction | None) -> str:

@@ -6,8 +6,10 @@ import json
 import re
 
 import pytest
+import yaml
 
 from tests.cli.snapshots.conftest import gpu_pod
+from tests.sandbox import faults
 
 MANIFESTS = {
     "train.yaml": gpu_pod("new", node=""),
@@ -106,6 +108,17 @@ async def test_redacted_snapshot_does_not_name_the_server_and_the_namespace(take
     text = ((await taken("--redact", "-n", "team-a")) / "snapshot.yaml").read_text()
     assert sandbox.url not in text
     assert "team-a" not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(403, "forbidden: list pods"), (500, "the API server fails to list pods")],
+    ids=["forbidden", "failing"],
+)
+async def test_redacted_snapshot_says_which_kind_is_unknown_without_names(taken, sandbox, code, expected):
+    sandbox.faults.add(faults.failing(code, "pods in team-a"), path="*/pods")
+    head = yaml.safe_load(((await taken("--redact", "-n", "team-a")) / "snapshot.yaml").read_text())
+    assert head["snapshot"]["unknown"] == [expected]
 
 
 async def test_audit_of_a_redacted_snapshot_is_the_same_up_to_names(reported, taken):

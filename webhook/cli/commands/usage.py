@@ -17,7 +17,7 @@ __all__ = ["command"]
 @click.option(
     "--by",
     type=click.Choice(["node", "product", "namespace", "pod"]),
-    help="The only table to show, with all its rows; default: products, nodes and namespaces.",
+    help="The only table to show, with all its rows; default: products, nodes, and namespaces (with -n, pods).",
 )
 @output_option("bars and tables", "all tables with exact amounts")
 @click.pass_context
@@ -45,14 +45,14 @@ def command(
       gpu-admission usage
     The pods and claims of one namespace, and where their GPUs are:
       gpu-admission usage -n team-a --by pod
-    A cluster as kubectl printed it:
-      mkdir cluster
-      kubectl get nodes,namespaces,resourceslices -o yaml > cluster/cluster-wide.yaml
-      kubectl get pods,resourceclaims -A -o yaml > cluster/namespaced.yaml
+    A cluster in files:
+      gpu-admission snapshot cluster/
       gpu-admission usage --cluster cluster/
 
-    Exit code: 0 if every number is known; 1 if one is not, or GPUs are handed out twice; 2 if the cluster or the input
-    cannot be read; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    Exit code: 0 if every number is known and the cluster does not contradict itself; 1 if a number is unknown or the cluster
+    contradicts itself: more GPUs are held than exist, a node offers its GPUs twice, or ResourceSlices cannot be read; 2 if
+    the cluster or the input cannot be read; 3 if gpu-admission has an internal error; please report it with the output of
+    GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     check_cluster_options(cluster, kubeconfig, context, namespace)
     reports = lazy_module("usage reports")

@@ -199,7 +199,7 @@ def _annotations(metadata: Object) -> Object:
 
 
 def _part(value: Any, name: str) -> Any:
-    """What is kept of a field; None for a text that is not."""
+    """The kept part of a field; None for a text that is not kept."""
     if name in _WHOLE or isinstance(value, bool | int | float | None):
         return value
     if isinstance(value, str):

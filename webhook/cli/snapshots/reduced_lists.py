@@ -29,10 +29,18 @@ _FIRST_SERVER_ERROR = 500
 class UnreadableKindError(Exception):
     """The objects of a kind are unknown; the text says why, without a full stop."""
 
-    def __init__(self, sentence: str, detail: str = "") -> None:
+    def __init__(self, reason: str, wanted: Watched, detail: str = "") -> None:
+        """Say why objects are unknown.
+
+        Args:
+            reason: The words before the objects, such as `forbidden: list`; without names that users choose.
+            wanted: The objects.
+            detail: The answer of the API server, which may have any names.
+        """
+        sentence = f"{reason} {wanted.words}"
         super().__init__(f"{sentence}: {detail}" if detail else sentence)
-        self.anonymous = sentence.partition(" in ")[0]
-        """The reason without a namespace and without what the API server says."""
+        self.redacted = f"{reason} {wanted.resource.name}"
+        """The text without names of objects and namespaces, and without the detail."""
 
 
 async def reduced_pages(
@@ -60,10 +68,10 @@ async def reduced_pages(
             group = wanted.resource.group
             if group == _DRA and (version is UNKNOWN or version < DRA_SERVED_SINCE):
                 served = f"{group}/{wanted.resource.version}"
-                raise UnreadableKindError(f"the API server does not serve {served}: {wanted.words}") from error
+                raise UnreadableKindError(f"the API server does not serve {served}:", wanted) from error
         elif error.is_forbidden:
-            raise UnreadableKindError(f"forbidden: list {wanted.words}") from error
+            raise UnreadableKindError("forbidden: list", wanted) from error
         elif error.code >= _FIRST_SERVER_ERROR:
-            raise UnreadableKindError(f"the API server fails to list {wanted.words}", str(error)) from error
+            raise UnreadableKindError("the API server fails to list", wanted, str(error)) from error
         else:
             raise

@@ -1,4 +1,4 @@
-"""Takes a snapshot: reads everything that the offline commands need, and writes it into a folder."""
+"""Writes a snapshot: reads everything that the offline commands need, and writes it into a folder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from webhook.cli.dump import dump
 from webhook.cli.running_clusters import NoClusterError, connected_client, stored_settings
 from webhook.cli.snapshots.files import ListFile
 from webhook.cli.snapshots.folders import HEAD, check_target, replaced_folder
-from webhook.cli.snapshots.reading import UnreadableKindError, reduced_pages
+from webhook.cli.snapshots.reduced_lists import UnreadableKindError, reduced_pages
 from webhook.cli.snapshots.reductions import reduction_of, without_values
-from webhook.cli.snapshots.renaming import Renaming
+from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cluster.clockwork import rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
@@ -49,30 +49,23 @@ _FIRST = (_NAMESPACE, "ClusterPolicy", "NVIDIADriver", "GPUCluster")
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a snapshot has, and what it lacks."""
+    """The content of a snapshot, and why kinds are missing."""
 
     url: str
     """Of the API server."""
     files: dict[str, int] = field(default_factory=dict)
     """The number of objects in each file."""
-    unknown: list[str] = field(default_factory=list)
-    """Why kinds are not in the snapshot, without full stops."""
-    anonymous: list[str] = field(default_factory=list)
-    """The same without names."""
+    unknown: list[UnreadableKindError] = field(default_factory=list)
+    """Why kinds are not in the snapshot."""
     notes: list[str] = field(default_factory=list)
     """Problems of the cluster's settings, without full stops."""
 
     def summary(self, folder: Path) -> str:
-        """What was written, in one sentence."""
+        """The number of written objects, in one sentence."""
         objects = format_count(sum(self.files.values()), "object")
         kinds = format_count(sum(map(bool, self.files.values())), "kind")
         unknown = f"; unknown: {format_count(len(self.unknown), 'kind')}" if self.unknown else ""
         return f"{objects} of {kinds} written to {folder}{unknown}"
-
-    def lack(self, reason: UnreadableKindError) -> None:
-        """Note that a kind is not in the snapshot."""
-        self.unknown.append(str(reason))
-        self.anonymous.append(reason.anonymous)
 
 
 def take_snapshot(
@@ -104,9 +97,9 @@ async def _take(
         settings, notes = await stored_settings(client)
         snapshot = Snapshot(client.url, notes=notes)
         with replaced_folder(folder) as written:
-            rename = Renaming(settings.configuration.operator_namespaces).rename if renames else None
-            taker = _Taker(client, written, namespace, settings, progress, snapshot, rename, parse_version(answer))
-            await taker.take()
+            rename = ReplacedNames(settings.configuration.operator_namespaces).rename if renames else None
+            writer = _Writer(client, written, namespace, settings, progress, snapshot, rename, parse_version(answer))
+            await writer.write()
             head = {
                 "serverVersion": answer,
                 "snapshot": {
@@ -114,7 +107,7 @@ async def _take(
                     "time": rfc3339(datetime.now(UTC)),
                     **({} if renames else {"server": client.url, "namespace": namespace}),
                     "namesReplaced": renames,
-                    "unknown": snapshot.anonymous if renames else snapshot.unknown,
+                    "unknown": [each.redacted if renames else str(each) for each in snapshot.unknown],
                     "files": snapshot.files,
                 },
             }
@@ -133,7 +126,7 @@ async def _version(client: APIClient) -> Any:
 
 
 @dataclass(slots=True)
-class _Taker:
+class _Writer:
     """Reads one kind after the other into files."""
 
     client: APIClient
@@ -147,19 +140,21 @@ class _Taker:
     facts: list[Object] = field(default_factory=list)
     """Lists of the first kinds."""
 
-    async def take(self) -> None:
+    async def write(self) -> None:
         watched = self._by_kind()
         for kind in (*_FIRST, *(kind for kind in watched if kind not in _FIRST)):
             if kind == _CONFIG_MAP:
-                await self._take_config_maps(watched[kind])
+                await self._write_config_maps(watched[kind])
             else:
-                await self._take_kind(*watched[kind])
+                await self._write_kind(*watched[kind])
         for resource in (*await workload_resources(self.client, self.settings), RESOURCES["NodePool"]):
-            await self._take_kind(Watched(resource))
+            await self._write_kind(Watched(resource))
         for kind, name in CONFIGURATIONS:
-            await self._take_object(RESOURCES[kind], name)
+            await self._write_object(RESOURCES[kind], name)
         if not any(self.snapshot.files.values()):
-            raise NoClusterError(f"{self.client.url}: nothing can be read: {'; '.join(self.snapshot.unknown)}")
+            raise NoClusterError(
+                f"{self.client.url}: nothing can be read: {'; '.join(map(str, self.snapshot.unknown))}"
+            )
 
     def _by_kind(self) -> dict[str, list[Watched]]:
         """The kinds that policies read; Deployments are read as workloads."""
@@ -169,7 +164,7 @@ class _Taker:
                 found.setdefault(each.kind, []).append(each)
         return found
 
-    async def _take_kind(self, wanted: Watched) -> None:
+    async def _write_kind(self, wanted: Watched) -> None:
         resource = wanted.resource
         only = self.namespace if resource.namespaced else ""
         kept: list[Object] = []
@@ -181,9 +176,9 @@ class _Taker:
         except UnreadableKindError as error:
             if resource.kind == _NAMESPACE and self.namespace:
                 # Users who may not list namespaces can often read their own.
-                await self._take_object(resource, self.namespace, error)
+                await self._write_object(resource, self.namespace, error)
             else:
-                self.snapshot.lack(error)
+                self.snapshot.unknown.append(error)
             return
         self.snapshot.files[file.name] = file.count
         if resource.kind in _FIRST:
@@ -191,13 +186,14 @@ class _Taker:
         if resource.kind == _NAMESPACE and self.namespace not in ("", *map(name_of, kept)):
             raise click.UsageError(f"namespace {self.namespace} does not exist")
 
-    async def _take_object(self, resource: Resource, name: str, unlisted: UnreadableKindError | None = None) -> None:
+    async def _write_object(self, resource: Resource, name: str, unlisted: UnreadableKindError | None = None) -> None:
         """One cluster-scoped object; `unlisted` says why its kind cannot be listed."""
         try:
             found = [reduction_of(resource)(await self.client.get(resource.path(name=name)))]
         except APIError as error:
             if error.is_forbidden:
-                self.snapshot.lack(unlisted or UnreadableKindError(f"forbidden: get {resource.name} {name}"))
+                unreadable = unlisted or UnreadableKindError("forbidden: get", Watched(resource, name=name))
+                self.snapshot.unknown.append(unreadable)
                 return
             if not error.is_not_found:
                 raise
@@ -208,7 +204,7 @@ class _Taker:
             self._add(file, [each for each in found if each is not None])
         self.snapshot.files[file.name] = file.count
 
-    async def _take_config_maps(self, wanted: list[Watched]) -> None:
+    async def _write_config_maps(self, wanted: list[Watched]) -> None:
         """The ConfigMaps of the operator's namespaces.
 
         Those that configure GPUs are whole; of the others, which a ClusterPolicy may name, the keys are kept.
@@ -225,7 +221,7 @@ class _Taker:
                     async for page in reduced_pages(self.client, each, self.version):
                         self._add(file, [self._reduced_config_map(config_map, view) for config_map in page])
         except UnreadableKindError as error:
-            self.snapshot.lack(error)
+            self.snapshot.unknown.append(error)
         else:
             self.snapshot.files[file.name] = file.count
 

@@ -1,4 +1,4 @@
-"""Node obstacles: why the free GPUs of a node serve no pod, whatever the devices are."""
+"""Unusable nodes: why a node gives no pod its GPUs, whatever the devices are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.phrases import shorten
-from policies.usage.node_gpus import Unusable, UnusableKind
+from policies.usage.node_gpus import UnusableKind, UnusableReason
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["NodeObstacles"]
+__all__ = ["UnusableNodes"]
 
 _SCARCE = ("pods", "cpu", "memory")
-"""What a pod needs beside its GPUs, in the order in which shortages are reported."""
-_MISSING = Unusable(UnusableKind.NODE_MISSING, "the node does not exist, although its devices are still published")
-_CORDONED = Unusable(UnusableKind.CORDONED, "the node is cordoned")
+"""The resources that a pod needs beside its GPUs, in the order in which shortages are reported."""
+_MISSING = UnusableReason(
+    UnusableKind.NODE_MISSING, "the node does not exist, although its devices are still published"
+)
+_CORDONED = UnusableReason(UnusableKind.CORDONED, "the node is cordoned")
 
 
-class NodeObstacles:
+class UnusableNodes:
     """Says what keeps new pods off nodes."""
 
     def __init__(self, view: ClusterView, holders: Container[tuple[str, str]], *, all_pods: bool) -> None:
@@ -44,8 +46,8 @@ class NodeObstacles:
         self._used = ResourceUsage(view) if all_pods else None
         self._least = _least_requests(view, holders)
 
-    def obstacle(self, node: str) -> Unusable | None:
-        """The first obstacle of a node, in the order of the scheduler; None if pods with GPUs can come."""
+    def unusable_reason(self, node: str) -> UnusableReason | None:
+        """The first reason of a node, in the order of the scheduler; None if pods with GPUs can come."""
         if self._nodes is None or not node:
             return None
         document = self._nodes.get(node)
@@ -53,9 +55,9 @@ class NodeObstacles:
             return _MISSING
         if is_cordoned(document):
             return _CORDONED
-        return _taint_obstacle(document) or self._shortage(node, document)
+        return _taint_reason(document) or self._shortage(node, document)
 
-    def _shortage(self, node: str, document: Object) -> Unusable | None:
+    def _shortage(self, node: str, document: Object) -> UnusableReason | None:
         offered = lookup(document, ("status", "allocatable"))
         if self._used is None or not isinstance(offered, dict):
             return None
@@ -66,7 +68,7 @@ class NodeObstacles:
             allocatable = billionths(offered[resource])
             left = max(allocatable - used.get(resource, 0), 0)
             if left < self._least[resource]:
-                return Unusable(UnusableKind.NO_ROOM, self._sentence(resource, left, allocatable))
+                return UnusableReason(UnusableKind.NO_ROOM, self._sentence(resource, left, allocatable))
         return None
 
     def _sentence(self, resource: str, left: int, allocatable: int) -> str:
@@ -77,14 +79,14 @@ class NodeObstacles:
         return f"the node has {rest} of {most} {resource} left, and every pod with GPUs requests at least {least}"
 
 
-def _taint_obstacle(node: Object) -> Unusable | None:
+def _taint_reason(node: Object) -> UnusableReason | None:
     """The first taint other than NVIDIA's own, which all pods with GPUs tolerate."""
     for taint in preventing_taints(node):
         if taint.key.startswith(VENDOR_PREFIX):
             continue
         spelled = shorten(str(taint))
         said = f"{taint.condition} (taint {spelled})" if taint.condition else f"the node has the taint {spelled}"
-        return Unusable(UnusableKind.TAINTED, said)
+        return UnusableReason(UnusableKind.TAINTED, said)
     return None
 
 

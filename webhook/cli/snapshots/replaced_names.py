@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Renaming"]
+__all__ = ["ReplacedNames"]
 
 _OF_KINDS = {
     "Namespace": "namespace",
@@ -31,7 +31,7 @@ _OF_KINDS = {
     "ResourceSlice": "slice",
     "PodGroup": "group",
 }
-"""What the names of a kind are replaced with, with a number; those of other kinds with `workload`."""
+"""The words that replace the names of a kind, with a number; those of other kinds with `workload`."""
 _KEPT_KINDS = frozenset(
     {
         *("ClusterPolicy", "ConfigMap", "CustomResourceDefinition", "DeviceClass", "GPUAdmissionPolicy", "GPUCluster"),
@@ -109,7 +109,7 @@ _REASON = re.compile(r"because [^;\n]+")
 _PATTERN = re.compile(r"[*?\[]")
 
 
-class Renaming:
+class ReplacedNames:
     """Gives every name its replacement, such as `namespace-1`; equal names of one sort have the same."""
 
     def __init__(self, operator_namespaces: Iterable[str] = ()) -> None:
