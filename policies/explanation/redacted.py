@@ -46,6 +46,8 @@ class _Names(NamedTuple):
     nodes: frozenset[str]
     """Of nodes, their host names, their ResourceSlices and their pools."""
     namespaces: frozenset[str]
+    shown: frozenset[str] = frozenset()
+    """References to objects of these namespaces that are shown all the same, such as `team-b/train`."""
 
 
 def redacted_explanation(
@@ -53,14 +55,15 @@ def redacted_explanation(
 ) -> Explanation:
     """The explanation without the names of nodes and of objects in other namespaces.
 
-    Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do.
+    Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do. Of
+    an object in another namespace the author must have written the namespace and the name.
     """
     known = view.derive(_names)
     nodes = frozenset() if audience.sees_nodes else known.nodes
     namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
     found = _Redaction(_Names(nodes, namespaces), audience.namespace)
     own = {name for document in _written_parts(question) for text in _texts(document) for name in found.names_in(text)}
-    hidden = _Redaction(_Names(nodes - own, namespaces - own), audience.namespace)
+    hidden = _Redaction(_Names(nodes - own, namespaces, frozenset(own)), audience.namespace)
     shown: Explanation = hidden.of(explanation)
     return shown
 
@@ -88,7 +91,7 @@ class _Redaction:
         return value
 
     def names_in(self, text: str) -> Iterator[str]:
-        """The hidden names in a text."""
+        """The hidden names in a text; of objects with their namespaces."""
         for run in _RUN.finditer(text):
             for name, replacement in self._pieces(run[0]):
                 if replacement:
@@ -124,7 +127,8 @@ class _Redaction:
             if name in self._hidden.nodes:
                 return end, name, _NODE
             if name in self._hidden.namespaces and words[end : end + 1] == ["/"]:
-                return end, name, _OBJECT
+                whole = "".join(words[start:])
+                return (len(words), whole, "" if whole in self._hidden.shown else _OBJECT)
         return start + 1, words[start], ""
 
 

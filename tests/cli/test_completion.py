@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 
 import pytest
@@ -172,3 +173,29 @@ def test_unknown_shell_is_refused(invoke):
     done = invoke("completion", "tcsh")
     assert done.exit_code == 2
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'." in done.stderr
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned)", "`id`", "a;id", "a b", "~", "a\nb", "x&y", "a>b", "é"])
+def test_names_that_a_shell_would_run_are_not_offered(complete, write, name):
+    """A shell inserts a value as it is, and files of others have any names."""
+    pod = {"name": name, "namespace": name}
+    container = {"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**pod, "namespace": "team-a"},
+            "spec": {"containers": [container]},
+        },
+    ]
+    write("pods.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    arguments = ["explain", "--cluster", "pods.json", "-n"]
+    assert complete(*arguments, "") == []
+    assert complete(*arguments, "team-a", "pod/") == ["file"]
+
+
+def test_files_that_a_shell_would_run_are_left_to_the_shell(complete, cluster, write):
+    write("$(touch pwned).yaml", "")
+    files = ["--cluster", cluster, "--cluster", IN_USE]
+    assert complete("explain", *files, "-n", "team-a", "") == ["pod/embed", "pod/pretrain"]

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.explanation import Audience, explain, parse_explanations, questions
+from policies.explanation.redacted import redacted_explanation
+from policies.explanation.report import Explanation, Feasibility
 from policies.settings import DEFAULTS
 from tests.explanation.conftest import BASE
 from webhook.cli.explanations import text
@@ -257,3 +259,13 @@ def test_no_answer_contains_a_foreign_name(ask, k8s, nodes, facts):
     assert [each.as_json() for each in parse_explanations([answer.as_json()])] == [answer.as_json()]
     whole = ask(pod, *objects, audience=Audience())
     assert (answer.verdict, answer.fit_now, answer.replicas) == (whole.verdict, whole.fit_now, whole.replicas)
+
+
+def test_reference_to_a_foreign_object_is_shown_only_if_the_author_wrote_all_of_it(k8s, asking):
+    """A guessed namespace does not show the names of its objects."""
+    asking["metadata"]["annotations"] = {"guess": "team-b/other, team-b/known"}
+    view = ManifestsView([*BASE, k8s.namespace("team-b"), k8s.template()])
+    (question,) = questions(asking, "team-a", view, DEFAULTS)
+    found = Explanation("", Feasibility.BLOCKED, "claims team-b/secret, team-b/known and team-c/none are odd")
+    shown = redacted_explanation(found, question, view, MEMBER)
+    assert shown.headline == "claims <object of another namespace>, team-b/known and team-c/none are odd"

@@ -6,6 +6,7 @@ Each function returns the values that begin with what is written so far.
 from __future__ import annotations
 
 import asyncio
+import re
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -37,6 +38,8 @@ _TITLES = "rule_titles.txt"
 """The rules, a line for each; importing all of them takes a second."""
 _MOST = 500
 """The most objects that are listed."""
+_HARMLESS = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_@%+=:,./-]*")
+"""Values that no shell reads as anything else than a word. Shells insert values as they are, and files have any names."""
 _LARGEST = 1_000_000
 """The most bytes of files that are read; larger ones take longer than a second."""
 
@@ -124,4 +127,4 @@ def _option(ctx: click.Context, name: str) -> Any:
 
 
 def _items(values: Iterable[str]) -> Items:
-    return [CompletionItem(value) for value in values]
+    return [CompletionItem(value) for value in values if _HARMLESS.fullmatch(value)]

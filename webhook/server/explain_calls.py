@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from webhook.server.metrics import Metrics
     from webhook.server.routed_calls import Traffic
 
-__all__ = ["LARGEST_QUESTION", "MOST_OF_ONE_USER", "ExplainCalls", "namespaced_path"]
+__all__ = ["LARGEST_QUESTION", "MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "ExplainCalls", "namespaced_path"]
 
 LARGEST_QUESTION = 2 * 1024 * 1024
 """Bytes. etcd stores objects of at most 1.5 MiB by default."""
@@ -46,12 +46,15 @@ _FORM = Form(
 _RETRY = {hdrs.RETRY_AFTER: "1"}
 MOST_OF_ONE_USER = 2
 """Questions of one user of a namespace that wait or are being answered; others have their turn in between."""
+MOST_OF_ONE_NAMESPACE = 4
+"""The same of all users of a namespace: who may create service accounts there is many users."""
 _AT_ONCE, _PER_MINUTE = 30, 30
 """Questions of one user of a namespace: a burst, and the rate after it."""
 _NAMESPACED = re.compile(r"/v1/namespaces/([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/explain")
 _NO_PATH = f"This port answers POST {PATH} and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
 _NO_METHOD = "This path answers POST only; send a question about an object."
 _TOO_MANY = f"You have {MOST_OF_ONE_USER} questions here already; wait for their answers."
+_TOO_MANY_OF_NAMESPACE = f"This namespace has {MOST_OF_ONE_NAMESPACE} questions here already; ask again in a moment."
 _TOO_OFTEN = f"You may ask {_PER_MINUTE} questions a minute; ask again in a moment."
 
 
@@ -70,7 +73,8 @@ class ExplainCalls(RoutedCalls):
         self._gate = gate
         self._metrics = metrics
         self._rates = TokenBuckets(_AT_ONCE, _PER_MINUTE)
-        self._pending: Counter[str] = Counter()
+        self._of_user: Counter[str] = Counter()
+        self._of_namespace: Counter[str] = Counter()
 
     def _find_route(self, path: str) -> Route | None:
         namespaced = _NAMESPACED.fullmatch(path)
@@ -125,19 +129,27 @@ class ExplainCalls(RoutedCalls):
         if not caller.audience.namespace:
             yield
             return
-        user = caller.name
-        if self._pending[user] >= MOST_OF_ONE_USER:
+        user, namespace = caller.name, caller.audience.namespace
+        if self._of_user[user] >= MOST_OF_ONE_USER:
             raise web.HTTPTooManyRequests(text=_TOO_MANY, headers=_RETRY)
+        if self._of_namespace[namespace] >= MOST_OF_ONE_NAMESPACE:
+            raise web.HTTPTooManyRequests(text=_TOO_MANY_OF_NAMESPACE, headers=_RETRY)
         if not self._rates.take(user):
             seconds = str(self._rates.seconds_until_next(user))
             raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
-        self._pending[user] += 1
-        try:
+        with _counted(self._of_user, user), _counted(self._of_namespace, namespace):
             yield
-        finally:
-            self._pending[user] -= 1
-            if not self._pending[user]:
-                del self._pending[user]
+
+
+@contextmanager
+def _counted(pending: Counter[str], key: str) -> Iterator[None]:
+    pending[key] += 1
+    try:
+        yield
+    finally:
+        pending[key] -= 1
+        if not pending[key]:
+            del pending[key]
 
 
 def _is_connected(request: web.BaseRequest) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.explanation import EVERYTHING, Audience, explain, questions
@@ -15,6 +14,7 @@ from webhook.cluster.lookups import look_up
 from webhook.server.deadlines import Deadline
 from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject
 from webhook.server.pacing import run_aside
+from webhook.server.turns import Busy, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_WAITING", "Answer", "Explainer", "UnavailableError"]
 
 MOST_WAITING = 8
-"""Questions that wait for the one that is being answered."""
+"""Questions that wait for the one that is being answered: of users of one namespace, and as many of all others."""
 
 _DEFAULT_NAMESPACE = "default"
 
@@ -51,7 +51,8 @@ class Explainer:
     """Explains one question after the other in a thread, so that reviews continue in the event loop.
 
     A caller's selectors may cost as much for each device as Kubernetes allows, which can take hours on a large cluster.
-    So the work stops at the deadline of its call, or when the caller disconnects; then the next question begins.
+    So the work stops at the deadline of its call, or when the caller disconnects; then the next question begins. Namespaces
+    take turns, so that one with many questions does not keep out the others.
     """
 
     view: ClusterView
@@ -59,8 +60,9 @@ class Explainer:
     """Returns the administrator's current settings."""
     clock: Callable[[], float] = time.monotonic
     """Returns monotonic seconds."""
-    _turn: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1), init=False)
-    _waiting: int = field(default=0, init=False)
+    _turns: Turns = field(default_factory=Turns, init=False)
+    _waiting: Counter[bool] = field(default_factory=Counter, init=False)
+    """The number of waiting questions, those of users of one namespace apart from all others."""
 
     @property
     def added_kinds(self) -> tuple[AddedKind, ...]:
@@ -95,7 +97,7 @@ class Explainer:
             NotFoundError: the cluster does not show the object.
             UnavailableError: too many questions are waiting, or the time is up.
         """
-        await self._take_turn(deadline)
+        await self._take_turn(audience.namespace, deadline)
 
         def check_cancelled() -> None:
             if not is_awaited():
@@ -105,26 +107,26 @@ class Explainer:
 
         try:
             return await run_aside(
-                lambda: self._explain(asked, check_cancelled, audience), deadline.remaining, self._turn.release
+                lambda: self._explain(asked, check_cancelled, audience), deadline.remaining, self._turns.release
             )
         except TimeoutError as error:
             raise UnavailableError(
                 "The explanation took longer than the call's timeout; ask with ?timeout=30s, the longest."
             ) from error
 
-    async def _take_turn(self, deadline: Deadline) -> None:
-        if self._waiting >= MOST_WAITING:
+    async def _take_turn(self, namespace: str, deadline: Deadline) -> None:
+        is_member = bool(namespace)
+        if self._waiting[is_member] >= MOST_WAITING:
             raise UnavailableError("Other questions are being answered, and enough are waiting; ask again in a moment.")
-        self._waiting += 1
+        self._waiting[is_member] += 1
         try:
-            async with asyncio.timeout(max(deadline.remaining, 0)):
-                await self._turn.acquire()
-        except TimeoutError as error:
+            await self._turns.take(("", namespace), deadline)
+        except Busy as error:
             raise UnavailableError(
                 "Other questions were being answered until the call's timeout; ask again in a moment."
             ) from error
         finally:
-            self._waiting -= 1
+            self._waiting[is_member] -= 1
 
     def _explain(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck, audience: Audience) -> Answer:
         check_cancelled()

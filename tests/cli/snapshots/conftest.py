@@ -35,6 +35,14 @@ def gpu_pod(name="leftover", namespace="team-a", node="gpu-h100-01", labels=LABE
             "containers": [container(env=env, args=["--token", SECRET], resources=resources)],
             "nodeSelector": {"acme.example/pool": "acme-pool"},
             "tolerations": [{"key": "acme.example/reserved", "value": "acme-vision", "effect": "NoSchedule"}],
+            "imagePullSecrets": [{"name": "acme-registry"}],
+            "volumes": [
+                {
+                    "name": "all",
+                    "projected": {"sources": [{"secret": {"name": "acme-key"}}, {"configMap": {"name": "acme"}}]},
+                },
+                {"name": "csi", "csi": {"driver": "csi.example", "nodePublishSecretRef": {"name": "acme-csi"}}},
+            ],
             **({"nodeName": node} if node else {}),
         },
         "status": {"phase": "Running" if node else "Pending"},

@@ -1,15 +1,18 @@
 """Explanations take turns, end with their call, and are counted and logged."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import threading
 
 import pytest
 
+from policies.explanation import Audience
 from policies.settings import DEFAULTS
 from tests.server.explain.calls import CLAIM, answered, ask, plain
-from webhook.server.explain_question import PostedObject
+from webhook.cluster.lookups import NotFoundError, find_resource
+from webhook.server.explain_question import NamedObject, PostedObject
 from webhook.server.explainer import MOST_WAITING, Explainer, UnavailableError
 
 
@@ -230,3 +233,42 @@ async def test_costly_selectors_are_given_up_and_the_next_question_is_answered(c
     document = {**CLAIM, "spec": {"devices": {"requests": requests}}}
     assert (await ask(caller, {"object": document}, "?timeout=500ms")).status == 503
     assert answered(await ask(caller, {"object": CLAIM}))[0]["verdict"] == "fits"
+
+
+async def test_namespaces_take_turns(cluster, gated, until_reached):
+    """Many users of one namespace do not keep out another one, or users who may see everything."""
+    explainer, answered = Explainer(gated, lambda: DEFAULTS), []
+
+    async def ask_of(namespace):
+        claim = NamedObject(find_resource("claim"), "none", namespace)
+        with contextlib.suppress(NotFoundError):
+            await explainer.answer(claim, explainer.deadline("30s"), lambda: True, Audience(namespace))
+        answered.append(namespace)
+
+    asked = [asyncio.create_task(ask_of("team-a"))]
+    await until_reached()
+    for namespace in ("team-a", "team-a", "team-a", "team-b", ""):
+        asked.append(asyncio.create_task(ask_of(namespace)))
+        await asyncio.sleep(0)
+    gated.gate.set()
+    await asyncio.gather(*asked)
+    assert answered[0] == "team-a"
+    assert sorted(answered[1:4]) == ["", "team-a", "team-b"]
+
+
+async def test_users_of_namespaces_leave_room_for_others_to_wait(cluster, gated, until_reached):
+    explainer = Explainer(gated, lambda: DEFAULTS)
+
+    async def ask_of(namespace):
+        claim = NamedObject(find_resource("claim"), "none", namespace)
+        await explainer.answer(claim, explainer.deadline("30s"), lambda: True, Audience(namespace))
+
+    asked = [asyncio.create_task(ask_of("team-a"))]
+    await until_reached()
+    asked += [asyncio.create_task(ask_of(f"team-{number}")) for number in range(MOST_WAITING)]
+    await asyncio.sleep(0)
+    with pytest.raises(UnavailableError):
+        await ask_of("team-a")
+    asked.append(asyncio.create_task(ask_of("")))
+    gated.gate.set()
+    assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {NotFoundError}

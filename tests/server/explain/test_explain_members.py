@@ -7,7 +7,7 @@ import pytest
 
 from tests.server.explain.rights import ACCOUNT, QUESTION, refused
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.explain_calls import MOST_OF_ONE_USER, namespaced_path
+from webhook.server.explain_calls import MOST_OF_ONE_NAMESPACE, MOST_OF_ONE_USER, namespaced_path
 from webhook.server.explain_gate import HEADER
 
 ALICE = "alice"
@@ -152,6 +152,28 @@ async def test_user_has_few_questions_at_a_time(live, monkeypatch):
     ]
     answering.set()
     await asyncio.gather(*asked)
+
+
+async def test_users_of_a_namespace_have_few_questions_at_a_time(live, rights, monkeypatch):
+    """Who may create service accounts in a namespace can be many users."""
+    answering = asyncio.Event()
+
+    async def answer(*_):
+        await answering.wait()
+        raise TimeoutError
+
+    monkeypatch.setattr(type(live.explain_calls._explainer), "answer", answer)
+    users = [f"system:serviceaccount:team-a:{number}" for number in range(MOST_OF_ONE_NAMESPACE + 1)]
+    rights.members = {*((user, "team-a") for user in users), (ALICE, "team-b")}
+    asked = [asyncio.create_task(ask(live.explain_client, user=user)) for user in users]
+    done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    assert [refused(task.result()) for task in done] == [
+        (429, "This namespace has 4 questions here already; ask again in a moment.\n")
+    ]
+    elsewhere = asyncio.create_task(ask(live.explain_client, path=namespaced_path("team-b")))
+    assert not (await asyncio.wait([elsewhere], timeout=0.1))[0]
+    answering.set()
+    await asyncio.gather(*asked, elsewhere)
 
 
 async def test_user_has_a_rate(live):

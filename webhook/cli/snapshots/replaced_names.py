@@ -55,8 +55,12 @@ _REFERENCES = {
 _NAMED = {
     "configMapRef": "config",
     "configMapKeyRef": "config",
+    "configMap": "config",
     "secretRef": "secret",
     "secretKeyRef": "secret",
+    "secret": "secret",
+    "imagePullSecrets": "secret",
+    "nodePublishSecretRef": "secret",
     "pool": "node",
     "runtimeRef": "workload",
     "workloadRef": "workload",
