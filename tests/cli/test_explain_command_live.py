@@ -183,6 +183,14 @@ async def test_answer_of_the_service_is_json_too(explain, service, rights):
     assert [group["nodes"] for group in explanation["groups"]] == [[]] * len(explanation["groups"])
 
 
+async def test_access_review_that_fails_sends_no_token_to_the_service(explain, sandbox):
+    questions = sandbox.faults.add(faults.failing(500), verb="POST", path=f"{PROXY}/*")
+    sandbox.faults.add(faults.failing(500), verb="POST", path="*/selfsubjectaccessreviews")
+    done = await explain("claim/pretrain", "-n", "team-a", user=ALICE)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sandbox.url}: etcdserver: leader changed\n")
+    assert questions.hits == 0
+
+
 UNKNOWN = (
     "Error: {}: it is unknown where this fits, because you may not list nodes, pods, resourceslices, resourceclaims and "
     "deviceclasses, and "

@@ -143,7 +143,9 @@ async def _may_list(client: APIClient, kind: str) -> bool:
     }
     try:
         answer = await client.post(review.path(), document)
-    except APIError:
+    except APIError as error:
+        if not error.is_forbidden:
+            raise
         return False
     return answer["status"].get("allowed") is True
 
