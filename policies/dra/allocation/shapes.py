@@ -14,7 +14,6 @@ __all__ = ["AttributeRead", "DeviceShapes"]
 AttributeRead = tuple[str, str | None]
 """A domain, and a name in it; None for all of them."""
 
-_PLAIN = frozenset({"string", "int", "bool"})
 _DEEPEST = 8
 
 
@@ -27,7 +26,7 @@ class DeviceShapes:
     def __init__(self, read: Iterable[AttributeRead] | None) -> None:
         """Begin without devices; `read` has the attributes that are read, None for any."""
         self._read = None if read is None else tuple(read)
-        self._read_of_driver: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._read_of_driver: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
         self._numbers: dict[Hashable, int] = {}
         self._of_device: dict[AllocatableDevice, int] = {}
         self._keys: dict[int, Hashable] = {}
@@ -45,11 +44,12 @@ class DeviceShapes:
         if self._read is None:
             return device.attributes
         names, domains = self._read_keys(device.slice.driver, self._read)
-        return {
-            name: value
-            for name, value in device.attributes.items()
-            if name in names or not _is_plain(value) or (domains and _domain(name) in domains)
-        }
+        published = device.attributes
+        distinguishing = [name for name in names if name in published]
+        distinguishing += device.doubtful_attributes
+        if domains:
+            distinguishing += [name for name in published if _domain(name) in domains]
+        return {name: published[name] for name in distinguishing}
 
     def _shape(self, device: AllocatableDevice) -> Hashable:
         document = device.document
@@ -71,7 +71,7 @@ class DeviceShapes:
             self._keys[id(part)] = key = _frozen(part)
         return key
 
-    def _read_keys(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    def _read_keys(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
         """The keys of the attributes that are read in a driver's slices, and the domains read as a whole."""
         known = self._read_of_driver.get(driver)
         if known is None:
@@ -80,13 +80,8 @@ class DeviceShapes:
             domains = {domain for domain, name in read if name is None}
             if driver in domains:
                 domains.add("")
-            known = self._read_of_driver[driver] = (frozenset(full | short), frozenset(domains))
+            known = self._read_of_driver[driver] = (tuple(sorted(full | short)), frozenset(domains))
         return known
-
-
-def _is_plain(attribute: Any) -> bool:
-    """True if no selector that does not read the attribute can fail on it, as on an invalid version."""
-    return isinstance(attribute, dict) and len(attribute) == 1 and not _PLAIN.isdisjoint(attribute)
 
 
 def _domain(name: str) -> str:

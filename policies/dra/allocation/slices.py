@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AllocatableDevice", "NodeSelection", "PoolId", "Slice"]
 
+_PLAIN = frozenset({"string", "int", "bool"})
+
 PoolId = tuple[str, str]
 """Driver and pool name; in their order pools are searched."""
 
@@ -54,6 +56,8 @@ class AllocatableDevice:
     slice: Slice
     document: Mapping[str, Any]
     attributes: Mapping[str, Any]
+    doubtful_attributes: tuple[str, ...]
+    """Attributes on which a selector may fail that does not read them, such as versions, which can be invalid."""
     is_shareable: bool
     """True if several claims can hold it at once (`allowMultipleAllocations`)."""
     counters: tuple[tuple[str, str, int], ...]
@@ -76,6 +80,7 @@ class AllocatableDevice:
             slice=owner,
             document=document,
             attributes=attributes,
+            doubtful_attributes=tuple([name for name, value in attributes.items() if not _is_plain(value)]),
             is_shareable=is_shareable,
             counters=tuple(_counter_amounts(consumptions, where)) if consumptions else (),
             counter_sets=tuple([text(each, "counterSet", where) for each in consumptions]),
@@ -138,6 +143,10 @@ class Slice:
     def selection_of(self, device: AllocatableDevice) -> NodeSelection:
         """From which nodes one of its devices can be reached."""
         return NodeSelection.read(device.document, device.where) if self.selects_per_device else self.selection
+
+
+def _is_plain(attribute: Any) -> bool:
+    return isinstance(attribute, dict) and len(attribute) == 1 and not _PLAIN.isdisjoint(attribute)
 
 
 def _amounts(counter_set: Mapping[str, Any], where: str) -> dict[str, int]:
