@@ -14,7 +14,7 @@ from testbed import deploy, manifests
 from testbed.control_plane import kubeconfig
 from testbed.relay import Relay
 from testbed.waiting import until
-from webhook.cli.explanation_service import PROXY
+from webhook.cli.running_clusters.explanation_service import PROXY
 from webhook.cluster.resources import RESOURCES
 
 ROOT = Path(__file__).parents[2]

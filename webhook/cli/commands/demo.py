@@ -21,7 +21,7 @@ from webhook.cli.dump import colour_line, diff
 from webhook.cli.kubectl import apply, as_written
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import UnreadableInputError
-from webhook.cli.running_clusters import audit_cluster
+from webhook.cli.running_clusters.live_audits import audit_cluster
 from webhook.cli.sandbox_start import load, loaded_sandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
