@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import Claim
+from policies.kubernetes.objects import DEFAULT_NAMESPACE
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.usage.allocatable_devices import AllocatableDevices
@@ -109,7 +110,7 @@ def _results(document: Object) -> tuple[_Result, ...]:
         tuple(str(each.get("name")) for each in claim.consumers if each.get("resource") == resource)
         for resource in ("pods", "podgroups")
     )
-    holder = Holder(claim.namespace or "default", pods, claim.name, groups)
+    holder = Holder(claim.namespace or DEFAULT_NAMESPACE, pods, claim.name, groups)
     return tuple(
         _Result(
             (str(each.get("pool")), str(each.get("device"))),

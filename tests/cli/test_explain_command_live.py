@@ -1,4 +1,4 @@
-"""`gpu-admission explain` on a running cluster: which way it takes, and what it says if none is open."""
+"""`gpu-admission explain` on a running cluster: which method it uses, and what it says if none is possible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLAIM = {
     "metadata": {"name": "pretrain", "namespace": "team-a"},
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 16}}]}},
 }
-BY_OBJECTS = "Explained from the objects of the cluster, which you may list."
+BY_OBJECTS = "Explained with your own permissions."
 BY_SERVICE = (
     "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list nodes, pods, "
     "resourceslices, resourceclaims and deviceclasses."

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -173,7 +173,7 @@ def _namespace(kind: str, item: Object) -> str:
     """The namespace of an object; if the scope of its kind is unknown, the one that it names."""
     if kind not in _RESOURCES:
         return namespace_of(item)
-    return (namespace_of(item) or "default") if _RESOURCES[kind].namespaced else ""
+    return (namespace_of(item) or DEFAULT_NAMESPACE) if _RESOURCES[kind].namespaced else ""
 
 
 def unwrap_lists(document: Any) -> Iterable[Object]:

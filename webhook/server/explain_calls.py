@@ -46,7 +46,7 @@ _FORM = Form(
 _RETRY = {hdrs.RETRY_AFTER: "1"}
 MOST_OF_ONE_USER = 2
 """Questions of one user of a namespace that wait or are being answered; others have their turn in between."""
-_AT_ONCE, _PER_MINUTE = 30, 30
+_BURST, _PER_MINUTE = 30, 30
 """Questions of one user of a namespace: a burst, and the rate after it."""
 _NAMESPACED = re.compile(r"/v1/namespaces/([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/explain")
 _NO_PATH = f"This port answers POST {PATH} and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
@@ -69,7 +69,7 @@ class ExplainCalls(RoutedCalls):
         self._explainer = explainer
         self._gate = gate
         self._metrics = metrics
-        self._rates = TokenBuckets(_AT_ONCE, _PER_MINUTE)
+        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
         self._pending: Counter[str] = Counter()
 
     def _find_route(self, path: str) -> Route | None:

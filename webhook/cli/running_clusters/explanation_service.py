@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from policies.explanation import parse_explanations
 from webhook.cluster.client import NoTokenError
 from webhook.replica.config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
+from webhook.server.config import EXPLAIN_PORT
+from webhook.server.deadlines import LONGEST_SECONDS
 from webhook.server.explain_calls import namespaced_path
 from webhook.server.explain_gate import HEADER
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PROXY", "ServiceRefusal", "ask_service"]
 
-_SECONDS = 30
-"""The longest time that the service allows for a question."""
 _MOST_RETRIES = 20
 """Of one question, while the rate is limited."""
 _DEFAULT_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -74,9 +74,9 @@ async def ask_service(
 
 
 async def _ask_once(client: APIClient, question: dict[str, Any], namespace: str) -> ServiceAnswer:
-    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{_SECONDS}s"}
+    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{LONGEST_SECONDS:g}s"}
     try:
-        return await client.ask_service(path, question, query, HEADER, timeout=_SECONDS + 5.0)
+        return await client.ask_service(path, question, query, HEADER, timeout=LONGEST_SECONDS + 5.0)
     except NoTokenError as error:
         raise ServiceRefusal(_NO_TOKEN) from error
 
@@ -106,5 +106,5 @@ def _refusal(answer: ServiceAnswer) -> str:
             )
     return (
         f"the API server cannot reach {_SERVICE} ({message}); ask an administrator whether its pods are ready, and whether "
-        "a firewall or NetworkPolicy lets API servers reach port 8445 of them"
+        f"a firewall or NetworkPolicy lets API servers reach port {EXPLAIN_PORT} of them"
     )

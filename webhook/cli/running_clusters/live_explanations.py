@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from policies.explanation import explain, questions
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.phrases import format_list
 from policies.view import Overlay
 from webhook.cli.explanations import Name, check_found, read_sources
@@ -21,7 +21,6 @@ from webhook.cli.running_clusters.connections import NoClusterError, connected_c
 from webhook.cli.running_clusters.explanation_service import ServiceRefusal, ask_service
 from webhook.cli.running_clusters.object_reads import stored_settings
 from webhook.cli.settings import chosen_settings
-from webhook.cli.subjects import DEFAULT_NAMESPACE
 from webhook.cluster.contexts import context_namespace
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
@@ -38,7 +37,7 @@ __all__ = ["LiveQuestion", "explain_running_cluster"]
 
 _NEEDED = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
 """The kinds that explanations need from the whole cluster."""
-_OWN_RIGHTS = "Explained from the objects of the cluster, which you may list."
+_OWN_RIGHTS = "Explained with your own permissions."
 _BY_SERVICE = (
     "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list {}."
 )
