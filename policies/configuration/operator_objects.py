@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.configuration.named_objects import quoted_names
 from policies.kubernetes.misspellings import closest
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def not_found(
 ) -> Problem:
     """The problem of an object that does not exist in the operator's namespace."""
     namespaces, known = change.facts.operator_namespaces, change.facts.known_objects(kind)
-    elsewhere = sorted(namespace_of(each) or "default" for each in known if name_of(each) == name)
+    elsewhere = sorted(namespace_of(each) or DEFAULT_NAMESPACE for each in known if name_of(each) == name)
     guess = closest(name, [name_of(each) for each in known if namespace_of(each) in namespaces])
     text = f'{kind} "{name}" not found in {" or ".join(namespaces)}'
     if elsewhere:

@@ -10,10 +10,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-__all__ = ["Object", "controller_of", "generate_name_of", "has_ended", "name_of", "namespace_of", "with_conditions"]
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "Object",
+    "controller_of",
+    "generate_name_of",
+    "has_ended",
+    "name_of",
+    "namespace_of",
+    "with_conditions",
+]
 
 Object = dict[str, Any]
 """A Kubernetes object. Nothing is re-serialised through typed models, so no newer field is ever dropped."""
+DEFAULT_NAMESPACE = "default"
+"""The namespace of objects and contexts that name none."""
 
 
 def name_of(document: Object) -> str:

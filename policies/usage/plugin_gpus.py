@@ -10,7 +10,7 @@ from policies.dra.holders import Holder
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import parse_resource
 from policies.quota.counting.counter import resources_in_claim
@@ -77,7 +77,9 @@ def _pod_use(pod: Object) -> _PodUse | None:
     amounts = [
         (name, amount // ONE) for name, amount in taken[1] if parse_resource(name) is not None and name not in claimed
     ]
-    return (taken[0], Holder(namespace_of(pod) or "default", (name_of(pod),)), tuple(amounts)) if amounts else None
+    return (
+        (taken[0], Holder(namespace_of(pod) or DEFAULT_NAMESPACE, (name_of(pod),)), tuple(amounts)) if amounts else None
+    )
 
 
 def _kind(resource: str, labels: Mapping[str, str]) -> OfferedKind:

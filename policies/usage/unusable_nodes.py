@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.explanation.cluster import ResourceUsage
 from policies.explanation.nodes import is_cordoned, preventing_taints
 from policies.kubernetes.amounts import amount_text, billionths, pod_amounts
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.phrases import shorten
@@ -95,7 +95,7 @@ def _least_requests(view: ClusterView, holders: Container[tuple[str, str]]) -> M
     least: dict[str, int] = {}
     pods = view.list("Pod")
     for pod in () if pods is UNKNOWN else pods:
-        if (namespace_of(pod) or "default", name_of(pod)) in holders:
+        if (namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod)) in holders:
             amounts = pod_amounts(pod.get("spec"))
             for resource in _SCARCE:
                 amount = amounts.get(resource, 0)

@@ -301,10 +301,15 @@ async def test_api_server_that_refuses_is_reported(sandbox):
 
 
 async def test_first_lists_that_take_too_long_are_reported(sandbox):
-    from webhook.cli.running_clusters import NoClusterError, read_cluster
+    from webhook.cli.progress import Progress
+    from webhook.cli.running_clusters.clusters import read_cluster
+    from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 
     sandbox.faults.add(faults.half_open(), path="/api/v1/nodes")
     with pytest.raises(NoClusterError) as raised:
-        async with read_cluster(str(sandbox.file), None, seconds=0.5):
+        async with (
+            connected_client(str(sandbox.file), None) as client,
+            read_cluster(client, Progress(), seconds=0.5),
+        ):
             pass
     assert str(raised.value).startswith(f"{sandbox.url}: after 0.5 seconds, not listed yet: nodes: ")

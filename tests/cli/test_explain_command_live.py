@@ -1,4 +1,4 @@
-"""`gpu-admission explain` on a running cluster: which way it takes, and what it says if none is open."""
+"""`gpu-admission explain` on a running cluster: which method it uses, and what it says if none is possible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLAIM = {
     "metadata": {"name": "pretrain", "namespace": "team-a"},
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 16}}]}},
 }
-BY_OBJECTS = "Explained from the objects of the cluster, which you may list."
+BY_OBJECTS = "Explained with your own permissions."
 BY_SERVICE = (
     "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list nodes, pods, "
     "resourceslices, resourceclaims and deviceclasses."
@@ -181,6 +181,14 @@ async def test_answer_of_the_service_is_json_too(explain, service, rights):
     (explanation,) = json.loads(done.stdout)
     assert explanation["verdict"] == "impossible"
     assert [group["nodes"] for group in explanation["groups"]] == [[]] * len(explanation["groups"])
+
+
+async def test_access_review_that_fails_sends_no_token_to_the_service(explain, sandbox):
+    questions = sandbox.faults.add(faults.failing(500), verb="POST", path=f"{PROXY}/*")
+    sandbox.faults.add(faults.failing(500), verb="POST", path="*/selfsubjectaccessreviews")
+    done = await explain("claim/pretrain", "-n", "team-a", user=ALICE)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sandbox.url}: etcdserver: leader changed\n")
+    assert questions.hits == 0
 
 
 UNKNOWN = (

@@ -58,6 +58,25 @@ def test_same_text_is_drawn_once():
     assert terminal.getvalue() == f"{ERASE}reading pods"
 
 
+def test_function_is_called_for_the_text():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    progress.show(lambda: "reading the cluster")
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}reading the cluster"
+
+
+def test_items_are_counted():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    for _ in zip(progress.count("reviewing", range(5000)), range(1200), strict=False):
+        pass
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}reviewing: 1,201 of 5,000"
+
+
 def test_line_fits_the_terminal():
     terminal, clock = Terminal(), Clock()
     progress = Progress(terminal, clock=clock)

@@ -14,7 +14,7 @@ from testbed import deploy, manifests
 from testbed.control_plane import kubeconfig
 from testbed.relay import Relay
 from testbed.waiting import until
-from webhook.cli.explanation_service import PROXY
+from webhook.cli.running_clusters.explanation_service import PROXY
 from webhook.cluster.resources import RESOURCES
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +158,6 @@ def test_users_reach_this_port_of_this_service_and_no_other(real, service, metho
 def test_user_who_may_list_everything_reads_the_cluster(real, team):
     command = [sys.executable, "-m", "webhook", "explain", "--kubeconfig", real.kubeconfig, "-n", team, "pod/train"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.stderr.splitlines()[-1] == "Explained from the objects of the cluster, which you may list."
+    assert done.stderr.splitlines()[-1] == "Explained with your own permissions."
     assert done.stdout.startswith(f"pod {team}/train  impossible\n")
     assert all(node in done.stdout for node in real.nodes)

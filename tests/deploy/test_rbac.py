@@ -5,7 +5,7 @@ import yaml
 
 from policies.settings import DEFAULTS
 from tests.deploy.grants import SUBJECT, USER, grants_of
-from webhook.cli.explanation_service import PROXY
+from webhook.cli.running_clusters.explanation_service import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.replica.config import EXPLAIN_SERVICE_ROLE, NAMESPACE

@@ -11,13 +11,15 @@ import click
 from policies.audit import MOST_FINDINGS, Survey, audit
 from policies.decision import Severity
 from policies.entries import CONFIGURATIONS
+from policies.kubernetes.objects import DEFAULT_NAMESPACE
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list
 from policies.settings.installed import uncovered_settings
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.subjects import DEFAULT_NAMESPACE, in_namespace
+from webhook.cli.subjects import in_namespace
 from webhook.cli.text_layout import Column, column, json_text, table, truncation
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
@@ -62,13 +64,14 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     view = ManifestsView(files.facts)
     check_namespace_exists(view, namespace)
     survey = Survey(view, files.settings, namespace)
-    survey.add(objects)
     for _, kind in survey.kinds:
         if view.list(kind, namespace) is UNKNOWN:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
     notes = (*files.notes, *uncovered_notes(stored, files.settings))
-    return Audited(audit(view, files.settings, survey), notes)
+    with Progress() as progress:
+        survey.add(progress.count("auditing", objects))
+        return Audited(audit(view, files.settings, survey), notes)
 
 
 def as_json(audited: Audited) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import CompletionItem
 
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of
 from policies.view import Unknown
 from webhook.cli.folders import SUFFIXES
 from webhook.cli.lazy_modules import lazy_module
@@ -85,7 +85,7 @@ def _names(ctx: click.Context, word: str, incomplete: str) -> list[str]:
     if not namespace and not _option(ctx, "cluster"):
         context = _option(ctx, "kubeconfig"), _option(ctx, "context")
         namespace = lazy_module("contexts").context_namespace(*context)
-    found = _objects(ctx, resource, namespace or "default")
+    found = _objects(ctx, resource, namespace or DEFAULT_NAMESPACE)
     if resource.kind == "Pod":
         found = filter(lazy_module("pod conditions").REQUESTS_DEVICES.holds, found)
     return sorted(name for each in found if (name := f"{word}/{name_of(each)}").startswith(incomplete))

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webhook.cli.folders import Exclusion
-    from webhook.cli.live_facts import RunningCluster
+    from webhook.cli.progress import Progress
+    from webhook.cli.running_clusters.live_facts import RunningCluster
 
 __all__ = ["Circumstances", "TextOptions", "UserInfo", "exclusion_of", "print_review", "review_files"]
 
@@ -37,6 +38,7 @@ def review_files(
     exclusion: Exclusion | None = None,
     running: RunningCluster | None = None,
     baseline: str | None = None,
+    progress: Progress | None = None,
     *,
     strict: bool = False,
     fails_on_warnings: bool = False,
@@ -52,6 +54,7 @@ def review_files(
         exclusion: The files of folders to skip.
         running: A running cluster, instead of files.
         baseline: The file with the known findings, which is not reviewed itself.
+        progress: Shows how many objects were reviewed.
         strict: True if other files of folders than manifests are problems; otherwise they are skipped.
         fails_on_warnings: True if a warning counts like a refusal.
 
@@ -76,7 +79,10 @@ def review_files(
     if not subjects and not reader.problems:
         skipped = "".join(f"; {line}" for line in reader.others.lines)
         raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}{skipped}")
-    results = (admit(subject, view, files.settings) for subject in subjects)
+    results = (
+        admit(subject, view, files.settings)
+        for subject in (progress.count("reviewing", subjects) if progress else subjects)
+    )
     objects = tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results)
     problems = tuple(dict.fromkeys([*reader.problems, *reader.empty]))
     return Review(objects, problems, tuple(reader.others.lines), fails_on_warnings=fails_on_warnings)

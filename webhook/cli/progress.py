@@ -7,13 +7,15 @@ import shutil
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
 __all__ = ["Progress"]
+
+T = TypeVar("T")
 
 _AFTER_SECONDS = 2.0
 _EVERY_SECONDS = 0.2
@@ -33,7 +35,8 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._began = clock()
-        self._text = self._drawn = ""
+        self._text: str | Callable[[], str] = ""
+        self._drawn = ""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -53,13 +56,22 @@ class Progress:
         if self._drawn:
             self._write(_ERASE)
 
-    def show(self, text: str) -> None:
-        """Set the text, without a full stop: `reading pods: 12,000`."""
+    def show(self, text: str | Callable[[], str]) -> None:
+        """Set the text, without a full stop: `reading pods: 12,000`.
+
+        A function is called by the thread whenever it draws.
+        """
         self._text = text
+
+    def count(self, what: str, items: Sequence[T]) -> Iterator[T]:
+        """The items, while their number is shown: `reviewing: 1,200 of 5,000`."""
+        for number, item in enumerate(items, 1):
+            self.show(f"{what}: {number:,} of {len(items):,}")
+            yield item
 
     def draw(self) -> None:
         """Write the text if it is due and has changed."""
-        text = self._text
+        text = self._text if isinstance(self._text, str) else self._text()
         if text != self._drawn and self._clock() >= self._began + _AFTER_SECONDS:
             width = shutil.get_terminal_size().columns
             self._write(f"{_ERASE}{text[: width - 1]}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
 from webhook.cli.manifest_reader import ManifestReader
@@ -97,7 +97,7 @@ def _put(sandbox: Sandbox, manifest: Manifest, own: set[str]) -> Problem | None:
             own.remove(name_of(document))
             sandbox.remove("Namespace", name_of(document))
         elif sandbox.resource(document).namespaced:
-            namespace = namespace_of(document) or "default"
+            namespace = namespace_of(document) or DEFAULT_NAMESPACE
             if sandbox.get("Namespace", namespace) is None:
                 return _problem(manifest, f"namespace {namespace} does not exist; load it too", "metadata", "namespace")
         sandbox.create(document)

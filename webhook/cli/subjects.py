@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import generate_name_of, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, name_of, namespace_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cli.manifest_reader import Manifest
 
-__all__ = ["DEFAULT_NAMESPACE", "Circumstances", "Subject", "SubjectReader", "in_namespace"]
+__all__ = ["Circumstances", "Subject", "SubjectReader", "in_namespace"]
 
-DEFAULT_NAMESPACE = "default"
 _REVIEWED_OBJECT = FieldPath(["request", "object"])
 _REVIEWED_OLD_OBJECT = FieldPath(["request", "oldObject"])
 

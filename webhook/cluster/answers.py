@@ -13,7 +13,7 @@ from webhook.cluster.errors import APIError, BadAnswer, ClusterError, Unreachabl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LineTooLong", "Lines", "error_of", "parse_json", "read_json", "status_error"]
+__all__ = ["LineTooLong", "Lines", "error_of", "parse_json", "read_json", "retry_after_of", "status_error"]
 
 _NOT_SERVED = "404 page not found"
 """The API server's answer to the path of a group or version that it does not serve. Source: net/http, NotFound."""
@@ -45,7 +45,7 @@ def error_of(what: str, status: int, headers: Mapping[str, str], body: bytes) ->
         headers: The headers of the answer.
         body: The body of the answer.
     """
-    retry_after = _seconds(headers.get("Retry-After"))
+    retry_after = retry_after_of(headers)
     content_type = headers.get("Content-Type", "")
     document = _status_in(body)
     if document is not None:
@@ -63,6 +63,12 @@ def error_of(what: str, status: int, headers: Mapping[str, str], body: bytes) ->
     )
     foreign.retry_after = retry_after
     return foreign
+
+
+def retry_after_of(headers: Mapping[str, str]) -> float | None:
+    """Retry-After in seconds; None if it is missing. The API server never writes a date."""
+    header = headers.get("Retry-After")
+    return float(header[:9]) if header and header.isascii() and header.isdigit() else None
 
 
 def status_error(document: dict[str, Any], status: int = 500) -> APIError:
@@ -86,11 +92,6 @@ def _status_in(body: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return document if isinstance(document, dict) and document.get("kind") == "Status" else None
-
-
-def _seconds(header: str | None) -> float | None:
-    """Retry-After in seconds; the API server never writes a date."""
-    return float(header[:9]) if header and header.isascii() and header.isdigit() else None
 
 
 def _phrase(status: int) -> str:

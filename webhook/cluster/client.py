@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from webhook.cluster.answers import Lines, LineTooLong, error_of, read_json
+from webhook.cluster.answers import Lines, LineTooLong, error_of, read_json, retry_after_of
 from webhook.cluster.contexts import SERVICE_ACCOUNT
 from webhook.cluster.credentials import Credentials, find_credentials
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
@@ -40,8 +40,9 @@ class ServiceAnswer(NamedTuple):
     """What answered a call to a Service."""
 
     status: int
-    content_type: str
     body: bytes
+    retry_after: float | None
+    """Seconds until the Service accepts a retry, if it named a time."""
 
 
 class APIClient:
@@ -125,7 +126,7 @@ class APIClient:
         await self._use(self._credentials.access)
         headers = {"Content-Type": _JSON, "Authorization": authorization, header: authorization}
         async with self._transport.answer("POST", path, query, headers, orjson.dumps(body), total=timeout) as response:
-            return ServiceAnswer(response.status, response.content_type, await response.read())
+            return ServiceAnswer(response.status, await response.read(), retry_after_of(response.headers))
 
     async def put(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Replace the object at the resourceVersion in `body`; raises as `get` does."""

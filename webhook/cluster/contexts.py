@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from policies.kubernetes.objects import DEFAULT_NAMESPACE
 
-__all__ = ["SERVICE_ACCOUNT", "SERVICE_HOST", "context_names", "context_namespace"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["SERVICE_ACCOUNT", "SERVICE_HOST", "context_names", "context_namespace", "kubeconfig_files"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts a pod's token and namespace, and the cluster's CA."""
 SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 """The variable that is set in every pod."""
 
-_NO_NAMESPACE = "default"
+
+def kubeconfig_files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
+    """The given kubeconfigs, else those of KUBECONFIG, else ~/.kube/config; none in a pod without the first two.
+
+    Files may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
+    """
+    named = [path for path in (kubeconfig or environ.get("KUBECONFIG") or "").split(os.pathsep) if path]
+    if named or environ.get(SERVICE_HOST):
+        return named
+    return [str(Path(environ.get("HOME") or "/", ".kube", "config"))]
 
 
 def context_namespace(
@@ -37,17 +48,18 @@ def context_namespace(
         environ: The environment.
         service_account: The folder with the ServiceAccount of this pod.
     """
-    if not (kubeconfig or environ.get("KUBECONFIG")) and environ.get(SERVICE_HOST):
+    files = kubeconfig_files(kubeconfig, environ)
+    if not files:
         return _text_of(service_account / "namespace")
-    configs = [*_configs(kubeconfig, environ)]
+    configs = [*_configs(files)]
     current = (config["current-context"] for config in configs if config.get("current-context"))
     fields = _contexts(configs).get(context or next(current, ""))
-    return "" if fields is None else str(fields.get("namespace") or _NO_NAMESPACE)
+    return "" if fields is None else str(fields.get("namespace") or DEFAULT_NAMESPACE)
 
 
 def context_names(kubeconfig: str | None, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The names of all contexts; arguments as for `context_namespace`."""
-    return tuple(_contexts([*_configs(kubeconfig, environ)]))
+    return tuple(_contexts([*_configs(kubeconfig_files(kubeconfig, environ))]))
 
 
 def _text_of(file: Path) -> str:
@@ -57,11 +69,9 @@ def _text_of(file: Path) -> str:
         return ""
 
 
-def _configs(kubeconfig: str | None, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _configs(files: Iterable[str]) -> Iterator[dict[str, Any]]:
     """The contents of the files; files that cannot be read are reported by commands that connect."""
-    home = Path(environ.get("HOME") or "/", ".kube", "config")
-    paths = kubeconfig or environ.get("KUBECONFIG") or str(home)
-    for path in paths.split(os.pathsep):
+    for path in files:
         try:
             content = yaml.load(Path(path).expanduser().read_bytes(), yaml.CSafeLoader)
         except (OSError, yaml.YAMLError):

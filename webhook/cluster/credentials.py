@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from yaml import YAMLError
 
-from webhook.cluster.contexts import SERVICE_ACCOUNT, SERVICE_HOST
+from webhook.cluster.contexts import SERVICE_ACCOUNT, SERVICE_HOST, kubeconfig_files
 from webhook.cluster.errors import NoCluster
 from webhook.cluster.kubernetes_config import kubernetes_config
 from webhook.cluster.proxies import proxy_for
@@ -174,15 +174,15 @@ async def find_credentials(
     Raises:
         NoCluster: No credentials exist, or they cannot be used.
     """
-    home = Path(environ.get("HOME") or "/", ".kube", "config")
-    paths = kubeconfig or environ.get("KUBECONFIG") or ""
-    if not paths and environ.get(SERVICE_HOST):
+    files = kubeconfig_files(kubeconfig, environ)
+    paths = os.pathsep.join(files)
+    if not files:
         credentials = Credentials(lambda: _of_pod(environ, service_account), environ=environ)
-    elif paths or _some_file([home]):
-        credentials = Credentials(lambda: _of_kubeconfig(paths or str(home), context), environ=environ)
+    elif kubeconfig or environ.get("KUBECONFIG") or _some_file(files):
+        credentials = Credentials(lambda: _of_kubeconfig(paths, context), environ=environ)
     else:
         raise NoCluster(
-            f"no cluster configured: not in a pod ({SERVICE_HOST} is not set), KUBECONFIG is not set, and {home} does not exist; "
+            f"no cluster configured: not in a pod ({SERVICE_HOST} is not set), KUBECONFIG is not set, and {paths} does not exist; "
             "set KUBECONFIG to a kubeconfig file"
         )
     await credentials.load()
@@ -205,7 +205,7 @@ async def _of_pod(environ: Mapping[str, str], folder: Path) -> tuple[Configurati
 
 
 async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration, datetime | None]:
-    if not _some_file(Path(path) for path in paths.split(os.pathsep) if path):
+    if not _some_file(paths.split(os.pathsep)):
         raise NoCluster(f"kubeconfig file {paths} not found")
     library = kubernetes_config()
     configuration: Configuration = library.configuration()
@@ -232,8 +232,8 @@ async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration
     return configuration, getattr(loader, "exec_plugin_expiry", None)
 
 
-def _some_file(paths: Iterable[Path]) -> bool:
-    return any(path.expanduser().is_file() for path in paths)
+def _some_file(paths: Iterable[str]) -> bool:
+    return any(Path(path).expanduser().is_file() for path in paths)
 
 
 def _check_user(config: dict[str, list[dict[str, object]]], context: dict[str, object] | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES, Resource
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["KindUnknownError", "NotFoundError", "find_resource", "look_up"]
-
-_DEFAULT_NAMESPACE = "default"
 
 
 class KindUnknownError(ValueError):
@@ -96,7 +94,7 @@ def look_up(
     Raises:
         NotFoundError: The view does not show it.
     """
-    where = namespace or _DEFAULT_NAMESPACE
+    where = namespace or DEFAULT_NAMESPACE
     found = view.get(resource.kind, name, where)
     if isinstance(found, dict) and group_of(found) == resource.group:
         return found
@@ -125,4 +123,4 @@ def _hint(objects: list[Object], name: str, namespace: str, *, hints_elsewhere: 
 
 
 def _namespace(item: Object) -> str:
-    return namespace_of(item) or _DEFAULT_NAMESPACE
+    return namespace_of(item) or DEFAULT_NAMESPACE

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -76,7 +76,7 @@ class ManifestsView:
         self._derived: dict[Any, Any] = {}
         for document in cluster:
             if isinstance(document, dict):
-                self._add_known(document)
+                self._add_document(document)
         for document in reviewed:
             for item in unwrap_lists(document):
                 if self._add(item):
@@ -84,13 +84,13 @@ class ManifestsView:
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None only if all objects of the kind are known."""
-        is_known = self._is_known(kind, name if kind == _NAMESPACE else namespace)
+        is_known = self.knows(kind, name if kind == _NAMESPACE else namespace)
         found = self._objects[kind].get((namespace, name)) if kind in self._objects else None
         return found if found is not None or is_known else UNKNOWN
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
         """All objects of a kind, if they are known."""
-        if not self._is_known(kind, namespace):
+        if not self.knows(kind, namespace):
             return UNKNOWN
         return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
 
@@ -111,7 +111,7 @@ class ManifestsView:
 
     def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
         """`function` of every object of a kind, computed once."""
-        if not self._is_known(kind):
+        if not self.knows(kind):
             return UNKNOWN
         if (kind, function) not in self._derived:
             self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
@@ -129,9 +129,22 @@ class ManifestsView:
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """Empty if pods are known: manifests list all of them."""
-        return {} if self._is_known("Pod") else UNKNOWN
+        return {} if self.knows("Pod") else UNKNOWN
 
-    def _add_known(self, document: Object) -> None:
+    def knows(self, kind: str, namespace: str = "") -> bool:
+        """True if all objects of a kind are known, or all of those in a namespace."""
+        return (kind, "") in self._known or (kind, namespace) in self._known
+
+    def add_known(self, kind: str, namespace: str = "", objects: Iterable[Object] = ()) -> None:
+        """Make a kind known, in all namespaces or in one, and add its objects.
+
+        Objects that are there already win.
+        """
+        self._known.add((kind, namespace))
+        for each in objects:
+            self._objects[kind].setdefault((namespace_of(each), name_of(each)), each)
+
+    def _add_document(self, document: Object) -> None:
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):
             self._version = int(match.group(1)), int(match.group(2))
@@ -142,10 +155,6 @@ class ManifestsView:
         for item in unwrap_lists(document):
             if self._add(item):
                 self._known.add((item["kind"], namespace))
-
-    def _is_known(self, kind: str, namespace: str = "") -> bool:
-        """True if all objects of a kind are known, or all of those in a namespace."""
-        return (kind, "") in self._known or (kind, namespace) in self._known
 
     def _add(self, item: Object) -> bool:
         """Keep an object, unless it is of another group than the kind of this name that rules read."""
@@ -164,7 +173,7 @@ def _namespace(kind: str, item: Object) -> str:
     """The namespace of an object; if the scope of its kind is unknown, the one that it names."""
     if kind not in _RESOURCES:
         return namespace_of(item)
-    return (namespace_of(item) or "default") if _RESOURCES[kind].namespaced else ""
+    return (namespace_of(item) or DEFAULT_NAMESPACE) if _RESOURCES[kind].namespaced else ""
 
 
 def unwrap_lists(document: Any) -> Iterable[Object]:

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from certs import KeyPairFiles
 
-__all__ = ["CannotServe", "ClientCertificates", "ListenConfig", "SelfSigned", "ServerConfig"]
+__all__ = ["EXPLAIN_PORT", "CannotServe", "ClientCertificates", "ListenConfig", "SelfSigned", "ServerConfig"]
+
+
+EXPLAIN_PORT = 8445
+"""The default port of explanations, which the installation uses."""
 
 
 class CannotServe(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -56,7 +60,7 @@ class ListenConfig:
     """The port of probes and metrics; 0 for any that is free."""
     peer_port: int = 8444
     """The port for charges of other replicas; 0 for any that is free."""
-    explain_port: int = 8445
+    explain_port: int = EXPLAIN_PORT
     """The port of explanations; 0 for any that is free."""
     clients: ClientCertificates | None = None
     """None if every client may call."""

@@ -48,7 +48,7 @@ MOST_OF_ONE_USER = 2
 """Questions of one user of a namespace that wait or are being answered; others have their turn in between."""
 MOST_OF_ONE_NAMESPACE = 4
 """The same of all users of a namespace: who may create service accounts there is many users."""
-_AT_ONCE, _PER_MINUTE = 30, 30
+_BURST, _PER_MINUTE = 30, 30
 """Questions of one user of a namespace: a burst, and the rate after it."""
 _NAMESPACED = re.compile(r"/v1/namespaces/([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/explain")
 _NO_PATH = f"This port answers POST {PATH} and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
@@ -72,7 +72,7 @@ class ExplainCalls(RoutedCalls):
         self._explainer = explainer
         self._gate = gate
         self._metrics = metrics
-        self._rates = TokenBuckets(_AT_ONCE, _PER_MINUTE)
+        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
         self._of_user: Counter[str] = Counter()
         self._of_namespace: Counter[str] = Counter()
 

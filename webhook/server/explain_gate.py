@@ -122,9 +122,7 @@ def bearer_token(request: web.BaseRequest) -> str:
     if len(headers) > 1 or scheme.lower() != "bearer" or not _is_token(token):
         raise BadToken("The Authorization header holds no bearer token; send one, as in Authorization: Bearer TOKEN.")
     if len(token) > LARGEST_TOKEN:
-        raise BadToken(
-            "The bearer token is longer than 16 KiB, and no cluster makes such; send the one you were given."
-        )
+        raise BadToken("The bearer token is too long: the maximum is 16 KiB.")
     return token
 
 
@@ -137,8 +135,8 @@ CLUSTER_ROLE = "gpu-admission-explain"
 MEMBER_ROLE = "gpu-admission-explain-view"
 """The ClusterRole of the same file that allows explanations in a namespace."""
 
-_EVERYTHING = {"nonResourceAttributes": {"path": PATH, "verb": "post"}}
-_NODES = {"resourceAttributes": {"verb": "list", "resource": "nodes"}}
+_POST_TO_PATH = {"nonResourceAttributes": {"path": PATH, "verb": "post"}}
+_LIST_NODES = {"resourceAttributes": {"verb": "list", "resource": "nodes"}}
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _LONGEST_RETRY_AFTER = 30.0
 _LONGEST_NAME = 253
@@ -151,7 +149,7 @@ _UNKNOWN_TOKEN = (
     "The API server does not know the bearer token, or it has expired; get another one, as from "  # noqa: S105 - no token
     "kubectl create token NAME."
 )
-_LATE = "The API server did not say before the call's timeout who you are and what you may; ask again in a moment."
+_LATE = "The API server did not authenticate and authorize you in time; try again in a moment."
 _AWAY = (
     "The API server could not identify or authorize you; try again in a moment, or look for the reason in "
     "this server's log."
@@ -199,11 +197,11 @@ class DelegatedGate:
 
     async def _audience(self, user: AuthenticatedUser, namespace: str) -> Audience | None:
         """What a user may see; None if that is nothing."""
-        if await self._access.allows(user, _EVERYTHING):
+        if await self._access.allows(user, _POST_TO_PATH):
             return EVERYTHING
         if not namespace or not await self._access.allows(user, _explanations_in(namespace)):
             return None
-        return Audience(namespace, sees_nodes=await self._access.allows(user, _NODES))
+        return Audience(namespace, sees_nodes=await self._access.allows(user, _LIST_NODES))
 
     async def _token_user(self, request: web.BaseRequest) -> AuthenticatedUser:
         try:

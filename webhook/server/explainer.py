@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from policies.explanation import EVERYTHING, Audience, explain, questions
+from policies.kubernetes.objects import DEFAULT_NAMESPACE
 from policies.workload_templates import templates_of
 from webhook.cluster.lookups import look_up
 from webhook.server.deadlines import Deadline
@@ -29,8 +30,6 @@ __all__ = ["MOST_WAITING", "Answer", "Explainer", "UnavailableError"]
 
 MOST_WAITING = 8
 """Questions that wait for the one that is being answered: of users of one namespace, and as many of all others."""
-
-_DEFAULT_NAMESPACE = "default"
 
 
 class UnavailableError(Exception):
@@ -130,7 +129,7 @@ class Explainer:
 
     def _explain(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck, audience: Audience) -> Answer:
         check_cancelled()
-        namespace, stored = asked.namespace or _DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
+        namespace, stored = asked.namespace or DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
         settings, document = self.settings(), self._object(asked, audience)
         count = len(templates_of(document, self.view, settings))
         if count > MOST_TEMPLATES:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.quota.charges import OWN
 from policies.quota.charging.messages import Holder
@@ -55,7 +55,7 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
     quota, ledger = parse_quota(document), Ledger.read(document)
     if all(ledger.used_amount(limit) is not None for limit in quota.limits):
         return ledger
-    namespace = namespace_of(document) or "default"
+    namespace = namespace_of(document) or DEFAULT_NAMESPACE
     seen = Counter().count(*_objects(namespace, view), Terms(quota, view, settings))
     return recount(replace(ledger, counted=None), quota, Snapshot(*seen, _NEW, _NEW)) or ledger
 

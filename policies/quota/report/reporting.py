@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.quota.charges import OWN
 from policies.quota.counting.counting import counted_ledger, holders
@@ -51,7 +51,7 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         policy: How quotas count, and which namespaces are exempt.
         now: The time from which ages are computed.
     """
-    namespace, settings = namespace_of(document) or "default", policy.quota
+    namespace, settings = namespace_of(document) or DEFAULT_NAMESPACE, policy.quota
     exempt = exemption_in_cluster("quota", namespace, policy)
     is_known = view.get("Namespace", namespace) is not UNKNOWN
     report = QuotaReport(

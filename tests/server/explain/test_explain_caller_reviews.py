@@ -15,7 +15,7 @@ AWAY = (
 )
 
 
-LATE = "The API server did not say before the call's timeout who you are and what you may; ask again in a moment.\n"
+LATE = "The API server did not authenticate and authorize you in time; try again in a moment.\n"
 
 
 async def test_answers_hold_for_ten_seconds(live, clock, asked):

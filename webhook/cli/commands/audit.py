@@ -55,6 +55,6 @@ def command(
     if cluster:
         audited = reports.audit_files(cluster, namespace, settings)
     else:
-        audited = lazy_module("running clusters").audit_cluster(kubeconfig, context, namespace, settings)
+        audited = lazy_module("live audits").audit_cluster(kubeconfig, context, namespace, settings)
     click.echo(reports.as_json(audited) if output == "json" else reports.text(audited))
     ctx.exit(1 if audited.report.has_denials else 0)

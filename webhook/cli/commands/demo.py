@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import MANAGED
 from webhook.cli.audit_reports import text
@@ -21,7 +21,7 @@ from webhook.cli.dump import colour_line, diff
 from webhook.cli.kubectl import apply, as_written
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import UnreadableInputError
-from webhook.cli.running_clusters import audit_cluster
+from webhook.cli.running_clusters.live_audits import audit_cluster
 from webhook.cli.sandbox_start import load, loaded_sandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
@@ -179,7 +179,7 @@ def _is_of(resource: Resource, manifest: Manifest) -> bool:
 
 def _is_at_home(manifest: Manifest, sandbox: Sandbox) -> bool:
     """True if the cluster has the namespace of a pod; some examples use another cluster."""
-    return sandbox.get("Namespace", namespace_of(manifest.object) or "default") is not None
+    return sandbox.get("Namespace", namespace_of(manifest.object) or DEFAULT_NAMESPACE) is not None
 
 
 async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installed: Sequence[Manifest]) -> None:

@@ -54,6 +54,6 @@ def command(
     if cluster:
         quotas = reports.report_quotas_of_files(cluster, namespace, settings)
     else:
-        quotas = lazy_module("running clusters").report_quotas(kubeconfig, context, namespace, settings)
+        quotas = lazy_module("live quotas").report_quotas(kubeconfig, context, namespace, settings)
     click.echo(reports.as_json(quotas) if output == "json" else reports.text(quotas))
     ctx.exit(0 if quotas.all_within_limits else 1)

@@ -171,7 +171,9 @@ def command(
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
-    with lazy_module("live facts").running_cluster(kubeconfig, context) if is_live else nullcontext() as running:
+    progress = lazy_module("progress").Progress()
+    running = lazy_module("live facts").running_cluster(kubeconfig, context, progress) if is_live else nullcontext()
+    with running as read_cluster, progress:
         review = reviews.review_files(
             paths,
             cluster,
@@ -179,8 +181,9 @@ def command(
             settings,
             circumstances,
             exclusion,
-            running,
+            read_cluster,
             baseline,
+            progress,
             strict=strict,
             fails_on_warnings=fail_on == "warn",
         )

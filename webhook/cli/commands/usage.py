@@ -59,7 +59,7 @@ def command(
     if cluster:
         usage = reports.report_usage_of_files(cluster, namespace)
     else:
-        usage = lazy_module("usage of running clusters").report_usage(kubeconfig, context, namespace)
+        usage = lazy_module("live usage").report_usage(kubeconfig, context, namespace)
     view = None if by is None else reports.View(by)
     click.echo(reports.as_json(usage) if output == "json" else reports.text(usage, view))
     ctx.exit(0 if usage.is_sound else 1)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,15 +15,16 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.phrases import format_count
 from policies.request import Request
 from policies.review.on_demand import load_function
+from policies.view import UNKNOWN, Unknown
 from webhook.cli.dump import dump
-from webhook.cli.running_clusters import NoClusterError, connected_client, stored_settings
+from webhook.cli.running_clusters.connections import NoClusterError, connected_client
+from webhook.cli.running_clusters.object_reads import read_object, read_version, stored_settings, typed_list
 from webhook.cli.snapshots.files import ListFile
 from webhook.cli.snapshots.folders import HEAD, check_target, replaced_folder
 from webhook.cli.snapshots.reduced_lists import UnreadableKindError, reduced_pages
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cluster.clockwork import rfc3339
-from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, workload_resources
 from webhook.cluster.server_version import parse_version
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import Unknown
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
@@ -93,7 +93,7 @@ async def _take(
     folder: Path, kubeconfig: str | None, context: str | None, namespace: str, progress: Progress, *, renames: bool
 ) -> Snapshot:
     async with connected_client(kubeconfig, context) as client:
-        answer = await _version(client)
+        answer = await read_version(client)
         settings, notes = await stored_settings(client)
         snapshot = Snapshot(client.url, notes=notes)
         with replaced_folder(folder) as written:
@@ -113,16 +113,6 @@ async def _take(
             }
             (written / HEAD).write_text(dump(head), encoding="utf-8")
         return snapshot
-
-
-async def _version(client: APIClient) -> Any:
-    """The version as the API server states it; None if RBAC hides it."""
-    try:
-        return await client.get("/version")
-    except APIError as error:
-        if not error.is_forbidden:
-            raise
-        return None
 
 
 @dataclass(slots=True)
@@ -182,26 +172,22 @@ class _Writer:
             return
         self.snapshot.files[file.name] = file.count
         if resource.kind in _FIRST:
-            self.facts.append({"apiVersion": resource.api_version, "kind": f"{resource.kind}List", "items": kept})
+            self.facts.append(typed_list(resource, kept))
         if resource.kind == _NAMESPACE and self.namespace not in ("", *map(name_of, kept)):
             raise click.UsageError(f"namespace {self.namespace} does not exist")
 
     async def _write_object(self, resource: Resource, name: str, unlisted: UnreadableKindError | None = None) -> None:
         """One cluster-scoped object; `unlisted` says why its kind cannot be listed."""
-        try:
-            found = [reduction_of(resource)(await self.client.get(resource.path(name=name)))]
-        except APIError as error:
-            if error.is_forbidden:
-                unreadable = unlisted or UnreadableKindError("forbidden: get", Watched(resource, name=name))
-                self.snapshot.unknown.append(unreadable)
-                return
-            if not error.is_not_found:
-                raise
-            if unlisted:
-                raise click.UsageError(f"namespace {name} does not exist") from error
-            found = []
+        found = await read_object(self.client, resource, name)
+        if found is UNKNOWN:
+            unreadable = unlisted or UnreadableKindError("forbidden: get", Watched(resource, name=name))
+            self.snapshot.unknown.append(unreadable)
+            return
+        if found is None and unlisted:
+            raise click.UsageError(f"namespace {name} does not exist")
+        reduced = None if found is None else reduction_of(resource)(found)
         with ListFile(self.folder, resource, name if unlisted else "") as file:
-            self._add(file, [each for each in found if each is not None])
+            self._add(file, [] if reduced is None else [reduced])
         self.snapshot.files[file.name] = file.count
 
     async def _write_config_maps(self, wanted: list[Watched]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -9,17 +10,23 @@ from typing import TYPE_CHECKING, Any
 from policies.explanation import parse_explanations
 from webhook.cluster.client import NoTokenError
 from webhook.replica.config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
+from webhook.server.config import EXPLAIN_PORT
+from webhook.server.deadlines import LONGEST_SECONDS
 from webhook.server.explain_calls import namespaced_path
 from webhook.server.explain_gate import HEADER
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from policies.explanation import Explanation
     from webhook.cluster.client import APIClient, ServiceAnswer
 
 __all__ = ["PROXY", "ServiceRefusal", "ask_service"]
 
-_SECONDS = 30
-"""The longest time that the service allows for a question."""
+_MOST_RETRIES = 20
+"""Of one question, while the rate is limited."""
+_DEFAULT_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until the next try, without Retry-After and at most."""
 PROXY = f"/api/v1/namespaces/{NAMESPACE}/services/https:{EXPLAIN_SERVICE}:https/proxy"
 """The path of the Service in the API server."""
 _SERVICE = f"the Service {EXPLAIN_SERVICE} in namespace {NAMESPACE}"
@@ -34,18 +41,27 @@ class ServiceRefusal(Exception):  # noqa: N818 - the name says what is wrong; "E
     """The service gives no explanation. Its text says why and what to do, without a full stop."""
 
 
-async def ask_service(client: APIClient, question: dict[str, Any], namespace: str) -> list[Explanation]:
+async def ask_service(
+    client: APIClient,
+    question: dict[str, Any],
+    namespace: str,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> list[Explanation]:
     """The explanations of a question as `/v1/explain` takes it, about an object of a namespace.
+
+    If the service limits the rate, waits as long as it says and asks again.
 
     Raises:
         ServiceRefusal: There is no explanation.
         Unreachable: The API server did not answer.
     """
-    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{_SECONDS}s"}
-    try:
-        answer = await client.ask_service(path, question, query, HEADER, timeout=_SECONDS + 5.0)
-    except NoTokenError as error:
-        raise ServiceRefusal(_NO_TOKEN) from error
+    answer = await _ask_once(client, question, namespace)
+    for _ in range(_MOST_RETRIES):
+        if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+            break
+        await sleep(min(answer.retry_after or _DEFAULT_PAUSE, _LONGEST_PAUSE))
+        answer = await _ask_once(client, question, namespace)
     if answer.status != HTTPStatus.OK:
         raise ServiceRefusal(_refusal(answer))
     try:
@@ -55,6 +71,14 @@ async def ask_service(client: APIClient, question: dict[str, Any], namespace: st
             f"{_SERVICE} answers in a form that this version does not know ({error}); use its version of this command"
         )
         raise ServiceRefusal(sentence) from error
+
+
+async def _ask_once(client: APIClient, question: dict[str, Any], namespace: str) -> ServiceAnswer:
+    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{LONGEST_SECONDS:g}s"}
+    try:
+        return await client.ask_service(path, question, query, HEADER, timeout=LONGEST_SECONDS + 5.0)
+    except NoTokenError as error:
+        raise ServiceRefusal(_NO_TOKEN) from error
 
 
 def _refusal(answer: ServiceAnswer) -> str:
@@ -68,6 +92,8 @@ def _refusal(answer: ServiceAnswer) -> str:
         return text[:2000].rstrip(".") or f"{_SERVICE} answers with status {answer.status}"
     message = str(status.get("message") or "")
     match answer.status:
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return f"the API server limits the rate of requests ({message}); try again in a few minutes"
         case HTTPStatus.FORBIDDEN:
             return (
                 f"you may not reach {_SERVICE} ({message}); ask an administrator for kubectl create rolebinding explain -n "
@@ -80,5 +106,5 @@ def _refusal(answer: ServiceAnswer) -> str:
             )
     return (
         f"the API server cannot reach {_SERVICE} ({message}); ask an administrator whether its pods are ready, and whether "
-        "a firewall or NetworkPolicy lets API servers reach port 8445 of them"
+        f"a firewall or NetworkPolicy lets API servers reach port {EXPLAIN_PORT} of them"
     )

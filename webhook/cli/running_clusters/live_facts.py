@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
+from asyncio import Runner
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.kubernetes.objects import name_of, namespace_of
 from policies.view import UNKNOWN, Unknown
-from webhook.cli.progress import Progress
-from webhook.cli.running_clusters import connected_client, stored_settings
+from webhook.cli.running_clusters.connections import cluster_errors, connect
+from webhook.cli.running_clusters.object_reads import read_object, read_version, stored_settings
 from webhook.cli.settings import ClusterFiles, read_settings
 from webhook.cli.snapshots.reduced_lists import UnreadableKindError, reduced_pages
 from webhook.cli.snapshots.reductions import reduction_of
-from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.server_version import parse_version
 from webhook.cluster.watched_kinds import Watched, watched_kinds
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from webhook.cli.manifest_reader import ManifestReader
+    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 
@@ -40,7 +38,7 @@ _PER_NAMESPACE = frozenset({"Pod", "ResourceClaim"})
 class RunningCluster:
     """A cluster that is read while a review runs; only reads are sent."""
 
-    def __init__(self, client: APIClient, runner: asyncio.Runner, progress: Progress) -> None:
+    def __init__(self, client: APIClient, runner: Runner, progress: Progress) -> None:
         self._client = client
         self._runner = runner
         self._progress = progress
@@ -60,12 +58,7 @@ class RunningCluster:
 
     def version(self) -> tuple[int, int] | Unknown:
         """The version of the API server; unknown if RBAC hides it."""
-        try:
-            return parse_version(self._wait(self._client.get("/version")))
-        except APIError as error:
-            if not error.is_forbidden:
-                raise
-            return UNKNOWN
+        return parse_version(self._wait(read_version(self._client)))
 
     def read_list(self, wanted: Watched, version: tuple[int, int] | Unknown) -> list[Object]:
         """The objects of a list.
@@ -78,15 +71,8 @@ class RunningCluster:
 
     def get(self, resource: Resource, name: str) -> Object | Unknown | None:
         """One cluster-scoped object; None if it does not exist, unknown if it is forbidden."""
-        try:
-            found: Object = self._wait(self._client.get(resource.path(name=name)))
-        except APIError as error:
-            if error.is_not_found:
-                return None
-            if error.is_forbidden:
-                return UNKNOWN
-            raise
-        return reduction_of(resource)(found)
+        found: Object | Unknown | None = self._wait(read_object(self._client, resource, name))
+        return reduction_of(resource)(found) if isinstance(found, dict) else found
 
     async def _list(self, wanted: Watched, version: tuple[int, int] | Unknown) -> list[Object]:
         found: list[Object] = []
@@ -101,36 +87,27 @@ class RunningCluster:
 
 
 @contextmanager
-def running_cluster(kubeconfig: str | None, context: str | None) -> Iterator[RunningCluster]:
+def running_cluster(kubeconfig: str | None, context: str | None, progress: Progress) -> Iterator[RunningCluster]:
     """Connect, and disconnect at the end; then print what could not be read.
 
     Args:
         kubeconfig: A file; if None, the one that kubectl uses, else the ServiceAccount of this pod.
         context: The context of the kubeconfig; its current one if None.
+        progress: Shows what is read; must end before the cluster is left.
 
     Raises:
         NoClusterError: The cluster cannot be reached, or does not accept the credentials.
     """
-    connection = connected_client(kubeconfig, context)
-    with asyncio.Runner() as runner, Progress() as progress:
-        cluster = RunningCluster(runner.run(_enter(connection)), runner, progress)
+    with Runner() as runner:
+        client = runner.run(connect(kubeconfig, context))
+        cluster = RunningCluster(client, runner, progress)
         try:
-            yield cluster
-        except BaseException:
-            runner.run(_leave(connection, *sys.exc_info()))
-            raise
-        runner.run(_leave(connection, None, None, None))
+            with cluster_errors(client):
+                yield cluster
+        finally:
+            runner.run(client.close())
     for reason in cluster.unknown:
         click.echo(f"Warning: {reason}; rules treat it as unknown", err=True)
-
-
-async def _enter(connection: Any) -> APIClient:
-    client: APIClient = await connection.__aenter__()
-    return client
-
-
-async def _leave(connection: Any, *error: Any) -> None:
-    await connection.__aexit__(*error)
 
 
 class LiveFacts(ManifestsView):
@@ -147,25 +124,26 @@ class LiveFacts(ManifestsView):
         self._watched: dict[str, list[Watched]] = {}
         self._read: dict[Watched, str] = {}
         """The lists that were requested, and why each is unknown; empty if it is known."""
-        self._read_version = False
+        self._server_version: tuple[int, int] | Unknown | None = None
+        """None before it is read."""
         for each in watched_kinds(settings.configuration.operator_namespaces):
             self._watched.setdefault(each.kind, []).append(each)
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """The version of the API server."""
-        if not self._read_version:
-            self._read_version = True
-            self._version = self._cluster.version()
-        return self._version
+        if self._server_version is None:
+            self._server_version = self._cluster.version()
+        return self._server_version
 
-    def _is_known(self, kind: str, namespace: str = "") -> bool:
-        if super()._is_known(kind, namespace):
+    def knows(self, kind: str, namespace: str = "") -> bool:
+        """True if all objects of a kind, or of a kind in a namespace, are read now or were before."""
+        if super().knows(kind, namespace):
             return True
         lists = [each for each in self._watched.get(kind, ()) if not namespace or each.namespace in ("", namespace)]
         read = [self._is_read(each, namespace) for each in lists]
         if lists and all(read):
-            self._known.add((kind, namespace))
-        return super()._is_known(kind, namespace)
+            self.add_known(kind, namespace)
+        return super().knows(kind, namespace)
 
     def _is_read(self, wanted: Watched, namespace: str) -> bool:
         """Read what a question about a namespace needs; false if it is unknown."""
@@ -192,7 +170,7 @@ class LiveFacts(ManifestsView):
                 self._read[wanted] = str(error)
             else:
                 self._read[wanted] = ""
-                self._keep(wanted.kind, wanted.namespace, objects)
+                self.add_known(wanted.kind, wanted.namespace, objects)
         return self._read[wanted]
 
     def _is_namespace_read(self, resource: Resource, name: str) -> bool:
@@ -204,11 +182,5 @@ class LiveFacts(ManifestsView):
             if found is UNKNOWN:
                 self._cluster.unknown[self._read[one]] = None
             else:
-                self._keep(resource.kind, name, [found] if found is not None else [])
+                self.add_known(resource.kind, name, [found] if found is not None else [])
         return not self._read[one]
-
-    def _keep(self, kind: str, namespace: str, objects: list[Object]) -> None:
-        """Add objects of the cluster; those under review win."""
-        self._known.add((kind, namespace))
-        for each in objects:
-            self._objects[kind].setdefault((namespace_of(each), name_of(each)), each)

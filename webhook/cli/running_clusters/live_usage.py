@@ -9,9 +9,12 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.usage import READ_FROM, usage_report
 from policies.view import UNKNOWN, PassingView, Unknown
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.running_clusters import connected_client, list_namespaces, list_trimmed
+from webhook.cli.progress import Progress
+from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.running_clusters.object_reads import list_namespaces, list_trimmed
 from webhook.cli.usage_reports import WITHOUT, Usage
 from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store_counts import OtherPods
 
 if TYPE_CHECKING:
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
 
 __all__ = ["report_usage"]
-
-_NAMESPACED = ("Pod", "ResourceClaim")
 
 
 def report_usage(kubeconfig: str | None, context: str | None, namespace: str) -> Usage:
@@ -39,13 +40,14 @@ def report_usage(kubeconfig: str | None, context: str | None, namespace: str) ->
         NoClusterError: The cluster cannot be read.
         click.UsageError: The namespace does not exist.
     """
-    return asyncio.run(_report_usage(kubeconfig, context, namespace))
+    with Progress() as progress:
+        return asyncio.run(_report_usage(kubeconfig, context, namespace, progress))
 
 
-async def _report_usage(kubeconfig: str | None, context: str | None, namespace: str) -> Usage:
+async def _report_usage(kubeconfig: str | None, context: str | None, namespace: str, progress: Progress) -> Usage:
     async with connected_client(kubeconfig, context) as client:
         others = OtherPods()
-        listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others) for kind in READ_FROM))
+        listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others, progress) for kind in READ_FROM))
         facts = [found for found, _ in listed if found is not None]
         if namespace:
             facts += await list_namespaces(client, namespace)
@@ -56,16 +58,18 @@ async def _report_usage(kubeconfig: str | None, context: str | None, namespace: 
         return Usage(usage_report(_WithOtherPods(known, others), namespace, partial=partial), tuple(notes))
 
 
-async def _list_widely(client: APIClient, kind: str, namespace: str, others: OtherPods) -> tuple[Object | None, bool]:
+async def _list_widely(
+    client: APIClient, kind: str, namespace: str, others: OtherPods, progress: Progress
+) -> tuple[Object | None, bool]:
     """The objects of a kind, of all namespaces if the user may list them, and whether they are all."""
 
     def count(pod: Object) -> None:
         others.put(namespace_of(pod), name_of(pod), pod)
 
-    found = await list_trimmed(client, kind, "", dropped=count if kind == "Pod" else None)
-    if found is not None or not namespace or kind not in _NAMESPACED:
+    found = await list_trimmed(client, kind, "", progress, dropped=count if kind == "Pod" else None)
+    if found is not None or not namespace or not RESOURCES[kind].namespaced:
         return found, True
-    return await list_trimmed(client, kind, namespace), False
+    return await list_trimmed(client, kind, namespace, progress), False
 
 
 def _notes(view: ClusterView, partial: list[str], namespace: str) -> list[str]:

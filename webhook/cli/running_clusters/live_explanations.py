@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from policies.explanation import explain, questions
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.phrases import format_list
 from policies.view import Overlay
-from webhook.cli.explanation_service import ServiceRefusal, ask_service
 from webhook.cli.explanations import Name, check_found, read_sources
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
-from webhook.cli.running_clusters import NoClusterError, connected_client, read_cluster, stored_settings
+from webhook.cli.progress import Progress
+from webhook.cli.running_clusters.clusters import read_cluster
+from webhook.cli.running_clusters.connections import NoClusterError, connected_client
+from webhook.cli.running_clusters.explanation_service import ServiceRefusal, ask_service
+from webhook.cli.running_clusters.object_reads import stored_settings
 from webhook.cli.settings import chosen_settings
-from webhook.cli.subjects import DEFAULT_NAMESPACE
 from webhook.cluster.contexts import context_namespace
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
@@ -35,7 +37,7 @@ __all__ = ["LiveQuestion", "explain_running_cluster"]
 
 _NEEDED = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
 """The kinds that explanations need from the whole cluster."""
-_OWN_RIGHTS = "Explained from the objects of the cluster, which you may list."
+_OWN_RIGHTS = "Explained with your own permissions."
 _BY_SERVICE = (
     "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list {}."
 )
@@ -68,17 +70,31 @@ class _Subject(NamedTuple):
 
 
 def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
-    """Read what the user may read, then explain; says on standard error how.
+    """Read what the user may read, explain, and say on standard error how.
 
     Raises:
         NoClusterError: The cluster cannot be read, and the Service does not explain.
         UnreadableInputError: Files have problems, or names are not found.
         click.UsageError: The input has no objects that can be explained.
     """
-    return asyncio.run(_explain(question))
+    with Progress() as progress:
+        answer = asyncio.run(_explain(question, progress))
+    for line in answer.lines:
+        click.echo(line, err=True)
+    check_found(answer.explanations, [*question.files, *question.names])
+    click.echo(answer.method, err=True)
+    return answer.explanations
 
 
-async def _explain(question: LiveQuestion) -> list[Explanation]:
+class _Answer(NamedTuple):
+    explanations: list[Explanation]
+    lines: list[str]
+    """What was skipped, notes and warnings."""
+    method: str
+    """How the explanations were obtained."""
+
+
+async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
     chosen = chosen_settings(question.settings)
     reader = ManifestReader()
     async with connected_client(question.kubeconfig, question.context) as client:
@@ -88,18 +104,15 @@ async def _explain(question: LiveQuestion) -> list[Explanation]:
         reader.check()
         subjects = [subject for source in sources for subject in await _subjects(client, source, namespace, reader)]
         reader.check()
-        for line in reader.others.lines:
-            click.echo(line, err=True)
+        lines = [*reader.others.lines]
         unlisted = await _kinds_that_may_not_be_listed(client)
-        if unlisted:
-            explanations = await _explain_by_service(client, subjects, namespace, unlisted)
-            if chosen is not None:
-                click.echo("Warning: --settings has no effect: the Service uses the settings of the cluster.", err=True)
-        else:
-            explanations = await _explain_by_objects(question, subjects, namespace, chosen)
-    check_found(explanations, [*question.files, *question.names])
-    click.echo(_BY_SERVICE.format(format_list(unlisted)) if unlisted else _OWN_RIGHTS, err=True)
-    return explanations
+        if not unlisted:
+            explanations, notes = await _explain_by_objects(client, subjects, namespace, chosen, progress)
+            return _Answer(explanations, [*lines, *(f"Note: {note}." for note in notes)], _OWN_RIGHTS)
+        explanations = await _explain_by_service(client, subjects, namespace, unlisted, progress)
+        if chosen is not None:
+            lines.append("Warning: --settings has no effect: the Service uses the settings of the cluster.")
+        return _Answer(explanations, lines, _BY_SERVICE.format(format_list(unlisted)))
 
 
 async def _subjects(
@@ -143,17 +156,22 @@ async def _may_list(client: APIClient, kind: str) -> bool:
     }
     try:
         answer = await client.post(review.path(), document)
-    except APIError:
+    except APIError as error:
+        if not error.is_forbidden:
+            raise
         return False
     return answer["status"].get("allowed") is True
 
 
 async def _explain_by_objects(
-    question: LiveQuestion, subjects: Sequence[_Subject], namespace: str, chosen: GPUAdmissionPolicy | None
-) -> list[Explanation]:
-    async with read_cluster(question.kubeconfig, question.context) as cluster:
-        for note in cluster.notes:
-            click.echo(f"Note: {note}.", err=True)
+    client: APIClient,
+    subjects: Sequence[_Subject],
+    namespace: str,
+    chosen: GPUAdmissionPolicy | None,
+    progress: Progress,
+) -> tuple[list[Explanation], tuple[str, ...]]:
+    """The explanations, and notes without full stops."""
+    async with read_cluster(client, progress) as cluster:
         policy = chosen or cluster.settings
         of_files = [subject.document for subject in subjects if subject.document and not subject.name]
         view = Overlay(
@@ -166,15 +184,15 @@ async def _explain_by_objects(
             if subject.document is not None
             for each in questions(subject.document, namespace, view, policy, found=subject.name is not None)
         ]
-        return [explain(each, view, policy) for each in found]
+        return [explain(each, view, policy) for each in progress.count("explaining", found)], cluster.notes
 
 
 async def _explain_by_service(
-    client: APIClient, subjects: Sequence[_Subject], namespace: str, unlisted: Sequence[str]
+    client: APIClient, subjects: Sequence[_Subject], namespace: str, unlisted: Sequence[str], progress: Progress
 ) -> list[Explanation]:
     explanations: list[Explanation] = []
     try:
-        for subject in subjects:
+        for subject in progress.count("explaining", subjects):
             home = (namespace_of(subject.document) if subject.document else "") or namespace
             explanations += await ask_service(client, _posted_question(subject), home)
     except ServiceRefusal as refusal:

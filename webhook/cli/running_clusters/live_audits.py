@@ -1,0 +1,74 @@
+"""Audits of running clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from policies.audit import Survey, audit
+from policies.entries import CONFIGURATIONS
+from policies.view import UNKNOWN
+from webhook.cli.audit_reports import Audited, uncovered_notes
+from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import Progress
+from webhook.cli.running_clusters.clusters import read_cluster
+from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.running_clusters.object_reads import read_object
+from webhook.cli.settings import chosen_settings
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.audit_round import survey_cluster
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from webhook.cluster.client import APIClient
+
+__all__ = ["audit_cluster"]
+
+
+def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
+    """Audit a running cluster.
+
+    Args:
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        namespace: The only namespace to look into; empty for all.
+        settings: The file with the administrator's settings; if None, those of the cluster.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        UnreadableInputError: The settings have problems.
+    """
+    with Progress() as progress:
+        return asyncio.run(_audit(kubeconfig, context, namespace, chosen_settings(settings), progress))
+
+
+async def _audit(
+    kubeconfig: str | None, context: str | None, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
+) -> Audited:
+    async with connected_client(kubeconfig, context) as client, read_cluster(client, progress) as cluster:
+        check_namespace_exists(cluster.view, namespace)
+        policy = chosen or cluster.settings
+        survey = Survey(cluster.view, policy, namespace)
+        count = 0
+
+        async def take(page: list[Object]) -> None:
+            nonlocal count
+            survey.add(page)
+            count += len(page)
+            progress.show(f"auditing: {count:,} objects")
+
+        await survey_cluster(client, survey, take)
+        report = audit(cluster.view, policy, survey)
+        return Audited(report, (*cluster.notes, *await _uncovered_notes(client, policy)))
+
+
+async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
+    stored = []
+    for kind, name in CONFIGURATIONS:
+        found = await read_object(client, RESOURCES[kind], name)
+        if found is UNKNOWN:
+            return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
+        if found is not None:
+            stored.append(found)
+    return uncovered_notes(stored, policy)
