@@ -22,9 +22,9 @@ SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
 
 def kubeconfig_files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
-    """The given kubeconfigs, else those of KUBECONFIG, else ~/.kube/config; none in a pod without the first two.
+    """The kubeconfigs that kubectl would use.
 
-    Files may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
+    They are the given ones, else those of KUBECONFIG, else ~/.kube/config; a pod without the first two has none. Files may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
     """
     named = [path for path in (kubeconfig or environ.get("KUBECONFIG") or "").split(os.pathsep) if path]
     if named or environ.get(SERVICE_HOST):
