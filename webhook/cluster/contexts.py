@@ -24,7 +24,8 @@ SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 def kubeconfig_files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
     """The kubeconfigs that kubectl would use.
 
-    They are the given ones, else those of KUBECONFIG, else ~/.kube/config; a pod without the first two has none. Files may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
+    They are the given ones, else those of KUBECONFIG, else ~/.kube/config; a pod without the first two has none. Files
+    may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
     """
     named = [path for path in (kubeconfig or environ.get("KUBECONFIG") or "").split(os.pathsep) if path]
     if named or environ.get(SERVICE_HOST):
