@@ -137,12 +137,12 @@ class ExplainCalls(RoutedCalls):
         if not self._rates.take(user):
             seconds = str(self._rates.seconds_until_next(user))
             raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
-        with _counted(self._of_user, user), _counted(self._of_namespace, namespace):
+        with _count_while(self._of_user, user), _count_while(self._of_namespace, namespace):
             yield
 
 
 @contextmanager
-def _counted(pending: Counter[str], key: str) -> Iterator[None]:
+def _count_while(pending: Counter[str], key: str) -> Iterator[None]:
     pending[key] += 1
     try:
         yield
