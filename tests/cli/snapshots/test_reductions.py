@@ -150,11 +150,16 @@ def test_nothing_that_may_hold_a_secret_is_kept_of_a_workload(group, kind):
 
 
 def test_variables_of_gpu_software_keep_values_only_where_rules_read_them():
-    env = [{"name": "HTTPS_PROXY", "value": f"http://u:{SECRET}@p"}, {"name": "CONTAINERD_SOCKET", "value": "/x"}]
+    env = [
+        {"name": "HTTPS_PROXY", "value": f"http://u:{SECRET}@p"},
+        {"name": "CONTAINERD_SOCKET", "value": "/x"},
+        {"name": "NVIDIA_API_KEY", "value": SECRET},
+    ]
     kept = reduction_of(RESOURCES["ClusterPolicy"])({"metadata": metadata(), "spec": {"toolkit": {"env": env}}})
     assert kept["spec"]["toolkit"]["env"] == [
         {"name": "HTTPS_PROXY", "value": "redacted"},
         {"name": "CONTAINERD_SOCKET", "value": "/x"},
+        {"name": "NVIDIA_API_KEY", "value": "redacted"},
     ]
     assert "annotations" not in kept["metadata"] or not kept["metadata"]["annotations"]
 

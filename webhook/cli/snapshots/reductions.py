@@ -92,6 +92,8 @@ _READ_VARIABLES = frozenset({"NVIDIA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "C
 """Variables of pods whose values rules read."""
 _READ_PREFIXES = ("CONSUMABLE_", "CONTAINERD_", "CRIO_", "CUDA_", "DCGM_", "DRAIN_", "ENABLE_", "NVIDIA_", "WITH_")
 """Prefixes of the variables of GPU software whose values rules read."""
+_SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET|CREDENTIAL", re.IGNORECASE)
+"""Parts of the names of variables whose values are secrets, whatever their prefix."""
 _NAMES_GPUS = "nvidia-container-devices"
 """The part of a `mountPath` by which a container names GPUs."""
 _REFERENCE = re.compile(r"\$\(([^()]*)\)")
@@ -143,11 +145,15 @@ def _with_redacted_variables(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        name: [_variable(each, lambda name: name.startswith(_READ_PREFIXES)) for each in part]
+        name: [_variable(each, _is_read) for each in part]
         if name == "env" and isinstance(part, list)
         else _with_redacted_variables(part)
         for name, part in value.items()
     }
+
+
+def _is_read(variable: str) -> bool:
+    return variable.startswith(_READ_PREFIXES) and _SECRET.search(variable) is None
 
 
 def _webhooks(head: Object, document: Object) -> Object:
