@@ -22,9 +22,9 @@ SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
 
 def kubeconfig_files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
-    """The given kubeconfigs, else those of KUBECONFIG, else ~/.kube/config; none in a pod without the first two.
+    """The given kubeconfigs, else those of KUBECONFIG, else ~/.kube/config.
 
-    Files may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
+    In a pod without the first two there are none. Files may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
     """
     named = [path for path in (kubeconfig or environ.get("KUBECONFIG") or "").split(os.pathsep) if path]
     if named or environ.get(SERVICE_HOST):
