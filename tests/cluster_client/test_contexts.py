@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.cluster.contexts import context_names, context_namespace
+from webhook.cluster.contexts import context_names, context_namespace, kubeconfig_files
 
 TEAM_A = """\
 current-context: a
@@ -75,3 +75,7 @@ def test_broken_file_has_no_namespace(tmp_path, text):
 
 def test_missing_file_has_no_contexts(tmp_path):
     assert context_names(str(tmp_path / "none"), {}) == ()
+
+
+def test_empty_parts_of_the_path_are_skipped():
+    assert kubeconfig_files("a::b", {}) == ["a", "b"]

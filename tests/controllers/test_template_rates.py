@@ -66,7 +66,7 @@ def test_full_buckets_are_forgotten(rates, clock):
 
 
 def test_memory_is_bounded(rates, monkeypatch):
-    monkeypatch.setattr(token_buckets, "_MOST_PAYERS", 10)
+    monkeypatch.setattr(token_buckets, "_MOST_KEYS", 10)
     for number in range(100):
         rates.take(f"team-{number}")
     assert len(rates) == 10
