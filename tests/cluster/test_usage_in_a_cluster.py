@@ -30,7 +30,7 @@ def test_published_gpus_are_counted(cluster):
     nodes = {each["node"]: each["devices"] for each in usage(cluster)["nodes"]}
     for name in cluster.nodes:
         (devices,) = nodes[name]
-        assert (devices["product"], devices["total"], devices["handedOutBy"]) == ("NVIDIA-H100-80GB-HBM3", "2", ["DRA"])
+        assert (devices["product"], devices["total"], devices["providers"]) == ("NVIDIA-H100-80GB-HBM3", "2", ["DRA"])
 
 
 def test_converted_pod_holds_what_it_got(real):

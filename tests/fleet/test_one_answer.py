@@ -20,6 +20,7 @@ ALLOWED = {
         "policies/quota/demands/extended_resources.py",  # how much of a GPU a name is
         "policies/quota/devices",
         "policies/audit/surroundings.py",  # the names in a ResourceQuota
+        "policies/usage/plugin_gpus.py",  # the names that a node advertises
         "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question
     },
 }
