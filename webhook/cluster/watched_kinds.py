@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from webhook.cluster.resources import RESOURCES, Resource
@@ -52,6 +52,10 @@ class Watched:
         """The watched objects, for messages: `configmaps in gpu-operator`."""
         one = f" {self.name}" if self.name else ""
         return f"{self.resource.name}{one}{f' in {self.namespace}' if self.namespace else ''}"
+
+    def within(self, namespace: str) -> Watched:
+        """The same objects, in one namespace only if it is not empty."""
+        return replace(self, namespace=namespace or self.namespace)
 
     def covers(self, name: str, namespace: str) -> bool:
         """True if an object of this kind with this name is watched."""

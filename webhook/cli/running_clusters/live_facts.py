@@ -150,7 +150,7 @@ class LiveFacts(ManifestsView):
         resource = wanted.resource
         attempts = [wanted]
         if namespace and resource.namespaced and not wanted.namespace:
-            within = Watched(resource, namespace, wanted.name, wanted.fields)
+            within = wanted.within(namespace)
             attempts = [within] if wanted.kind in _PER_NAMESPACE else [wanted, within]
         if any(not self._why_unknown(each) for each in attempts):
             return True

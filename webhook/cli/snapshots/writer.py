@@ -160,7 +160,7 @@ class _Writer:
         kept: list[Object] = []
         try:
             with ListFile(self.folder, resource, only) as file:
-                async for page in reduced_pages(self.client, _within(wanted, only), self.version):
+                async for page in reduced_pages(self.client, wanted.within(only), self.version):
                     self._add(file, page)
                     kept += page if resource.kind in _FIRST else []
         except UnreadableKindError as error:
@@ -220,8 +220,3 @@ class _Writer:
     def _add(self, file: ListFile, page: list[Object]) -> None:
         file.add(page if self.rename is None else [self.rename(each) for each in page])
         self.progress.show(f"reading {file.name.removesuffix('.json')}: {file.count:,}")
-
-
-def _within(wanted: Watched, namespace: str) -> Watched:
-    """The same objects, in one namespace only if it is not empty."""
-    return Watched(wanted.resource, namespace or wanted.namespace, wanted.name, wanted.fields)
