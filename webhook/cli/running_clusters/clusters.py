@@ -39,19 +39,26 @@ class Cluster:
 
 
 @asynccontextmanager
-async def read_cluster(client: APIClient, progress: Progress, *, seconds: float = _SECONDS) -> AsyncIterator[Cluster]:
+async def read_cluster(
+    client: APIClient,
+    progress: Progress,
+    stored: tuple[GPUAdmissionPolicy, list[str]] | None = None,
+    *,
+    seconds: float = _SECONDS,
+) -> AsyncIterator[Cluster]:
     """List everything that is watched, and end the watches at the end.
 
     Args:
         client: The connection.
         progress: Shows how many kinds were read.
+        stored: What `stored_settings` returned, if the caller has read it.
         seconds: The time limit for the first lists.
 
     Raises:
         NoClusterError: Not everything can be listed in time.
     """
     version = parse_version(await read_version(client))
-    settings, notes = await stored_settings(client)
+    settings, notes = stored or await stored_settings(client)
     sync = Sync(client)
     sync.start(settings.configuration.operator_namespaces)
     progress.show(lambda: _progress_of(sync))

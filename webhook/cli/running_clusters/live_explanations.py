@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from policies.explanation import Explanation
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
     from webhook.cluster.client import APIClient
 
 __all__ = ["LiveQuestion", "explain_running_cluster"]
@@ -99,7 +100,8 @@ async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
     reader = ManifestReader()
     async with connected_client(question.kubeconfig, question.context) as client:
         namespace = question.namespace or context_namespace(question.kubeconfig, question.context) or DEFAULT_NAMESPACE
-        policy = chosen or (await stored_settings(client))[0]
+        stored = await stored_settings(client)
+        policy = chosen or stored[0]
         sources = read_sources(question.files, question.names, namespace, policy, reader)
         reader.check()
         subjects = [subject for source in sources for subject in await _subjects(client, source, namespace, reader)]
@@ -107,8 +109,10 @@ async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
         lines = [*reader.others.lines]
         unlisted = await _kinds_that_may_not_be_listed(client)
         if not unlisted:
-            explanations, notes = await _explain_by_objects(client, subjects, namespace, chosen, progress)
-            return _Answer(explanations, [*lines, *(f"Note: {note}." for note in notes)], _OWN_RIGHTS)
+            async with read_cluster(client, progress, stored) as cluster:
+                explanations = _explain_by_objects(cluster.view, subjects, namespace, policy, progress)
+            lines += [f"Note: {note}." for note in cluster.notes]
+            return _Answer(explanations, lines, _OWN_RIGHTS)
         explanations = await _explain_by_service(client, subjects, namespace, unlisted, progress)
         if chosen is not None:
             lines.append("Warning: --settings has no effect: the Service uses the settings of the cluster.")
@@ -163,28 +167,22 @@ async def _may_list(client: APIClient, kind: str) -> bool:
     return answer["status"].get("allowed") is True
 
 
-async def _explain_by_objects(
-    client: APIClient,
+def _explain_by_objects(
+    cluster: ClusterView,
     subjects: Sequence[_Subject],
     namespace: str,
-    chosen: GPUAdmissionPolicy | None,
+    policy: GPUAdmissionPolicy,
     progress: Progress,
-) -> tuple[list[Explanation], tuple[str, ...]]:
-    """The explanations, and notes without full stops."""
-    async with read_cluster(client, progress) as cluster:
-        policy = chosen or cluster.settings
-        of_files = [subject.document for subject in subjects if subject.document and not subject.name]
-        view = Overlay(
-            cluster.view,
-            {(each["kind"], namespace_of(each) or namespace, name_of(each)): each for each in of_files},
-        )
-        found = [
-            each
-            for subject in subjects
-            if subject.document is not None
-            for each in questions(subject.document, namespace, view, policy, found=subject.name is not None)
-        ]
-        return [explain(each, view, policy) for each in progress.count("explaining", found)], cluster.notes
+) -> list[Explanation]:
+    of_files = [subject.document for subject in subjects if subject.document and not subject.name]
+    view = Overlay(cluster, {(each["kind"], namespace_of(each) or namespace, name_of(each)): each for each in of_files})
+    found = [
+        each
+        for subject in subjects
+        if subject.document is not None
+        for each in questions(subject.document, namespace, view, policy, found=subject.name is not None)
+    ]
+    return [explain(each, view, policy) for each in progress.count("explaining", found)]
 
 
 async def _explain_by_service(
