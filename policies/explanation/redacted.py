@@ -154,7 +154,7 @@ def _names_in_slice(document: Object) -> tuple[str, ...]:
     spec = lookup(document, ("spec",))
     devices = (device_fields(each) for each in mappings_at(document, ("spec", "devices")))
     named = [str(node) for each in (spec, *devices) if (node := lookup(each, ("nodeName",)))]
-    # A pool that several nodes can reach has a name of its own, which is part of the names of its devices.
+    # A pool that several nodes can reach has its own name, which is part of the names of its devices.
     pool = str(lookup(spec, ("pool", "name")) or "") if named else ""
     return (name_of(document), pool, *named)
 

@@ -60,7 +60,7 @@ class AllocatableDevices:
         if self._gatherer is None or not node:
             return None
         if node != self._node:
-            self._read(node)
+            self._gather_devices(node)
         if self._problem:
             return UnusableReason(UnusableKind.POOL, self._problem)
         found: list[UnusableReason] = []
@@ -71,7 +71,7 @@ class AllocatableDevices:
             found.append(reason)
         return min(found, key=lambda each: _ORDER.index(each.kind))
 
-    def _read(self, node: str) -> None:
+    def _gather_devices(self, node: str) -> None:
         self._node, self._problem, self._pools, self._devices = node, "", {}, {}
         document = self._documents.get(node, {"metadata": {"name": node}})
         try:

@@ -18,7 +18,7 @@ PROMPT = "READY>"
 
 
 class ShellOnTerminal:
-    """An interactive shell on a terminal of its own."""
+    """An interactive shell on its own terminal."""
 
     def __init__(self, command, folder, *, setup):
         self._seen = ""

@@ -1,6 +1,6 @@
 """The GitHub Action, the GitLab job and the pre-commit hook: their own shell steps, on good and bad manifests.
 
-The package is installed already, so that nothing is fetched; that they install the checkout has tests of its own.
+The package is installed already, so that nothing is fetched; other tests check that they install the checkout.
 """
 
 from __future__ import annotations

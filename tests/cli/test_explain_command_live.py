@@ -111,7 +111,7 @@ async def service(sandbox, tmp_path):
 
 @pytest.fixture
 def explain(sandbox, run, tmp_path):
-    """Run `explain` as a user of the sandbox, as a process of its own."""
+    """Run `explain` as a user of the sandbox, in a separate process."""
 
     async def explain(*arguments, user="", namespace=""):
         kubeconfig = yaml.safe_load(sandbox.kubeconfig(user))

@@ -42,7 +42,7 @@ async def sandbox(tmp_path):
 
 @pytest.fixture
 def review(run, sandbox):
-    """Review against the sandbox, as a process of its own."""
+    """Review against the sandbox, in a separate process."""
 
     async def review(*arguments):
         return await asyncio.to_thread(run, "review", "--kubeconfig", sandbox.file, *arguments, **AWAY)

@@ -37,7 +37,7 @@ async def sandbox(tmp_path):
 
 @pytest.fixture
 def live(sandbox, run):
-    """Ask about the sandbox, as a process of its own."""
+    """Ask about the sandbox, in a separate process."""
 
     async def live(*arguments):
         return await asyncio.to_thread(run, "usage", "--kubeconfig", sandbox.file, *arguments, **AWAY)

@@ -55,7 +55,7 @@ def apply_baseline(review: Review, baseline: str, scope: Scope) -> Review:
     Raises:
         UnreadableInputError: The baseline cannot be read.
     """
-    known = _read(baseline)
+    known = _entries_of(baseline)
     found = _count(review.objects, baseline)
     stale = [
         entry for entry in sorted(known) if found[entry] < known[entry] and _is_reviewed(entry, review, baseline, scope)
@@ -77,7 +77,7 @@ def update_baseline(review: Review, baseline: str, scope: Scope) -> None:
     """
     if review.problems:
         raise UnreadableInputError(review.problems, f"{baseline} was not written, because some input cannot be read")
-    kept = _read(baseline) if Path(baseline).exists() else Counter()
+    kept = _entries_of(baseline) if Path(baseline).exists() else Counter()
     others = Counter(
         {entry: count for entry, count in kept.items() if not _is_reviewed(entry, review, baseline, scope)}
     )
@@ -126,7 +126,7 @@ def _is_reviewed(entry: KnownFinding, review: Review, baseline: str, scope: Scop
     return file not in unreadable and any(is_covered(file, path, scope.exclusion) for path in scope.paths)
 
 
-def _read(baseline: str) -> Counter[KnownFinding]:
+def _entries_of(baseline: str) -> Counter[KnownFinding]:
     """The entries of a baseline, with their counts.
 
     Raises:

@@ -113,7 +113,7 @@ async def sandbox(tmp_path):
 
 @pytest.fixture
 def command(run):
-    """Run a command as a process of its own, while the sandbox answers."""
+    """Run a command in a separate process, while the sandbox answers."""
 
     async def command(*arguments):
         return await asyncio.to_thread(run, *arguments, **AWAY)
