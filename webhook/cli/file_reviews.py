@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -26,36 +27,50 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.running_clusters.live_facts import RunningCluster
 
-__all__ = ["Circumstances", "TextOptions", "UserInfo", "exclusion_of", "print_review", "review_files"]
+__all__ = ["Circumstances", "ReviewInput", "TextOptions", "UserInfo", "exclusion_of", "print_review", "review_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewInput:
+    """The files of a review."""
+
+    paths: Sequence[str]
+    """Files and folders to review, or `-`."""
+    cluster: Sequence[str]
+    """Files and folders with the objects of the cluster."""
+    old: str | None
+    """The file with the objects before an update."""
+    settings: str | None
+    """The file with the administrator's settings; None for those of the cluster."""
+    baseline: str | None
+    """The file with the known findings, which is not reviewed itself."""
+    exclusion: Exclusion | None
+    """The files of folders to skip."""
+    strict: bool
+    """True if other files of folders than manifests are problems; otherwise they are skipped."""
+
+    @property
+    def named(self) -> NamedFiles:
+        """The files that options name, which are not reviewed with a folder."""
+        named = [("--settings", self.settings), ("--old", self.old), ("--baseline", self.baseline)]
+        return NamedFiles([*(("--cluster", path) for path in self.cluster), *named])
 
 
 def review_files(
-    paths: Sequence[str],
-    cluster: Sequence[str],
-    old: str | None,
-    settings: str | None,
+    given: ReviewInput,
     circumstances: Circumstances,
-    exclusion: Exclusion | None = None,
-    running: RunningCluster | None = None,
-    baseline: str | None = None,
-    progress: Progress | None = None,
+    running: RunningCluster | None,
+    progress: Progress,
     *,
-    strict: bool = False,
-    fails_on_warnings: bool = False,
+    fails_on_warnings: bool,
 ) -> Review:
     """Read everything, then review what can be read.
 
     Args:
-        paths: Files and folders, or `-`.
-        cluster: Files and folders with the objects of the cluster.
-        old: The file with the objects before an update.
-        settings: The file with the administrator's settings; None for those of the cluster.
+        given: The files.
         circumstances: The parts of requests that manifests lack.
-        exclusion: The files of folders to skip.
-        running: A running cluster, instead of files.
-        baseline: The file with the known findings, which is not reviewed itself.
+        running: A running cluster, instead of the files of one.
         progress: Shows how many objects were reviewed.
-        strict: True if other files of folders than manifests are problems; otherwise they are skipped.
         fails_on_warnings: True if a warning counts like a refusal.
 
     Raises:
@@ -63,13 +78,15 @@ def review_files(
         click.UsageError: The files have no objects.
     """
     reader = RepositoryReader()
-    files = cluster_files(cluster, settings, reader) if running is None else running.files(settings, reader)
+    files = (
+        cluster_files(given.cluster, given.settings, reader)
+        if running is None
+        else running.files(given.settings, reader)
+    )
     files.print_notes()
-    before = reader.manifests([old] if old is not None else [])
+    before = reader.manifests([given.old] if given.old is not None else [])
     is_reliable = not reader.problems
-    options = [*(("--cluster", path) for path in cluster), ("--settings", settings), ("--old", old)]
-    named = NamedFiles([*options, ("--baseline", baseline)])
-    manifests = reader.repository(paths, exclusion, named, strict=strict)
+    manifests = reader.repository(given.paths, given.exclusion, given.named, strict=given.strict)
     reviewed = [in_namespace(manifest.object, circumstances.namespace) for manifest in manifests]
     view = ManifestsView(files.facts, reviewed) if running is None else running.view(files.settings, reviewed)
     subject_reader = SubjectReader(circumstances, reader.problems, workload_kinds(files.settings), view)
@@ -78,11 +95,8 @@ def review_files(
         reader.check()
     if not subjects and not reader.problems:
         skipped = "".join(f"; {line}" for line in reader.others.lines)
-        raise click.UsageError(f"nothing to review: no objects in {', '.join(paths)}{skipped}")
-    results = (
-        admit(subject, view, files.settings)
-        for subject in (progress.count("reviewing", subjects) if progress else subjects)
-    )
+        raise click.UsageError(f"nothing to review: no objects in {', '.join(given.paths)}{skipped}")
+    results = (admit(subject, view, files.settings) for subject in progress.count("reviewing", subjects))
     objects = tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results)
     problems = tuple(dict.fromkeys([*reader.problems, *reader.empty]))
     return Review(objects, problems, tuple(reader.others.lines), fails_on_warnings=fails_on_warnings)

@@ -151,9 +151,8 @@ def command(
     configuration, or an operation without rules. An object that was not reviewed can have any mistake.
 
     Exit code: 0 if nothing is refused and everything that mentions GPUs was reviewed. 1 if something is refused, or has
-    a warning with --fail-on warn. 2 if
-    some of the input cannot be read; the problems are shown with file, line and column, and everything else is
-    reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
+    a warning with --fail-on warn. 2 if some of the input cannot be read; the problems are shown with file, line and column,
+    and everything else is reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
     nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
     What the file of --baseline has counts as if it were not there.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
@@ -171,22 +170,11 @@ def command(
     reviews = lazy_module("file reviews")
     circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
     exclusion = reviews.exclusion_of(exclude, ignore_file)
+    given = reviews.ReviewInput(paths, cluster, old, settings, baseline, exclusion, strict)
     progress = lazy_module("progress").Progress()
     running = lazy_module("live facts").running_cluster(kubeconfig, context, progress) if is_live else nullcontext()
     with running as read_cluster, progress:
-        review = reviews.review_files(
-            paths,
-            cluster,
-            old,
-            settings,
-            circumstances,
-            exclusion,
-            read_cluster,
-            baseline,
-            progress,
-            strict=strict,
-            fails_on_warnings=fail_on == "warn",
-        )
+        review = reviews.review_files(given, circumstances, read_cluster, progress, fails_on_warnings=fail_on == "warn")
     if baseline is not None:
         baselines = lazy_module("baselines")
         scope = baselines.Scope(paths, exclusion)
