@@ -8,7 +8,7 @@ Facts come from a ClusterView, which may not know all of them: missing facts are
 from __future__ import annotations
 
 from policies.explanation.audience import EVERYTHING, Audience
-from policies.explanation.cluster import warm
+from policies.explanation.cluster import READ_FROM, warm
 from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
@@ -17,6 +17,7 @@ from policies.explanation.report import Change, Explanation, Feasibility, NodeGr
 
 __all__ = [
     "EVERYTHING",
+    "READ_FROM",
     "Audience",
     "Change",
     "Explanation",

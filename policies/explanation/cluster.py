@@ -27,7 +27,20 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["BRING", "Cluster", "Holders", "Holding", "ResourceUsage", "read_cluster", "used_amounts", "warm"]
+__all__ = [
+    "BRING",
+    "READ_FROM",
+    "Cluster",
+    "Holders",
+    "Holding",
+    "ResourceUsage",
+    "read_cluster",
+    "used_amounts",
+    "warm",
+]
+
+READ_FROM = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
+"""The kinds that explanations need from the whole cluster."""
 
 BRING = (
     "add the objects of the cluster: "

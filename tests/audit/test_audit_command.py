@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from policies.audit import MOST_FINDINGS
+from testbed.commands import run_command
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
 
@@ -20,9 +21,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | {"HOME": "/nonexistent"}
 
 
-def run(*arguments, stdin=None):
-    command = [sys.executable, "-m", "webhook", "audit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin, check=False, env=ENVIRONMENT)
+def run(*arguments, stdin=""):
+    return run_command("audit", *arguments, stdin=stdin, cwd=Path.cwd(), environment=ENVIRONMENT)
 
 
 @pytest.fixture

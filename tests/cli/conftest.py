@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from testbed.commands import run_command
 from webhook.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -73,18 +72,8 @@ def run(folder):
     """Run a command as a process of its own."""
 
     def run(*arguments, stdin="", cwd=".", **environment):
-        inherited = {
-            key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COVERAGE_PROCESS_START")
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "webhook", *map(str, arguments)],
-            input=stdin,
-            env={**inherited, **environment},
-            cwd=folder / cwd,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        return run_command(*arguments, stdin=stdin, cwd=folder / cwd, environment={**inherited, **environment})
 
     return run
 

@@ -40,7 +40,7 @@ BY_SERVICE = (
 
 
 class Rights:
-    """What the authorizer grants: `all`, `member` (explanations in team-a), or nothing."""
+    """What the authorizer grants: `all`, `member` (explanations in team-a), a list of plurals, or nothing."""
 
     def __init__(self):
         self.of = {}
@@ -48,6 +48,8 @@ class Rights:
     def __call__(self, spec):
         granted = self.of.get(spec["user"], "all")
         attributes = spec.get("resourceAttributes", {})
+        if isinstance(granted, list):
+            return attributes.get("resource") in granted
         is_explanation = (attributes.get("resource"), attributes.get("namespace")) == ("gpuexplanations", "team-a")
         return granted == "all" or (granted == "member" and is_explanation)
 
@@ -238,6 +240,32 @@ async def test_service_that_cannot_be_reached_is_reported(explain, sandbox, righ
     assert said.endswith(
         "; ask an administrator whether its pods are ready, and whether a firewall or NetworkPolicy lets API servers reach "
         "port 8445 of them"
+    )
+
+
+PARTIAL = ["nodes", "resourceslices", "deviceclasses"]
+"""What a user may list who sees the hardware, and not what others run on it."""
+
+
+async def test_user_who_may_list_the_hardware_needs_no_service(explain, sandbox, rights):
+    rights.of[ALICE] = PARTIAL
+    sandbox.faults.add(faults.failing(404, "NotFound"), verb="POST", path=f"{PROXY}/*")
+    for plural in ("pods", "resourceclaims"):
+        sandbox.faults.add(faults.failing(403, "Forbidden"), verb="GET", path=f"*/{plural}")
+    done = await explain("claim/pretrain", "-n", "team-a", user=ALICE)
+    assert done.stdout.startswith("ResourceClaim team-a/pretrain  impossible\n")
+    *warnings, method = done.stderr.splitlines()
+    assert (done.returncode, sorted(warnings)) == (
+        1,
+        [
+            "Warning: forbidden: list pods; it counts as unknown",
+            "Warning: forbidden: list resourceclaims.resource.k8s.io; it counts as unknown",
+        ],
+    )
+    assert method == (
+        "Explained with what you may list: you may not list pods and resourceclaims, and the Service gpu-admission-explain "
+        "in namespace gpu-admission does not exist; ask an administrator to install gpu-admission with deploy/install.yaml "
+        "of this version."
     )
 
 

@@ -106,7 +106,7 @@ async def test_forbidden_facts_are_unknown_and_named(review, sandbox, write, pod
     sandbox.faults.add(faults.failing(403, "no"), path="*/deviceclasses")
     done = await review(write("pod.yaml", pod()))
     assert done.returncode == 0
-    assert done.stderr == ("Warning: forbidden: list deviceclasses.resource.k8s.io; rules treat it as unknown\n")
+    assert done.stderr == ("Warning: forbidden: list deviceclasses.resource.k8s.io; it counts as unknown\n")
 
 
 async def test_user_of_one_namespace_reads_that_namespace(review, sandbox, write, pod):

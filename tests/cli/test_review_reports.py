@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
 from junitparser import JUnitXml
+
+from testbed.commands import run_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "examples/review-in-ci"
@@ -91,13 +92,8 @@ def unescape(text, *more):
     [("junit", "expected.xml"), ("sarif", "expected.sarif"), ("github", "expected-annotations.txt")],
 )
 def test_example_has_the_whole_output(output, golden):
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", "review", "--cluster", "examples/cluster", "-o", output, EXAMPLE],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    arguments = ["review", "--cluster", "examples/cluster", "-o", output, EXAMPLE]
+    done = run_command(*arguments, cwd=ROOT, environment=os.environ)
     assert done.returncode == 1
     assert done.stdout == (ROOT / EXAMPLE / golden).read_text()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.cli.lazy_modules import _MODULES, lazy_module
+from webhook.cli.lazy_modules import MODULES, lazy_module
 from webhook.cli.review_outputs import FORMATS
 
 ROOT = Path(__file__).parents[2]
@@ -185,6 +185,6 @@ def test_help_of_the_sandbox_imports_no_server(folder):
     assert not imported(folder, "sandbox", "--help") & {*HEAVY, "orjson", "asyncio", "ssl"}
 
 
-@pytest.mark.parametrize("name", _MODULES)
+@pytest.mark.parametrize("name", MODULES)
 def test_lazy_module_is_the_one_of_the_table(name):
-    assert lazy_module(name).__name__ == _MODULES[name]
+    assert lazy_module(name).__name__ == MODULES[name]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from testbed.commands import run_command
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
@@ -46,14 +46,7 @@ def commands(folder):
 def run(command):
     program, *arguments = command
     assert program == "gpu-admission"
-    return subprocess.run(
-        [sys.executable, "-m", "webhook", *arguments],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_command(*arguments, cwd=ROOT, environment=ENVIRONMENT)
 
 
 def is_refused(expected):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed.commands import run_command
 from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]
@@ -36,14 +37,8 @@ def test_readme_leads_with_the_commands_that_are_used_most():
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command.rpartition("/")[2] for command, _ in SHOWN])
 def test_readme_shows_what_the_command_prints(command, shown):
-    printed = subprocess.run(
-        [sys.executable, "-m", "webhook", *shlex.split(command)[1:]],
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
+    environment = {**os.environ, "NO_COLOR": "1"}
+    printed = run_command(*shlex.split(command)[1:], cwd=ROOT, environment=environment).stdout
     start, cut, _ = shown.rpartition("...\n")
     assert printed.startswith(start) if cut else printed == shown
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from webhook.cli.review_outputs import FORMATS
 
-__all__ = ["lazy_module"]
+__all__ = ["MODULES", "lazy_module"]
 
-_MODULES = {
+MODULES = {
     "command review": "webhook.cli.commands.review",
     "command explain": "webhook.cli.commands.explain",
     "command audit": "webhook.cli.commands.audit",
@@ -52,8 +52,9 @@ _MODULES = {
     "pod conditions": "policies.pod_conditions",
     "printable text": "policies.kubernetes.printable",
 }
+"""Their names by what they are for."""
 
 
 def lazy_module(name: str) -> Any:
     """The module with a name of the table above, imported at the first call."""
-    return import_module(_MODULES[name])
+    return import_module(MODULES[name])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from policies.explanation import explain, questions
+from policies.explanation import READ_FROM, explain, questions
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.phrases import format_list
 from policies.view import Overlay
@@ -19,6 +19,7 @@ from webhook.cli.progress import Progress
 from webhook.cli.running_clusters.clusters import read_cluster
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 from webhook.cli.running_clusters.explanation_service import ServiceRefusal, ask_service
+from webhook.cli.running_clusters.live_facts import running_cluster
 from webhook.cli.running_clusters.object_reads import stored_settings
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.contexts import context_namespace
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveQuestion", "explain_running_cluster"]
 
-_NEEDED = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
-"""The kinds that explanations need from the whole cluster."""
+_PLACES = frozenset({"Node", "ResourceSlice"})
+"""Either of these kinds makes an explanation worth reading, even if others are unknown."""
 _OWN_RIGHTS = "Explained with your own permissions."
 _BY_SERVICE = (
     "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list {}."
@@ -79,7 +80,10 @@ def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
         click.UsageError: The input has no objects that can be explained.
     """
     with Progress() as progress:
-        answer = asyncio.run(_explain(question, progress))
+        try:
+            answer = asyncio.run(_explain(question, progress))
+        except _NoServiceError as refused:
+            answer = _explain_what_is_known(question, refused, progress)
     for line in answer.lines:
         click.echo(line, err=True)
     check_found(answer.explanations, [*question.files, *question.names])
@@ -95,6 +99,28 @@ class _Answer(NamedTuple):
     """How the explanations were obtained."""
 
 
+class _Asked(NamedTuple):
+    """What is asked for, as it was read from files and from the cluster."""
+
+    subjects: list[_Subject]
+    namespace: str
+    """Of objects without one."""
+    policy: GPUAdmissionPolicy
+    lines: list[str]
+    """What was skipped."""
+
+
+class _NoServiceError(NoClusterError):
+    """The user may not list all that is needed, and the Service does not explain."""
+
+    def __init__(self, url: str, asked: _Asked, unlisted: Sequence[str], refusal: ServiceRefusal) -> None:
+        reason = f"you may not list {_plurals(unlisted)}, and {refusal}"
+        super().__init__(f"{url}: it is unknown where this fits, because {reason}")
+        self.asked = asked
+        self.unlisted = unlisted
+        self.method = f"Explained with what you may list: {reason}."
+
+
 async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
     chosen = chosen_settings(question.settings)
     reader = ManifestReader()
@@ -106,17 +132,34 @@ async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
         reader.check()
         subjects = [subject for source in sources for subject in await _subjects(client, source, namespace, reader)]
         reader.check()
-        lines = [*reader.others.lines]
+        asked = _Asked(subjects, namespace, policy, [*reader.others.lines])
         unlisted = await _kinds_that_may_not_be_listed(client)
         if not unlisted:
             async with read_cluster(client, progress, stored) as cluster:
-                explanations = _explain_by_objects(cluster.view, subjects, namespace, policy, progress)
-            lines += [f"Note: {note}." for note in cluster.notes]
-            return _Answer(explanations, lines, _OWN_RIGHTS)
-        explanations = await _explain_by_service(client, subjects, namespace, unlisted, progress)
-        if chosen is not None:
-            lines.append("Warning: --settings has no effect: the Service uses the settings of the cluster.")
-        return _Answer(explanations, lines, _BY_SERVICE.format(format_list(unlisted)))
+                explanations = _explain_by_objects(cluster.view, asked, progress)
+            notes = [f"Note: {note}." for note in cluster.notes]
+            return _Answer(explanations, [*asked.lines, *notes], _OWN_RIGHTS)
+        try:
+            explanations = await _explain_by_service(client, asked, progress)
+        except ServiceRefusal as refusal:
+            raise _NoServiceError(client.url, asked, unlisted, refusal) from refusal
+    ignored = "Warning: --settings has no effect: the Service uses the settings of the cluster."
+    lines = [*asked.lines, *([ignored] if chosen is not None else [])]
+    return _Answer(explanations, lines, _BY_SERVICE.format(_plurals(unlisted)))
+
+
+def _explain_what_is_known(question: LiveQuestion, refused: _NoServiceError, progress: Progress) -> _Answer:
+    """Explain with the kinds that the user may list; the others are unknown.
+
+    Raises:
+        NoClusterError: It is unknown where there are nodes or devices, or nothing that was asked about may be read.
+    """
+    asked = refused.asked
+    if set(refused.unlisted) >= _PLACES or not any(subject.document for subject in asked.subjects):
+        raise refused
+    with running_cluster(question.kubeconfig, question.context, progress) as cluster:
+        explanations = _explain_by_objects(cluster.view(asked.policy, ()), asked, progress)
+    return _Answer(explanations, asked.lines, refused.method)
 
 
 async def _subjects(
@@ -145,9 +188,13 @@ async def _subjects(
 
 
 async def _kinds_that_may_not_be_listed(client: APIClient) -> list[str]:
-    """The needed kinds that the user may not list in all namespaces, in the plural."""
-    may = await asyncio.gather(*(_may_list(client, kind) for kind in _NEEDED))
-    return [RESOURCES[kind].plural for kind, allowed in zip(_NEEDED, may, strict=True) if not allowed]
+    """The kinds of `READ_FROM` that the user may not list in all namespaces."""
+    may = await asyncio.gather(*(_may_list(client, kind) for kind in READ_FROM))
+    return [kind for kind, allowed in zip(READ_FROM, may, strict=True) if not allowed]
+
+
+def _plurals(kinds: Sequence[str]) -> str:
+    return format_list([RESOURCES[kind].plural for kind in kinds])
 
 
 async def _may_list(client: APIClient, kind: str) -> bool:
@@ -167,37 +214,29 @@ async def _may_list(client: APIClient, kind: str) -> bool:
     return answer["status"].get("allowed") is True
 
 
-def _explain_by_objects(
-    cluster: ClusterView,
-    subjects: Sequence[_Subject],
-    namespace: str,
-    policy: GPUAdmissionPolicy,
-    progress: Progress,
-) -> list[Explanation]:
+def _explain_by_objects(cluster: ClusterView, asked: _Asked, progress: Progress) -> list[Explanation]:
+    subjects, home, policy = asked.subjects, asked.namespace, asked.policy
     of_files = [subject.document for subject in subjects if subject.document and not subject.name]
-    view = Overlay(cluster, {(each["kind"], namespace_of(each) or namespace, name_of(each)): each for each in of_files})
+    view = Overlay(cluster, {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files})
     found = [
         each
         for subject in subjects
         if subject.document is not None
-        for each in questions(subject.document, namespace, view, policy, found=subject.name is not None)
+        for each in questions(subject.document, home, view, policy, found=subject.name is not None)
     ]
     return [explain(each, view, policy) for each in progress.count("explaining", found)]
 
 
-async def _explain_by_service(
-    client: APIClient, subjects: Sequence[_Subject], namespace: str, unlisted: Sequence[str], progress: Progress
-) -> list[Explanation]:
+async def _explain_by_service(client: APIClient, asked: _Asked, progress: Progress) -> list[Explanation]:
+    """The explanations of the Service.
+
+    Raises:
+        ServiceRefusal: It gives none.
+    """
     explanations: list[Explanation] = []
-    try:
-        for subject in progress.count("explaining", subjects):
-            home = (namespace_of(subject.document) if subject.document else "") or namespace
-            explanations += await ask_service(client, _posted_question(subject), home)
-    except ServiceRefusal as refusal:
-        raise NoClusterError(
-            f"{client.url}: it is unknown where this fits, because you may not list {format_list(unlisted)}, and "
-            f"{refusal}"
-        ) from refusal
+    for subject in progress.count("explaining", asked.subjects):
+        home = (namespace_of(subject.document) if subject.document else "") or asked.namespace
+        explanations += await ask_service(client, _posted_question(subject), home)
     return explanations
 
 

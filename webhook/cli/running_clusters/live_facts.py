@@ -107,7 +107,7 @@ def running_cluster(kubeconfig: str | None, context: str | None, progress: Progr
         finally:
             runner.run(client.close())
     for reason in cluster.unknown:
-        click.echo(f"Warning: {reason}; rules treat it as unknown", err=True)
+        click.echo(f"Warning: {reason}; it counts as unknown", err=True)
 
 
 class LiveFacts(ManifestsView):
