@@ -76,7 +76,11 @@ def _server() -> socket.socket:
 
 
 def _serve(requests: socket.socket) -> None:
-    """Fork for each request; returns in the process that is to run a command, or when nobody asks any more."""
+    """Fork for each request, and return in the process that is to run its command.
+
+    Raises:
+        SystemExit: No more requests can come.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         start, files, _, _ = socket.recv_fds(requests, 4, 4)

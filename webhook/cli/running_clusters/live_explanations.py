@@ -100,7 +100,7 @@ class _Answer(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What is asked for, as it was read from files and from the cluster."""
+    """The subjects of a question, as they were read from files and from the cluster."""
 
     subjects: list[_Subject]
     namespace: str
