@@ -76,7 +76,7 @@ def test_namespace_without_a_quota_is_not_limited(invoke, write):
     done = invoke("quota", "--cluster", file, "-n", "team-b")
     assert (done.exit_code, done.stdout) == (
         0,
-        "Namespace team-b has no GPUQuota, so it has no limits, and pods with GPUs are not listed.\n",
+        "Namespace team-b has no GPUQuota, so it has no limits; the command usage lists pods with GPUs.\n",
     )
 
 
@@ -85,7 +85,7 @@ def test_cluster_without_quotas_is_not_limited(invoke, write):
     done = invoke("quota", "--cluster", file)
     assert (done.exit_code, done.stdout) == (
         0,
-        "No GPUQuota exists, so no namespace has limits, and pods with GPUs are not listed.\n",
+        "No GPUQuota exists, so no namespace has limits; the command usage lists pods with GPUs.\n",
     )
     assert json.loads(invoke("quota", "--cluster", file, "-o", "json").stdout) == {"quotas": [], "notes": []}
 

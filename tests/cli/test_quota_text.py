@@ -201,7 +201,7 @@ def test_notes_come_after_the_quotas():
 
 
 def test_no_quota_is_reported():
-    assert shown() == "No GPUQuota exists, so no namespace has limits, and pods with GPUs are not listed."
+    assert shown() == "No GPUQuota exists, so no namespace has limits; the command usage lists pods with GPUs."
     assert shown(namespace="team-a") == (
-        "Namespace team-a has no GPUQuota, so it has no limits, and pods with GPUs are not listed."
+        "Namespace team-a has no GPUQuota, so it has no limits; the command usage lists pods with GPUs."
     )

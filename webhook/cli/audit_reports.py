@@ -55,7 +55,8 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
 
     Raises:
         UnreadableInputError: Files have problems.
-        click.UsageError: The files have no objects, or the namespace does not exist.
+        click.UsageError: The files have no objects.
+        NoNamespaceError: The namespace does not exist.
     """
     files = read_cluster_files(cluster, settings)
     objects = [in_namespace(item, DEFAULT_NAMESPACE) for fact in files.facts for item in unwrap_lists(fact)]

@@ -30,6 +30,12 @@ __all__ = [
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+class NoNamespaceError(click.ClickException):
+    """A namespace does not exist."""
+
+    exit_code = 2
+
+
 def files_option(what: str) -> Callable[[F], F]:
     """The option `--cluster`: files or folders with `what` (sentences), the objects of a cluster."""
     text = f"Files or folders with {what} Can be repeated."
@@ -112,7 +118,7 @@ def check_namespace_exists(view: ClusterView, namespace: str) -> None:
     """Refuse a namespace that does not exist: an empty result for a misspelled one would look good.
 
     Raises:
-        click.UsageError: The namespace does not exist.
+        NoNamespaceError: The namespace does not exist.
     """
     if namespace and view.get("Namespace", namespace) is None:
-        raise click.UsageError(f"namespace {namespace} does not exist")
+        raise NoNamespaceError(f"namespace {namespace} does not exist")

@@ -90,7 +90,8 @@ def report_quotas_of_files(cluster: Sequence[str], namespace: str, settings: str
 
     Raises:
         UnreadableInputError: Files have problems.
-        click.UsageError: The files have no GPUQuotas, or the namespace does not exist.
+        click.UsageError: The files have no GPUQuotas.
+        NoNamespaceError: The namespace does not exist.
     """
     files = read_cluster_files(cluster, settings)
     view = ManifestsView(files.facts)
@@ -152,8 +153,8 @@ def text(quotas: QuotaReports, width: int | None = None) -> str:
 
 def _no_quota(namespace: str) -> str:
     if namespace:
-        return f"Namespace {namespace} has no GPUQuota, so it has no limits, and pods with GPUs are not listed."
-    return "No GPUQuota exists, so no namespace has limits, and pods with GPUs are not listed."
+        return f"Namespace {namespace} has no GPUQuota, so it has no limits; the command usage lists pods with GPUs."
+    return "No GPUQuota exists, so no namespace has limits; the command usage lists pods with GPUs."
 
 
 def _summary(reports: Sequence[QuotaReport]) -> str:

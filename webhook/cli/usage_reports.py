@@ -87,7 +87,8 @@ def report_usage_of_files(cluster: Sequence[str], namespace: str) -> Usage:
 
     Raises:
         UnreadableInputError: Files have problems.
-        click.UsageError: The files have no nodes and no slices, or the namespace does not exist.
+        click.UsageError: The files have no nodes and no slices.
+        NoNamespaceError: The namespace does not exist.
     """
     view = ManifestsView(read_cluster_files(cluster, None).facts)
     if view.list("Node") is UNKNOWN and view.list("ResourceSlice") is UNKNOWN:

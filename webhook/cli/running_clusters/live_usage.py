@@ -38,7 +38,7 @@ def report_usage(kubeconfig: str | None, context: str | None, namespace: str) ->
 
     Raises:
         NoClusterError: The cluster cannot be read.
-        click.UsageError: The namespace does not exist.
+        NoNamespaceError: The namespace does not exist.
     """
     with Progress() as progress:
         return asyncio.run(_report_usage(kubeconfig, context, namespace, progress))
