@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NODES", "Cluster"]
 
-NODES = ("gpu-admission-test-1", "gpu-admission-test-2")
+NODES = ("test-node-1", "test-node-2")
 _SERVED = ("clusterpolicies.nvidia.com", "gpuadmissionpolicies.gpu-admission.io", "gpuquotas.gpu-admission.io")
 _GPUS = 2
 _FREE = 1
