@@ -19,6 +19,7 @@ COMMANDS = {
     "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",
     "usage": "Show who holds which GPUs, and which are free.",
     "snapshot": "Write a running cluster into files for --cluster, without secrets.",
+    "generate": "Print a configuration, quota, claim or wish from a few flags.",
     "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",

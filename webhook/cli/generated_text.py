@@ -1,0 +1,55 @@
+"""Generated documents as text: YAML with comments, whose commands can be pasted into a shell."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.generation.documents import GenerationError
+from webhook.cli.dump import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.generation.documents import Generated, Step
+
+__all__ = ["show"]
+
+_WIDTH = 100
+
+
+def show(generate: Callable[[], Generated]) -> None:
+    """Print what a function generates, whole or not at all.
+
+    Raises:
+        click.UsageError: Nothing can be generated.
+    """
+    try:
+        generated = generate()
+    except GenerationError as error:
+        if error.option:
+            raise click.BadParameter(str(error), param_hint=f"'{error.option}'") from None
+        raise click.UsageError(str(error)) from None
+    click.echo("\n".join(_parts(generated)))
+
+
+def _parts(generated: Generated) -> Iterator[str]:
+    """The remarks, the object, and the steps, each without its last line break."""
+    for remark in generated.remarks:
+        yield _comment(remark)
+    if generated.document is not None:
+        yield dump(generated.document).removesuffix("\n")
+    for step in generated.steps:
+        yield "#"
+        yield _step(step)
+
+
+def _step(step: Step) -> str:
+    return "\n".join([_comment(step.text), *(f"#   {line}" for line in step.lines)])
+
+
+def _comment(text: str) -> str:
+    """A sentence as lines of comments; commands are not wrapped, because a shell reads them."""
+    return "\n".join(f"# {line}" for line in wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False))
