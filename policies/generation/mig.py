@@ -86,8 +86,9 @@ def generate_mig(product: str, want: str, gpus: int | None, namespace: str) -> G
 
 def _no_room(product: MIGProduct, wanted: WantedDevices, gpus: int) -> GenerationError:
     needs = shortage(wanted.geometry, wanted.counts, gpus)
-    whose = f"one {product.name}" if gpus == 1 else f"{gpus} {product.name}"
-    text = f"needs {needs} of {whose}; {counts_text(fitting_part(wanted.geometry, wanted.counts, gpus))} fits"
+    which = f"one {product.name}" if gpus == 1 else f"{gpus} {product.name}"
+    part = counts_text(fitting_part(wanted.geometry, wanted.counts, gpus))
+    text = f"is {counts_text(wanted.counts)}, which does not fit on {which}: it needs {needs}; {part} fits"
     more = fewest_gpus(wanted.geometry, wanted.counts)
     return GenerationError("--want", f"{text}, and all of it fits on {more} GPUs: --gpus {more}" if more else text)
 

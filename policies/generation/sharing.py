@@ -96,7 +96,10 @@ def _check_replicas(strategy: Strategy, replicas: int, labels: Sequence[str]) ->
         text = f"is {replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit into it"
         raise GenerationError("--replicas", f"{text}; write {MANY_SLICES} or fewer")
     if strategy == "mps" and replicas > MOST_CLIENTS:
-        raise GenerationError("--replicas", f"is {replicas}; no GPU serves more than {MOST_CLIENTS} MPS clients")
+        raise GenerationError(
+            "--replicas",
+            f"is {replicas}; no GPU serves more than {MOST_CLIENTS} MPS clients; write {MOST_CLIENTS} or fewer",
+        )
     if strategy == "mps" and older and replicas > MOST_CLIENTS_BEFORE_TURING:
         serve = f"GPUs before Turing serve {MOST_CLIENTS_BEFORE_TURING} MPS clients: {format_list(older)}"
         text = f"is {replicas}, and {serve}; write {MOST_CLIENTS_BEFORE_TURING} or fewer"
@@ -113,5 +116,8 @@ def _remarks(strategy: Strategy, replicas: int) -> tuple[str, ...]:
     return (
         share,
         mixed,
-        f"Review it with --cluster or --live: only GPUs since Turing serve more than {MOST_CLIENTS_BEFORE_TURING} pods.",
+        (
+            f"Only GPUs since Turing serve more than {MOST_CLIENTS_BEFORE_TURING} pods: review it with --cluster or --live, "
+            "because a review that knows no nodes warns."
+        ),
     )

@@ -115,7 +115,7 @@ def divisible_product(choice: ProductChoice, counts: Mapping[MIGProfile, int]) -
         found = _products_with(found, counts)
     if len(found) > 1:
         which = " or ".join(f"{product.name} ({labels[product.name][0]})" for product in found)
-        raise GenerationError("--product", f"can be {which}, which differ in their profiles; write the one in brackets")
+        raise GenerationError("--product", f"can be {which}; write the name in brackets that is meant")
     return found[0], tuple(labels[found[0].name])
 
 

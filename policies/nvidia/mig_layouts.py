@@ -54,7 +54,7 @@ def place(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> tuple[Placeme
 
 
 def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> tuple[Layout, ...] | None:
-    """The layouts of as few GPUs as possible that together have exactly these devices; None if there is no room.
+    """The layouts of the fewest GPUs that together have exactly these devices; None without room.
 
     Args:
         geometry: of all GPUs.
@@ -89,7 +89,7 @@ def fitting_part(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
 
 
 def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> str:
-    """What so many devices need and the GPUs lack: `9 of 8 memory slices`, for devices that do not fit."""
+    """What devices that do not fit need and the GPUs lack: `9 of 8 memory slices`."""
     if gpus == 1 and (excess := geometry.excess(counts)):
         return excess
     vector = _vector(geometry, counts)
@@ -103,11 +103,11 @@ def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) ->
         return f"{compute} of {geometry.layout.compute_slices * gpus} compute slices"
     if not _have_media_engines(geometry, vector, gpus):
         return "more media engines than there are"
-    return "slices that begin where other instances lie"
+    return "slices in one piece that would be left on different GPUs"
 
 
 def _most_that_fit(geometry: Geometry, counts: Layout, profile: MIGProfile, most: int, gpus: int) -> int:
-    """How many of a profile fit beside the other devices, up to a number; 0 if the others do not fit either."""
+    """How many of a profile fit beside the other devices, up to a number; 0 if those do not fit."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -156,9 +156,9 @@ class _Search:
 
 @lru_cache(maxsize=4096)
 def _full_gpus(geometry: Geometry, available: _Counts) -> tuple[_Counts, ...]:
-    """The devices that one GPU can take of the available ones so that no other fits, among them one of the largest."""
+    """What one GPU can take so that nothing else fits, including one of the largest devices."""
     first = next(index for index, count in enumerate(available) if count)
-    fitting = {vector for vector in _fitting(geometry, available) if vector[first]}
+    fitting = {vector for vector in _part_vectors(geometry, available) if vector[first]}
     return tuple(
         vector
         for vector in sorted(fitting, reverse=True)
@@ -168,7 +168,7 @@ def _full_gpus(geometry: Geometry, available: _Counts) -> tuple[_Counts, ...]:
     )
 
 
-def _fitting(geometry: Geometry, available: _Counts) -> Iterator[_Counts]:
+def _part_vectors(geometry: Geometry, available: _Counts) -> Iterator[_Counts]:
     """Everything that fits on one GPU of the available devices."""
 
     def choose(vector: _Counts, index: int) -> Iterator[_Counts]:

@@ -58,7 +58,7 @@ def kinds(_ctx: click.Context, incomplete: str) -> Items:
 
 
 def products(_ctx: click.Context, incomplete: str) -> Items:
-    """The known products, as the label nvidia.com/gpu.product has them; the beginning `NVIDIA-` may be left out."""
+    """The known products, as labels have them and without `NVIDIA-`."""
     names = {
         name for label in lazy_module("known products").KNOWN_PRODUCTS for name in (label, label.removeprefix(_BRAND))
     }

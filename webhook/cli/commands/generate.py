@@ -112,9 +112,9 @@ def _time_slicing(*, product: str, replicas: int, operator_namespace: str) -> No
 @command.command("mps", short_help="Pods use each GPU together: a ConfigMap of the device plugin.")
 @_sharing_options
 def _mps(*, product: str, replicas: int, operator_namespace: str) -> None:
-    """Print a ConfigMap by which several pods use each GPU of a product at the same time, each with its share of memory.
+    """Print a ConfigMap by which several pods use each GPU of a product at the same time.
 
-    A GPU serves at most 48 pods by MPS, and 16 if it is older than Turing.
+    Each pod gets its share of the memory and of the threads. A GPU serves at most 48 pods by MPS, and 16 if it is older than Turing.
 
     \b
     Four pods share each L40S:

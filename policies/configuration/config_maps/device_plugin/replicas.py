@@ -14,7 +14,7 @@ from policies.nvidia.identifiers import COMPUTE_LABELS
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
@@ -69,8 +69,8 @@ def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[
         yield configuration.embedded.problem(steps, text, f"write {MOST_CLIENTS} or fewer")
         return
     nodes = nodes_using(configuration.change, configuration.key)
-    capable = {} if nodes is UNKNOWN else {id(node): _capability(node) for node in nodes}
-    older = [] if nodes is UNKNOWN else [node for node in nodes if (capable[id(node)] or _TURING) < _TURING]
+    using = [] if nodes is UNKNOWN else nodes
+    older = [node for node in using if (_capability(node) or _TURING) < _TURING]
     remedy = f"write {MOST_CLIENTS_BEFORE_TURING} or fewer"
     if older:
         text = (
@@ -78,13 +78,18 @@ def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[
             f"{MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {MOST_CLIENTS_BEFORE_TURING}"
         )
         yield configuration.embedded.problem(steps, text, remedy)
-    elif not capable or None in capable.values():
+    elif not _are_capable(using or configuration.change.facts.known_gpu_nodes()):
         text = (
             f"is {replicas}, which only GPUs since Turing (compute capability 7.5) serve; which GPUs this is for is "
             "not known here"
         )
         remedy = f"{remedy} where the GPU is older, a V100 for example"
         yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
+
+
+def _are_capable(nodes: Sequence[Object]) -> bool:
+    """True if all of these nodes have GPUs since Turing. Before any node selects a key, any of them may."""
+    return bool(nodes) and all((_capability(node) or (0, 0)) >= _TURING for node in nodes)
 
 
 def _capability(node: Object) -> tuple[int, int] | None:
