@@ -82,7 +82,7 @@ def test_help_of_all_commands_imports_none_of_them(folder):
     assert not imported(folder, "--help") & {"policies", "yaml", "difflib"}
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "snapshot"])
+@pytest.mark.parametrize("command", ["review", "explain", "snapshot", "generate"])
 def test_help_of_a_command_on_manifests_imports_no_policies(folder, command):
     assert not imported(folder, command, "--help") & {"policies", "yaml", "difflib"}
 
@@ -153,6 +153,7 @@ Commands:
               use it.
   usage       Show who holds which GPUs, and which are free.
   snapshot    Write a running cluster into files for --cluster, without secrets.
+  generate    Print a configuration, quota, claim or wish from a few flags.
   rules       List the rules, or explain one.
   serve       Serve the webhook over HTTPS.
   sandbox     Serve a Kubernetes API of manifests, for tests and for trying out.
@@ -162,7 +163,9 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "usage", "snapshot", "rules", "serve"])
+@pytest.mark.parametrize(
+    "command", ["review", "explain", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve"]
+)
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

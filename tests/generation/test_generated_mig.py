@@ -20,7 +20,7 @@ from tests.generation.applied_objects import commands
 LABELS = [label for label in KNOWN_PRODUCTS if product_named(label)]
 PROFILES = [
     (label, name, count)
-    for label in LABELS
+    for label in {product_named(label): label for label in LABELS}.values()
     for match in Geometry(product_named(label).memory[0], product_named(label).layout).matches
     for name, count in ((str(match.profile), count) for count in range(1, match.most + 1))
 ]
@@ -61,20 +61,24 @@ wanted = st.sampled_from(LABELS).flatmap(
 )
 
 
+def generated_or_refused(label, want, gpus):
+    """What is generated, or the sentence that says why nothing is."""
+    try:
+        return generate_mig(label, want, gpus, "gpu-operator"), ""
+    except GenerationError as error:
+        return None, str(error)
+
+
 @given(wanted)
 @settings(max_examples=150, deadline=None)
 def test_configuration_has_exactly_what_was_wanted_or_the_sentence_says_what_fits(case):
     label, counts, gpus = case
     want = ",".join(f"{name}={count}" for name, count in counts.items())
-    try:
-        generated = generate_mig(label, want, gpus, "gpu-operator")
-    except GenerationError as error:
-        assert error.option == "--want"
-        assert str(error).startswith("is ")
-        fits = str(error).partition("; ")[2].partition(" fits")[0]
+    generated, sentence = generated_or_refused(label, want, gpus)
+    if sentence:
+        fits = sentence.partition("; ")[2].partition(" fits")[0]
         assert generate_mig(label, fits, gpus, "gpu-operator")
-        return
-    if generated.document is None:
+    if generated is None or generated.document is None:
         return
     entries, _ = generated_config(generated)
     total = {}
@@ -85,6 +89,14 @@ def test_configuration_has_exactly_what_was_wanted_or_the_sentence_says_what_fit
     assert total == counts
     if gpus is not None:
         assert sorted(number for entry in entries for number in entry["devices"]) == list(range(gpus))
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_review_would_find_a_mistake(applied, label):
+    generated = generate_mig(label, f"{product_named(label).profiles()[0]}=2", None, "gpu-operator")
+    data = generated.document["data"]
+    data["config.yaml"] = data["config.yaml"].replace('": 2', '": 9')
+    assert all("[GA151]" in str(found) for found in applied(generated, label, **FILTERED)[:3])
 
 
 def test_review_finds_nothing_in_layouts_over_several_gpus(applied):

@@ -38,6 +38,12 @@ def test_review_with_the_nodes_finds_nothing_in_many_mps_clients(applied, produc
     assert any("review it with --cluster or --live" in remark for remark in generated.remarks)
 
 
+def test_review_would_find_a_mistake(applied):
+    generated = generate_sharing("time-slicing", "T4", 4, "gpu-operator")
+    generated.document["data"]["tesla-t4"] = generated.document["data"]["tesla-t4"].replace(": 4", ": 1")
+    assert all("[GA132]" in str(found) for found in applied(generated, "Tesla-T4")[:3])
+
+
 @pytest.mark.parametrize("namespace", ["gpu-operator", "nvidia", "kube-system"])
 def test_review_finds_nothing_in_other_namespaces(applied, namespace):
     generated = generate_sharing("time-slicing", "T4", 4, namespace)
