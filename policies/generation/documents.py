@@ -21,7 +21,6 @@ __all__ = [
     "Generated",
     "GenerationError",
     "Step",
-    "config_map",
     "label_nodes",
     "patch_cluster_policy",
     "products",
@@ -70,12 +69,6 @@ def products(text: str) -> ProductChoice:
         return choose_products(text)
     except WishError as error:
         raise GenerationError("--product", f"{error}; {error.remedy}") from None
-
-
-def config_map(name: str, namespace: str, role: str, data: dict[str, str]) -> Object:
-    """A ConfigMap of the GPU Operator, labelled so that it is reviewed in every namespace."""
-    metadata = {"name": name, "namespace": namespace, "labels": {"gpu-admission.io/config": role}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def patch_cluster_policy(spec: dict[str, Any]) -> str:

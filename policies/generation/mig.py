@@ -11,7 +11,6 @@ from policies.generation.documents import (
     Generated,
     GenerationError,
     Step,
-    config_map,
     label_nodes,
     patch_cluster_policy,
     products,
@@ -33,6 +32,7 @@ from policies.phrases import format_count, format_list
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policies.generation.config_maps import Target
     from policies.generation.wanted_profiles import WantedDevices
     from policies.nvidia.mig_layouts import Layout
     from policies.nvidia.mig_products import MIGProduct
@@ -43,6 +43,8 @@ _NAME = "custom-mig-config"
 _STRATEGY = "mixed"
 """The MIG strategy under which each profile is a resource of its own, whatever else is on the node."""
 
+_HEAD = ("version: v1", f"{CONFIGS}:", f"  {DEFAULT}:", "  - devices: all", "    mig-enabled: false")
+"""The lines of a new file, with the default for nodes without the label."""
 _BALANCED = {1: 2, 2: 1, 3: 1}
 """How many instances of so many compute slices `all-balanced` makes, where the GPU has such a profile.
 
@@ -50,14 +52,14 @@ Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
 """
 
 
-def generate_mig(product: str, want: str, gpus: int | None, namespace: str) -> Generated:
+def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> Generated:
     """The ConfigMap, the fields of the ClusterPolicy that name it, and the label of the nodes.
 
     Args:
         product: A list of products, as `products` reads it.
         want: The devices, as `read_wanted` reads them.
         gpus: How many GPUs of a node have them together; None if each GPU has them.
-        namespace: That of the GPU Operator.
+        target: The ConfigMap.
 
     Raises:
         GenerationError: The GPUs have no room for the devices, or an argument cannot be read.
@@ -71,17 +73,18 @@ def generate_mig(product: str, want: str, gpus: int | None, namespace: str) -> G
     if layouts is None:
         raise _no_room(meant, wanted, gpus or 1)
     remarks = [*_remarks(meant, wanted, layouts, gpus), *_other_names(meant, wanted)]
-    shipped = _shipped_config(wanted, layouts[0]) if gpus is None else None
-    name = shipped or _config_name(meant, wanted, gpus)
-    steps = _steps(labels, name, is_shipped=shipped is not None)
+    shipped = _shipped_config(wanted, layouts[0]) if gpus is None and not target.existing else None
     if shipped:
         remarks.append(
-            "The GPU Operator ships this configuration, so no ConfigMap is needed, unless the ClusterPolicy names your own in "
-            "migManager.config.name."
+            "The GPU Operator ships this configuration, so no ConfigMap is needed. If migManager.config.name of the "
+            "ClusterPolicy names one, generate with --add-to that one."
         )
-        return Generated(tuple(remarks), None, steps)
-    text = _file(name, _entries(layouts, gpus))
-    return Generated(tuple(remarks), config_map(_NAME, namespace, "mig-parted", {FILE: text}), steps)
+        return Generated(tuple(remarks), None, _steps_of_shipped(labels, shipped))
+    name = _config_name(meant, wanted, gpus)
+    lines = _lines(_entries(layouts, gpus))
+    text = target.file_with(name, lines, "\n".join([*_HEAD, f"  {name}:", *(f"  {line}" for line in lines), ""]))
+    document = target.config_map(_NAME, "mig-parted", {FILE: text})
+    return Generated(tuple(remarks), document, _steps(labels, name, document["metadata"]["name"]))
 
 
 def _no_room(product: MIGProduct, wanted: WantedDevices, gpus: int) -> GenerationError:
@@ -171,26 +174,31 @@ def _number_list(numbers: Iterable[int]) -> str:
     return f"[{', '.join(map(str, numbers))}]"
 
 
-def _file(name: str, entries: Iterable[tuple[str, Layout]]) -> str:
-    """The text of the file that the MIG manager reads, with the default for nodes without the label."""
-    lines = ["version: v1", f"{CONFIGS}:", f"  {DEFAULT}:", "  - devices: all", "    mig-enabled: false", f"  {name}:"]
+def _lines(entries: Iterable[tuple[str, Layout]]) -> list[str]:
+    """The entries of a configuration as lines of YAML."""
+    lines = []
     for devices, layout in entries:
-        lines += [f"  - devices: {devices}", f"    mig-enabled: {'true' if layout else 'false'}"]
+        lines += [f"- devices: {devices}", f"  mig-enabled: {'true' if layout else 'false'}"]
         if layout:
-            lines += ["    mig-devices:", *(f'      "{profile}": {count}' for profile, count in ordered_counts(layout))]
-    return "\n".join(lines) + "\n"
+            lines += ["  mig-devices:", *(f'    "{profile}": {count}' for profile, count in ordered_counts(layout))]
+    return lines
 
 
-def _steps(labels: Sequence[str], name: str, *, is_shipped: bool) -> tuple[Step, ...]:
-    label = label_nodes(labels, MIG_CONFIG_LABEL, name)
-    drain = "Pods that hold GPUs of a node keep it from being divided, so drain it first."
-    if is_shipped:
-        policy = patch_cluster_policy({"mig": {"strategy": _STRATEGY}})
-        first = "Make each profile a resource of its own, nvidia.com/mig-..., if the ClusterPolicy does not yet."
-        return Step(first, (policy,)), Step(f"Then select it on the nodes. {drain}", (label,))
-    policy = patch_cluster_policy({"mig": {"strategy": _STRATEGY}, "migManager": {"config": {"name": _NAME}}})
+_DRAIN = "Pods that hold GPUs of a node keep it from being divided, so drain it first."
+
+
+def _steps_of_shipped(labels: Sequence[str], name: str) -> tuple[Step, ...]:
+    first = "Make each profile a resource of its own, nvidia.com/mig-..., if the ClusterPolicy does not yet."
+    policy = patch_cluster_policy({"mig": {"strategy": _STRATEGY}})
+    second = f"Then select it on the nodes. {_DRAIN}"
+    return Step(first, (policy,)), Step(second, (label_nodes(labels, MIG_CONFIG_LABEL, name),))
+
+
+def _steps(labels: Sequence[str], name: str, config_map: str) -> tuple[Step, ...]:
     first = (
         "After that, name the ConfigMap in the ClusterPolicy. It replaces the configurations that the operator ships: "
-        f"add those that nodes select by {MIG_CONFIG_LABEL}."
+        f"generate those that nodes select by {MIG_CONFIG_LABEL} with --add-to."
     )
-    return Step(first, (policy,)), Step(f"Then select the configuration on the nodes. {drain}", (label,))
+    policy = patch_cluster_policy({"mig": {"strategy": _STRATEGY}, "migManager": {"config": {"name": config_map}}})
+    second = f"Then select the configuration on the nodes. {_DRAIN}"
+    return Step(first, (policy,)), Step(second, (label_nodes(labels, MIG_CONFIG_LABEL, name),))

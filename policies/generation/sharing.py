@@ -15,7 +15,6 @@ from policies.generation.documents import (
     Generated,
     GenerationError,
     Step,
-    config_map,
     label_nodes,
     patch_cluster_policy,
     products,
@@ -26,6 +25,8 @@ from policies.phrases import format_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from policies.generation.config_maps import Target
 
 __all__ = ["Strategy", "generate_sharing"]
 
@@ -49,14 +50,14 @@ sharing:
 _FIELDS: dict[Strategy, str] = {"time-slicing": "timeSlicing", "mps": "mps"}
 
 
-def generate_sharing(strategy: Strategy, product: str, replicas: int, namespace: str) -> Generated:
+def generate_sharing(strategy: Strategy, product: str, replicas: int, target: Target) -> Generated:
     """The ConfigMap, the fields of the ClusterPolicy that name it, and the label of the nodes.
 
     Args:
         strategy: How the pods share a GPU.
         product: A list of products, as `products` reads it.
         replicas: How many pods share a GPU.
-        namespace: That of the GPU Operator.
+        target: The ConfigMap.
 
     Raises:
         GenerationError: The product is unknown, or its GPUs cannot serve so many pods.
@@ -64,21 +65,23 @@ def generate_sharing(strategy: Strategy, product: str, replicas: int, namespace:
     choice = products(product)
     _check_replicas(strategy, replicas, choice.labels)
     key = slug(str(choice.patterns))[:40].strip("-") or "all"
-    name = f"{strategy}-config"
     text = _SHARING.format(field=_FIELDS[strategy], resource=GPU_RESOURCE, replicas=replicas)
-    document = config_map(name, namespace, "device-plugin", {key: text, _DEFAULT: _NOTHING})
+    others = {} if target.existing else {_DEFAULT: _NOTHING}
+    document = target.config_map(f"{strategy}-config", "device-plugin", {key: text, **others})
+    config = {"name": document["metadata"]["name"], **({"default": _DEFAULT} if _DEFAULT in document["data"] else {})}
     shared = [*choice.labels, *(f"{label}-SHARED" for label in choice.labels)]
     return Generated(
         (
             f"{replicas} pods share each {format_list(choice.labels)}, and each requests {GPU_RESOURCE}: 1.",
             *_remarks(strategy, replicas),
+            *([f"The key {key} replaces another configuration."] if target.replaces(key, text) else []),
         ),
         document,
         (
             Step(
                 "After that, name the ConfigMap in the ClusterPolicy. It can name only one: if it names another, "
-                "add the keys above to that one.",
-                (patch_cluster_policy({"devicePlugin": {"config": {"name": name, "default": _DEFAULT}}}),),
+                "generate with --add-to that one.",
+                (patch_cluster_policy({"devicePlugin": {"config": config}}),),
             ),
             Step(
                 "Then select the configuration on the nodes. Label the node group as well, for nodes that come later.",

@@ -38,9 +38,7 @@ def test_help_of_a_kind_has_three_examples(kind):
 
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_example_works(folder, line):
-    if "kubectl" in line:
-        line = line.partition(" && kubectl")[0]
-    if " review " in line:
+    if "--add-to t4.yaml" in line:
         line = f"{EXAMPLES[2]}; {line}"
     path = os.pathsep.join((str(EXECUTABLES), os.environ["PATH"]))
     environment = {**os.environ, **AWAY, "PATH": path, "HOME": str(folder)}
@@ -73,6 +71,40 @@ def test_comments_end_at_the_margin_and_commands_are_on_one_line(invoke):
     comments = [line for line in lines if line.startswith("#")]
     assert [line.split()[2] for line in comments if line.startswith("#   kubectl")] == ["patch", "label"]
     assert all(len(line) <= 100 for line in comments if not line.startswith("#   "))
+
+
+def test_config_map_of_standard_input_is_added_to(invoke):
+    first = invoke("generate", "time-slicing", "--product", "T4", "--replicas", "4").stdout
+    both = invoke("generate", "mps", "--product", "L4", "--replicas", "2", "--add-to", "-", stdin=first).stdout
+    assert list(yaml.safe_load(both)["data"]) == ["tesla-t4", "whole-gpus", "l4"]
+    reviewed = json.loads(invoke("review", "-o", "json", "-", stdin=both).stdout)
+    assert [each["findings"] for each in reviewed] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("", "none; name a file with one ConfigMap"),
+        ("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n", "Pod; name a file with one ConfigMap"),
+        (
+            2 * "---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n",
+            "ConfigMap and ConfigMap; name a file with one ConfigMap",
+        ),
+    ],
+)
+def test_file_without_one_config_map_is_refused(invoke, write, content, error):
+    file = write("cm.yaml", content)
+    done = invoke("generate", "time-slicing", "--product", "T4", "--replicas", "4", "--add-to", file)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"Error: Invalid value for '--add-to': has {error}"
+
+
+@pytest.mark.parametrize("content", [None, "a: [", "kind: ConfigMap\n"])
+def test_unreadable_file_is_refused(invoke, write, content):
+    file = "missing.yaml" if content is None else write("cm.yaml", content)
+    done = invoke("generate", "time-slicing", "--product", "T4", "--replicas", "4", "--add-to", file)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith("nothing was done\n")
 
 
 def test_commands_alone_are_comments_only(invoke):

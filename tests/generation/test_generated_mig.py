@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.generation.config_maps import Target
 from policies.generation.documents import GenerationError
 from policies.generation.mig import generate_mig
 from policies.nvidia.known_products import KNOWN_PRODUCTS
@@ -17,6 +18,7 @@ from policies.nvidia.mig_layouts import find_layouts
 from policies.nvidia.mig_products import PRODUCTS, product_named
 from tests.generation.applied_objects import commands
 
+OPERATOR = Target("gpu-operator")
 LABELS = [label for label in KNOWN_PRODUCTS if product_named(label)]
 PROFILES = [
     (label, name, count)
@@ -39,7 +41,7 @@ def generated_config(generated):
 
 @pytest.mark.parametrize(("label", "name", "count"), PROFILES)
 def test_review_finds_nothing_in_one_profile(applied, label, name, count):
-    generated = generate_mig(label, f"{name}={count}", None, "gpu-operator")
+    generated = generate_mig(label, f"{name}={count}", None, OPERATOR)
     assert not any(applied(generated, label, **FILTERED))
 
 
@@ -48,7 +50,7 @@ def test_review_finds_nothing_in_two_profiles(applied, label):
     for one, other in itertools.combinations(product_named(label).profiles(), 2):
         geometry = Geometry(product_named(label).memory[0], product_named(label).layout)
         if find_layouts(geometry, {MIGProfile.parse(one): 1, MIGProfile.parse(other): 1}, 1):
-            generated = generate_mig(label, f"{one}=1,{other}=1", None, "gpu-operator")
+            generated = generate_mig(label, f"{one}=1,{other}=1", None, OPERATOR)
             assert not any(applied(generated, label, **FILTERED)), (one, other)
 
 
@@ -64,7 +66,7 @@ wanted = st.sampled_from(LABELS).flatmap(
 def generated_or_refused(label, want, gpus):
     """What is generated, or the sentence that says why nothing is."""
     try:
-        return generate_mig(label, want, gpus, "gpu-operator"), ""
+        return generate_mig(label, want, gpus, OPERATOR), ""
     except GenerationError as error:
         return None, str(error)
 
@@ -77,7 +79,7 @@ def test_configuration_has_exactly_what_was_wanted_or_the_sentence_says_what_fit
     generated, sentence = generated_or_refused(label, want, gpus)
     if sentence:
         fits = sentence.partition("; ")[2].partition(" fits")[0]
-        assert generate_mig(label, fits, gpus, "gpu-operator")
+        assert generate_mig(label, fits, gpus, OPERATOR)
     if generated is None or generated.document is None:
         return
     entries, _ = generated_config(generated)
@@ -93,7 +95,7 @@ def test_configuration_has_exactly_what_was_wanted_or_the_sentence_says_what_fit
 
 @pytest.mark.parametrize("label", LABELS)
 def test_review_would_find_a_mistake(applied, label):
-    generated = generate_mig(label, f"{product_named(label).profiles()[0]}=2", None, "gpu-operator")
+    generated = generate_mig(label, f"{product_named(label).profiles()[0]}=2", None, OPERATOR)
     data = generated.document["data"]
     data["config.yaml"] = data["config.yaml"].replace('": 2', '": 9')
     assert all("[GA151]" in str(found) for found in applied(generated, label, **FILTERED)[:3])
@@ -101,12 +103,12 @@ def test_review_would_find_a_mistake(applied, label):
 
 def test_review_finds_nothing_in_layouts_over_several_gpus(applied):
     for gpus in range(2, 9):
-        generated = generate_mig("H100-80GB-HBM3", f"1g.10gb={5 * gpus},2g.20gb=1,3g.40gb=1", gpus + 1, "gpu-operator")
+        generated = generate_mig("H100-80GB-HBM3", f"1g.10gb={5 * gpus},2g.20gb=1,3g.40gb=1", gpus + 1, OPERATOR)
         assert not any(applied(generated, "NVIDIA-H100-80GB-HBM3", **FILTERED))
 
 
 def test_layout_over_several_gpus_leaves_the_rest_whole():
-    generated = generate_mig("A100-80GB", "1g.10gb=9,3g.40gb=1", 4, "gpu-operator")
+    generated = generate_mig("A100-80GB", "1g.10gb=9,3g.40gb=1", 4, OPERATOR)
     entries, name = generated_config(generated)
     assert (entries, name) == (
         [
@@ -131,7 +133,7 @@ def test_layout_over_several_gpus_leaves_the_rest_whole():
     ],
 )
 def test_shipped_configuration_needs_no_config_map(product, want, name):
-    generated = generate_mig(product, want, None, "gpu-operator")
+    generated = generate_mig(product, want, None, OPERATOR)
     patch, label = commands(generated)
     assert generated.document is None
     assert (json.loads(patch[-1]), label[-1]) == (
@@ -141,12 +143,12 @@ def test_shipped_configuration_needs_no_config_map(product, want, name):
 
 
 def test_product_is_the_one_with_the_profiles():
-    generated = generate_mig("GH200", "1g.18gb=1", None, "gpu-operator")
+    generated = generate_mig("GH200", "1g.18gb=1", None, OPERATOR)
     assert generated.remarks[0].startswith("Each GH200 144GB of a node has 1g.18gb=1.")
 
 
 def test_names_of_other_drivers_are_corrected():
-    generated = generate_mig("H100-NVL", "1g.11gb=3", None, "gpu-operator")
+    generated = generate_mig("H100-NVL", "1g.11gb=3", None, OPERATOR)
     assert generated.remarks[1:] == ("1g.11gb is called 1g.12gb on H100 NVL.",)
     assert generated_config(generated)[0][0]["mig-devices"] == {"1g.12gb": 3}
 
@@ -154,7 +156,7 @@ def test_names_of_other_drivers_are_corrected():
 @pytest.mark.parametrize("name", ["nvidia.com/mig-1g.10gb.me", "mig-1g.10gb.me", "1G.10GB+me"])
 def test_names_of_resources_are_read(name):
     assert (
-        generate_mig("H100", f"{name}=1,1g.10gb=1", None, "gpu-operator")
+        generate_mig("H100", f"{name}=1,1g.10gb=1", None, OPERATOR)
         .remarks[0]
         .startswith("Each H100 80GB of a node has 1g.10gb=1,1g.10gb+me=1.")
     )
@@ -162,7 +164,7 @@ def test_names_of_resources_are_read(name):
 
 def test_long_name_of_a_configuration_is_shortened():
     want = ",".join(f"{name}=1" for name in product_named("H200").profiles())
-    assert generated_config(generate_mig("H200", want, 8, "gpu-operator"))[1] == "custom-h200"
+    assert generated_config(generate_mig("H200", want, 8, OPERATOR))[1] == "custom-h200"
 
 
 @pytest.mark.parametrize(
@@ -258,5 +260,5 @@ def test_long_name_of_a_configuration_is_shortened():
 )
 def test_what_is_impossible_is_refused_with_the_reason(product, want, gpus, option, error):
     with pytest.raises(GenerationError) as caught:
-        generate_mig(product, want, gpus, "gpu-operator")
+        generate_mig(product, want, gpus, OPERATOR)
     assert (caught.value.option, str(caught.value)) == (option, error)

@@ -3,9 +3,12 @@
 import pytest
 import yaml
 
+from policies.generation.config_maps import Target
 from policies.generation.documents import GenerationError
 from policies.generation.sharing import generate_sharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
+
+OPERATOR = Target("gpu-operator")
 
 
 def older(product):
@@ -25,13 +28,13 @@ def compute(product):
 @pytest.mark.parametrize("product", KNOWN_PRODUCTS)
 @pytest.mark.parametrize(("strategy", "replicas"), [("time-slicing", 2), ("time-slicing", 20), ("mps", 2), ("mps", 16)])
 def test_review_finds_nothing(applied, product, strategy, replicas):
-    generated = generate_sharing(strategy, product, replicas, "gpu-operator")
+    generated = generate_sharing(strategy, product, replicas, OPERATOR)
     assert not any(applied(generated, product, **compute(product)))
 
 
 @pytest.mark.parametrize("product", [each for each in KNOWN_PRODUCTS if not older(each)])
 def test_review_with_the_nodes_finds_nothing_in_many_mps_clients(applied, product):
-    generated = generate_sharing("mps", product, 48, "gpu-operator")
+    generated = generate_sharing("mps", product, 48, OPERATOR)
     alone, *with_nodes = applied(generated, product, **compute(product))
     assert ["[GA139]" in each for each in alone] == [True]
     assert not any(with_nodes)
@@ -39,21 +42,21 @@ def test_review_with_the_nodes_finds_nothing_in_many_mps_clients(applied, produc
 
 
 def test_review_would_find_a_mistake(applied):
-    generated = generate_sharing("time-slicing", "T4", 4, "gpu-operator")
+    generated = generate_sharing("time-slicing", "T4", 4, OPERATOR)
     generated.document["data"]["tesla-t4"] = generated.document["data"]["tesla-t4"].replace(": 4", ": 1")
     assert all("[GA132]" in str(found) for found in applied(generated, "Tesla-T4")[:3])
 
 
 @pytest.mark.parametrize("namespace", ["gpu-operator", "nvidia", "kube-system"])
 def test_review_finds_nothing_in_other_namespaces(applied, namespace):
-    generated = generate_sharing("time-slicing", "T4", 4, namespace)
+    generated = generate_sharing("time-slicing", "T4", 4, Target(namespace))
     assert generated.document["metadata"]["namespace"] == namespace
     assert applied(generated, "Tesla-T4")[0] == []
 
 
 @pytest.mark.parametrize(("strategy", "field"), [("time-slicing", "timeSlicing"), ("mps", "mps")])
 def test_configuration_shares_the_gpus_of_labelled_nodes_only(strategy, field):
-    data = generate_sharing(strategy, "T4", 4, "gpu-operator").document["data"]
+    data = generate_sharing(strategy, "T4", 4, OPERATOR).document["data"]
     resource = {"name": "nvidia.com/gpu", "replicas": 4}
     sharing = {field: {"failRequestsGreaterThanOne": True, "resources": [resource]}}
     assert {key: yaml.safe_load(text) for key, text in data.items()} == {
@@ -84,5 +87,5 @@ def test_configuration_shares_the_gpus_of_labelled_nodes_only(strategy, field):
 )
 def test_number_of_replicas_that_cannot_work_is_refused(strategy, product, replicas, error):
     with pytest.raises(GenerationError) as caught:
-        generate_sharing(strategy, product, replicas, "gpu-operator")
+        generate_sharing(strategy, product, replicas, OPERATOR)
     assert (caught.value.option, str(caught.value)) == ("--replicas", error)

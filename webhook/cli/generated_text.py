@@ -7,17 +7,38 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.generation.config_maps import Target
 from policies.generation.documents import GenerationError
+from policies.phrases import format_list
 from webhook.cli.dump import dump
+from webhook.cli.manifest_reader import ManifestReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.generation.documents import Generated, Step
 
-__all__ = ["show"]
+__all__ = ["read_target", "show"]
 
 _WIDTH = 100
+
+
+def read_target(namespace: str, file: str | None) -> Target:
+    """The ConfigMap that a configuration is written into: a new one, or that of a file.
+
+    Raises:
+        UnreadableInputError: The file cannot be read.
+        click.BadParameter: It does not have exactly one ConfigMap.
+    """
+    if file is None:
+        return Target(namespace)
+    reader = ManifestReader()
+    found = [manifest.object for manifest in reader.manifests([file])]
+    reader.check()
+    if len(found) != 1 or found[0].get("kind") != "ConfigMap":
+        kinds = format_list([str(each.get("kind")) for each in found])
+        raise click.BadParameter(f"has {kinds}; name a file with one ConfigMap", param_hint="'--add-to'")
+    return Target(namespace, found[0])
 
 
 def show(generate: Callable[[], Generated]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from webhook.cli.completions import complete_from
+from webhook.cli.completions import complete_from, complete_paths
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import check_cluster_options, namespace_option
 
@@ -47,16 +47,20 @@ def _product_option(*, required: bool) -> Callable[[F], F]:
     )
 
 
-def _operator_option(function: F) -> F:
-    """Add the option for the namespace of the GPU Operator, whose components read the ConfigMap."""
+def _target_options(function: F) -> F:
+    """Add the options for the ConfigMap that a component of the GPU Operator reads."""
     text = "The namespace of the GPU Operator."
-    option = click.option("--operator-namespace", default="gpu-operator", metavar="NAME", show_default=True, help=text)
-    return option(function)
+    namespace = click.option(
+        "--operator-namespace", default="gpu-operator", metavar="NAME", show_default=True, help=text
+    )
+    text = "Add the configuration to the ConfigMap of this file; - for standard input."
+    existing = click.option("--add-to", metavar="FILE", shell_complete=complete_paths, help=text)
+    return existing(namespace(function))
 
 
 def _sharing_options(function: F) -> F:
     replicas = click.option("--replicas", type=int, required=True, metavar="N", help="How many pods share each GPU.")
-    return _product_option(required=True)(replicas(_operator_option(function)))
+    return _product_option(required=True)(replicas(_target_options(function)))
 
 
 def _wish_options(function: F) -> F:
@@ -81,13 +85,20 @@ def _words(options: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): text for name, text in options.items()}
 
 
+def _show_sharing(strategy: str, product: str, replicas: int, namespace: str, add_to: str | None) -> None:
+    _check_namespace(namespace)
+    generation, text = lazy_module("generation of sharing"), lazy_module("generated text")
+    target = text.read_target(namespace, add_to)
+    text.show(lambda: generation.generate_sharing(strategy, product, replicas, target))
+
+
 def _check_namespace(namespace: str) -> None:
     check_cluster_options((), None, None, namespace)
 
 
 @command.command("time-slicing", short_help="Pods take turns on each GPU: a ConfigMap of the device plugin.")
 @_sharing_options
-def _time_slicing(*, product: str, replicas: int, operator_namespace: str) -> None:
+def _time_slicing(*, product: str, replicas: int, operator_namespace: str, add_to: str | None) -> None:
     """Print a ConfigMap by which several pods take turns on each GPU of a product.
 
     The commands below it name the ConfigMap in the ClusterPolicy and label the nodes. Nodes without the label keep whole
@@ -98,20 +109,16 @@ def _time_slicing(*, product: str, replicas: int, operator_namespace: str) -> No
       gpu-admission generate time-slicing --product T4 --replicas 4
     Every A100 of 40 GB, in an operator's namespace of another name:
       gpu-admission generate time-slicing --product A100-40GB --replicas 2 --operator-namespace nvidia
-    Reviewed and applied:
+    A second product in the same ConfigMap, reviewed:
       gpu-admission generate time-slicing --product T4 --replicas 4 > t4.yaml
-      gpu-admission review t4.yaml && kubectl apply -f t4.yaml
+      gpu-admission generate time-slicing --product L4 --replicas 2 --add-to t4.yaml | gpu-admission review -
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    _check_namespace(operator_namespace)
-    generation = lazy_module("generation of sharing")
-    lazy_module("generated text").show(
-        lambda: generation.generate_sharing("time-slicing", product, replicas, operator_namespace)
-    )
+    _show_sharing("time-slicing", product, replicas, operator_namespace, add_to)
 
 
 @command.command("mps", short_help="Pods use each GPU together: a ConfigMap of the device plugin.")
 @_sharing_options
-def _mps(*, product: str, replicas: int, operator_namespace: str) -> None:
+def _mps(*, product: str, replicas: int, operator_namespace: str, add_to: str | None) -> None:
     """Print a ConfigMap by which several pods use each GPU of a product at the same time.
 
     Each pod gets its share of the memory and of the threads. A GPU serves at most 48 pods by MPS, and 16 if it is older than Turing.
@@ -124,11 +131,7 @@ def _mps(*, product: str, replicas: int, operator_namespace: str) -> None:
     Only the H100 of 80 GB:
       gpu-admission generate mps --product 'H100*80GB*' --replicas 8
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    _check_namespace(operator_namespace)
-    generation = lazy_module("generation of sharing")
-    lazy_module("generated text").show(
-        lambda: generation.generate_sharing("mps", product, replicas, operator_namespace)
-    )
+    _show_sharing("mps", product, replicas, operator_namespace, add_to)
 
 
 @command.command("mig", short_help="MIG devices that fit on a GPU: a ConfigMap of mig-parted.")
@@ -142,8 +145,8 @@ def _mps(*, product: str, replicas: int, operator_namespace: str) -> None:
     metavar="N",
     help="Distribute the devices over N GPUs of a node; as few as possible are divided.",
 )
-@_operator_option
-def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str) -> None:
+@_target_options
+def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, add_to: str | None) -> None:
     """Print a mig-parted ConfigMap that divides the GPUs of a product into the wanted MIG devices.
 
     A layout is searched that has a place for each device; what was not wanted is not added. If there is no room, the
@@ -159,8 +162,9 @@ def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str) 
       gpu-admission generate mig --product H200 --want 1g.18gb=7
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_namespace(operator_namespace)
-    generation = lazy_module("generation of MIG layouts")
-    lazy_module("generated text").show(lambda: generation.generate_mig(product, want, gpus, operator_namespace))
+    generation, text = lazy_module("generation of MIG layouts"), lazy_module("generated text")
+    target = text.read_target(operator_namespace, add_to)
+    text.show(lambda: generation.generate_mig(product, want, gpus, target))
 
 
 @command.command("quota", short_help="The GPU limits of a namespace: a GPUQuota.")
