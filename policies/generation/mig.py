@@ -25,7 +25,15 @@ from policies.generation.wanted_profiles import (
 )
 from policies.kubernetes.names import is_label_value
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL
-from policies.nvidia.mig_layouts import MOST_GPUS, fewest_gpus, find_layouts, fitting_part, place, shortage
+from policies.nvidia.mig_layouts import (
+    MOST_GPUS,
+    TooManyWaysError,
+    fewest_gpus,
+    find_layouts,
+    fitting_part,
+    place,
+    shortage,
+)
 from policies.nvidia.mig_products import shipped_configs
 from policies.phrases import format_count, format_list
 
@@ -69,9 +77,7 @@ def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> G
     counts = read_wanted(want)
     meant, labels = divisible_product(products(product), counts)
     wanted = wanted_devices(meant, counts)
-    layouts = find_layouts(wanted.geometry, wanted.counts, gpus or 1)
-    if layouts is None:
-        raise _no_room(meant, wanted, gpus or 1)
+    layouts = _find_layouts(meant, wanted, gpus or 1)
     remarks = [*_remarks(meant, wanted, layouts, gpus), *_other_names(meant, wanted)]
     shipped = _shipped_config(wanted, layouts[0]) if gpus is None and not target.existing else None
     if shipped:
@@ -85,6 +91,19 @@ def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> G
     text = target.file_with(name, lines, "\n".join([*_HEAD, f"  {name}:", *(f"  {line}" for line in lines), ""]))
     document = target.config_map(_NAME, "mig-parted", {FILE: text})
     return Generated(tuple(remarks), document, _steps(labels, name, document["metadata"]["name"]))
+
+
+def _find_layouts(product: MIGProduct, wanted: WantedDevices, gpus: int) -> Sequence[Layout]:
+    try:
+        layouts = find_layouts(wanted.geometry, wanted.counts, gpus)
+    except TooManyWaysError:
+        text = (
+            f"can be distributed over {gpus} GPUs in too many ways to try them all; want fewer profiles, or fewer GPUs"
+        )
+        raise GenerationError("--want", text) from None
+    if layouts is None:
+        raise _no_room(product, wanted, gpus)
+    return layouts
 
 
 def _no_room(product: MIGProduct, wanted: WantedDevices, gpus: int) -> GenerationError:
@@ -102,7 +121,8 @@ def _remarks(product: MIGProduct, wanted: WantedDevices, layouts: Sequence[Layou
         return [f"Each {product.name} of a node has {counts_text(wanted.counts)}. {_places(wanted, layouts[0])}"]
     whole = gpus - len(layouts)
     rest = f"; {format_count(whole, 'GPU')} stay{'s' if whole == 1 else ''} whole" if whole else ""
-    first = f"{gpus} {product.name} of a node have {counts_text(wanted.counts)} together{rest}."
+    have = "has" if gpus == 1 else "have"
+    first = f"{gpus} {product.name} of a node {have} {counts_text(wanted.counts)} together{rest}."
     return [
         first,
         *(f"GPU {_numbers(each)}: {counts_text(one)}. {_places(wanted, one)}" for one, each in _alike(layouts)),

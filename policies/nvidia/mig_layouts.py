@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +12,17 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.mig_geometry import Geometry, Match
 
-__all__ = ["MOST_GPUS", "Layout", "Placement", "fewest_gpus", "find_layouts", "fitting_part", "place", "shortage"]
+__all__ = [
+    "MOST_GPUS",
+    "Layout",
+    "Placement",
+    "TooManyWaysError",
+    "fewest_gpus",
+    "find_layouts",
+    "fitting_part",
+    "place",
+    "shortage",
+]
 
 MOST_GPUS = 16
 """The GPUs of the largest nodes that are sold."""
@@ -27,7 +36,12 @@ _Counts = tuple[int, ...]
 _MOST_STEPS = 50_000
 """Distributions that a search tries; what people want takes a few dozen."""
 _WITH_ALL_ENGINES = "+me.all"
-_WITH_OPTICAL_FLOW = ("+me", _WITH_ALL_ENGINES)
+_WITHOUT_ENGINES = "-me"
+_WITH_OPTICAL_FLOW = "+me"
+
+
+class TooManyWaysError(Exception):
+    """There are too many ways to distribute the devices to try them all."""
 
 
 class Placement(NamedTuple):
@@ -60,18 +74,26 @@ def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
         geometry: of all GPUs.
         counts: of profiles as the geometry names them, each above 0.
         gpus: the most GPUs to divide, up to `MOST_GPUS`.
+
+    Raises:
+        TooManyWaysError: None was found, and not all ways were tried.
     """
-    search = _Search(geometry)
+    search = _Search(geometry, _MOST_STEPS)
     wanted = _vector(geometry, counts)
     for number in range(search.fewest(wanted), min(gpus, MOST_GPUS) + 1):
         if found := search.distribute(wanted, number):
             return tuple(_layout(geometry, vector) for vector in sorted(found, reverse=True))
+        if search.steps <= 0:
+            raise TooManyWaysError
     return None
 
 
 def fewest_gpus(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> int | None:
-    """How many GPUs have room for so many devices; None if more than a node has."""
-    found = find_layouts(geometry, counts, MOST_GPUS)
+    """How many GPUs have room for so many devices; None if more than a node has, or it is not found."""
+    try:
+        found = find_layouts(geometry, counts, MOST_GPUS)
+    except TooManyWaysError:
+        return None
     return len(found) if found else None
 
 
@@ -101,7 +123,7 @@ def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) ->
         return f"{memory} of {geometry.layout.memory_slices * gpus} memory slices"
     if compute > geometry.layout.compute_slices * gpus:
         return f"{compute} of {geometry.layout.compute_slices * gpus} compute slices"
-    if not _have_media_engines(geometry, vector, gpus):
+    if _fewest_by_engines(geometry, vector) > gpus:
         return "more media engines than there are"
     return "slices in one piece that would be left on different GPUs"
 
@@ -112,8 +134,15 @@ def _most_that_fit(geometry: Geometry, counts: Layout, profile: MIGProfile, most
     while low < high:
         middle = (low + high + 1) // 2
         tried = {each: count for each, count in {**counts, profile: middle}.items() if count}
-        low, high = (middle, high) if find_layouts(geometry, tried, gpus) else (low, middle - 1)
+        low, high = (middle, high) if _are_found(geometry, tried, gpus) else (low, middle - 1)
     return low
+
+
+def _are_found(geometry: Geometry, counts: Layout, gpus: int) -> bool:
+    try:
+        return find_layouts(geometry, counts, gpus) is not None
+    except TooManyWaysError:
+        return False
 
 
 @dataclass(slots=True)
@@ -121,14 +150,15 @@ class _Search:
     """A search for a distribution, whose steps are bounded."""
 
     geometry: Geometry
-    steps: int = _MOST_STEPS
+    steps: int
 
     def fewest(self, wanted: _Counts) -> int:
         """How many GPUs the devices need at least, by their slices and numbers."""
-        layout = self.geometry.layout
+        layout, matches = self.geometry.layout, _large_first(self.geometry)
         memory, compute = _slices(self.geometry, wanted)
-        each = [-(-count // match.most) for count, match in zip(wanted, _large_first(self.geometry), strict=True)]
-        return max(1, -(-memory // layout.memory_slices), -(-compute // layout.compute_slices), *each)
+        each = [-(-count // match.most) for count, match in zip(wanted, matches, strict=True)]
+        slices = max(1, -(-memory // layout.memory_slices), -(-compute // layout.compute_slices), *each)
+        return max(slices, _fewest_by_engines(self.geometry, wanted))
 
     def distribute(self, wanted: _Counts, gpus: int) -> list[_Counts] | None:
         """The devices of each GPU; None if they do not fit, or the steps are used up."""
@@ -190,7 +220,7 @@ def _place(geometry: Geometry, vector: _Counts) -> tuple[Placement, ...] | None:
     matches = _large_first(geometry)
     memory, _ = _slices(geometry, vector)
     too_many = any(count > match.most for count, match in zip(vector, matches, strict=True))
-    if too_many or memory > geometry.layout.memory_slices or not _have_media_engines(geometry, vector, 1):
+    if too_many or memory > geometry.layout.memory_slices or _fewest_by_engines(geometry, vector) > 1:
         return None
     return _place_rest(
         geometry, tuple(match for match, count in zip(matches, vector, strict=True) for _ in range(count)), 0
@@ -217,21 +247,22 @@ def _starts(geometry: Geometry, match: Match) -> range:
     return range(0, min(last, geometry.layout.memory_slices - size) + 1, size)
 
 
-def _have_media_engines(geometry: Geometry, vector: _Counts, gpus: int) -> bool:
-    """True if instances with media extensions get their engines.
+def _fewest_by_engines(geometry: Geometry, vector: _Counts) -> int:
+    """How many GPUs the devices need at least, by their media engines.
 
     A GPU has one engine for optical flow, which comes with `+me`. `+me.all` takes all other engines too, so the rest of
     the GPU must do without any (`-me`).
 
     Source: NVIDIA MIG user guide, hardware units of the supported profiles.
     """
-    attributes: Counter[str] = Counter()
+    with_all = with_flow = memory = 0
     for match, count in zip(_large_first(geometry), vector, strict=True):
-        attributes[match.profile.attributes] += count
-    if sum(attributes[each] for each in _WITH_OPTICAL_FLOW) > gpus:
-        return False
-    has_others = any(count for attribute, count in attributes.items() if attribute not in ("-me", _WITH_ALL_ENGINES))
-    return gpus > 1 or not (attributes[_WITH_ALL_ENGINES] and has_others)
+        if match.profile.attributes == _WITH_ALL_ENGINES:
+            with_all += count
+        elif match.profile.attributes != _WITHOUT_ENGINES:
+            with_flow += count if match.profile.attributes == _WITH_OPTICAL_FLOW else 0
+            memory += count * match.shape.memory_slices
+    return with_all + max(with_flow, -(-memory // geometry.layout.memory_slices))
 
 
 @cache

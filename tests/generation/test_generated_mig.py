@@ -162,6 +162,15 @@ def test_names_of_resources_are_read(name):
     )
 
 
+def test_too_many_ways_to_try_are_said(monkeypatch):
+    monkeypatch.setattr("policies.nvidia.mig_layouts._MOST_STEPS", 1)
+    with pytest.raises(GenerationError) as caught:
+        generate_mig("H100", "4g.40gb=1,2g.20gb=5", 2, OPERATOR)
+    assert str(caught.value) == (
+        "can be distributed over 2 GPUs in too many ways to try them all; want fewer profiles, or fewer GPUs"
+    )
+
+
 def test_long_name_of_a_configuration_is_shortened():
     want = ",".join(f"{name}=1" for name in product_named("H200").profiles())
     assert generated_config(generate_mig("H200", want, 8, OPERATOR))[1] == "custom-h200"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry
-from policies.nvidia.mig_layouts import fewest_gpus, find_layouts, fitting_part, place, shortage
+from policies.nvidia.mig_layouts import TooManyWaysError, fewest_gpus, find_layouts, fitting_part, place, shortage
 
 H100 = Geometry(80, AMPERE)
 A30 = Geometry(24, AMPERE_SMALL)
@@ -194,6 +194,7 @@ def test_fewest_gpus_are_divided(wanted, gpus, layouts):
             "4g.40gb=1,2g.20gb=4",
         ),
         (A30, "1g.6gb+me=1,2g.12gb+me=1", 1, "more media engines than there are", "2g.12gb+me=1"),
+        (RTX, "1g.24gb+me.all=2,1g.24gb=1", 2, "more media engines than there are", "1g.24gb+me.all=2"),
         (RTX, "1g.24gb+me.all=1,1g.24gb=1", 1, "more media engines than there are", "1g.24gb+me.all=1"),
     ],
 )
@@ -202,6 +203,15 @@ def test_shortage_says_what_is_missing_and_the_part_fits(geometry, wanted, gpus,
     assert find_layouts(geometry, counts, gpus) is None
     assert shortage(geometry, counts, gpus) == needs
     assert fitting_part(geometry, counts, gpus) == parsed(part)
+
+
+def test_search_that_is_given_up_is_not_taken_for_a_lack_of_room(monkeypatch):
+    counts = parsed("4g.40gb=1,2g.20gb=5")
+    monkeypatch.setattr("policies.nvidia.mig_layouts._MOST_STEPS", 1)
+    with pytest.raises(TooManyWaysError):
+        find_layouts(H100, counts, 2)
+    assert fewest_gpus(H100, counts) is None
+    assert fitting_part(H100, counts, 2)
 
 
 def test_wanted_devices_need_a_number_of_gpus():
