@@ -10,6 +10,7 @@ from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
 from policies.quota.counting.counting import decisive_ledger
 from policies.quota.ledger.admit import NoQuota, admit
+from policies.quota.ledger.sums import sum_amounts
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import quota_shown
 from policies.review.own_templates import with_own_templates
@@ -17,18 +18,19 @@ from policies.review.pods import is_being_converted
 from policies.view import UNKNOWN, PassingView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.decision import Decision
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import ChargeRequest
+    from policies.quota.charges import Amounts, ChargeRequest
     from policies.quota.charging.outcomes import ChargeOutcome
+    from policies.quota.limits.quota import Quota
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.settings.choices import Quotas
     from policies.view import ClusterView, Unknown
 
-__all__ = ["quota", "settle_by_view"]
+__all__ = ["charged_amounts", "quota", "settle_by_view"]
 
 
 def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -48,6 +50,22 @@ def settle_by_view(decision: Decision, view: ClusterView, settings: GPUAdmission
     if document is None:
         return settle(decision, NoQuota())
     return settle(decision, _outcome(charge, document, _Others(charge, view), settings.quota))
+
+
+def charged_amounts(charges: Iterable[tuple[ChargeRequest, int]], quota: Quota) -> Amounts:
+    """What a quota is charged for pods and claims, by limit, each with a count; shared claims count once.
+
+    Raises:
+        Uncountable: The product or the memory of a GPU is unknown, and the quota needs it.
+    """
+    charged = [(charge_under(charge, quota), count) for charge, count in charges]
+    own = (
+        {name: amount * count for name, amount in bill.amounts.items()}
+        for charge, count in charged
+        for bill in charge.pieces.values()
+    )
+    groups = {charge.shared.uid: charge.shared for charge, _ in charged if charge.shared is not None}
+    return sum_amounts([*own, *(bill.amounts for group in groups.values() for bill in group.pieces.values())])
 
 
 def _outcome(charge: ChargeRequest, document: Object, view: ClusterView, settings: Quotas) -> ChargeOutcome:

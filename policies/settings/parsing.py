@@ -7,10 +7,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.printable import quote
 from policies.settings.checks import spec_problems
 from policies.settings.choices import GPUAdmissionPolicy
 from policies.settings.placement_checks import joint_problems
+from policies.typed_input import type_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,13 +23,6 @@ API_VERSION = "gpu-admission.io/v1alpha1"
 _FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 _SPEC = FieldPath(["spec"])
 
-_WANTED = {
-    "bool_type": "must be true or false",
-    "dataclass_type": "must be a mapping",
-    "dict_type": "must be a mapping",
-    "string_type": "must be text",
-    "tuple_type": "must be a list",
-}
 _NO_EXECUTE = (
     "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave; write "
     "such a toleration into the pods that are meant to stay"
@@ -102,25 +95,8 @@ def _value_text(value: Any) -> str:
 
 
 def _type_problem(detail: Any) -> tuple[FieldPath, str]:
-    """Where and what, in our words: pydantic speaks of Python's types."""
-    path, kind, value = FieldPath((*_SPEC, *detail["loc"])), detail["type"], detail["input"]
-    shown = quote(value) if isinstance(value, str | int | float | None) else _shape(value)
-    if kind == "missing":
-        return path, "is missing"
-    if kind == "unexpected_keyword_argument":
-        return path, "is an unknown setting; docs/settings.md lists all settings"
-    if kind in ("enum", "literal_error"):
-        expected = detail["ctx"]["expected"].replace("'", "")
-        if value is False and "off" in expected:
-            return path, 'is false, which is how YAML reads off; write "off" in quotes'
-        if value == "NoExecute":
-            return path, _NO_EXECUTE
-        return path, f"is {shown}; write {expected}"
-    wanted = _WANTED.get(kind)
-    if wanted == "must be text" and isinstance(value, int | float):
-        wanted = "must be text, in quotes"
-    return path, f"is {shown}; it {wanted}" if wanted else detail["msg"][:1].lower() + detail["msg"][1:]
-
-
-def _shape(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "a mapping"
+    """Where and what."""
+    path = FieldPath((*_SPEC, *detail["loc"]))
+    if detail["type"] in ("enum", "literal_error") and detail["input"] == "NoExecute":
+        return path, _NO_EXECUTE
+    return path, type_problem(detail, "is an unknown setting; docs/settings.md lists all settings")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding, Operation, Template
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
+    from policies.quota.charges import ChargeRequest
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -63,6 +64,8 @@ class Result:
     refusals: tuple[Refusal, ...]
     not_reviewed: str
     """Why no rule reviewed the object; empty if it was reviewed."""
+    charges: tuple[tuple[ChargeRequest, int], ...] = ()
+    """What the quota of the namespace is charged: charges, and how many pods have each."""
     left_out: int = 0
     """Findings beyond the maximum of one decision."""
 
@@ -156,6 +159,7 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
         templates=() if refusals else _unique(template for part in parts for template in part.decision.templates),
         refusals=refusals,
         not_reviewed="" if refusals else decision.not_reviewed,
+        charges=() if refusals else tuple(_charges(parts)),
         left_out=left_out,
     )
 
@@ -194,6 +198,12 @@ def _findings(part: _Part) -> tuple[Finding, ...]:
         return part.decision.findings
     home = part.template.home
     return tuple(replace(finding, path=home(finding.path)) for finding in part.decision.findings)
+
+
+def _charges(parts: Iterable[_Part]) -> Iterator[tuple[ChargeRequest, int]]:
+    for part in parts:
+        count = part.template.count if part.template is not None else None
+        yield from ((charge, count.pods if count is not None else 1) for charge in part.decision.charges)
 
 
 def _refusal(part: _Part) -> Refusal:

@@ -13,11 +13,21 @@ from policies.review.coverage import reviewed_kinds
 from policies.settings import DEFAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.kubernetes.yaml import Document
 
-__all__ = ["NO_OBJECTS", "PATCHES", "TEMPLATES", "OtherFiles", "is_kustomization", "is_version", "patch_files"]
+__all__ = [
+    "NO_OBJECTS",
+    "PATCHES",
+    "SUITES",
+    "TEMPLATES",
+    "OtherFiles",
+    "is_kustomization",
+    "is_suite",
+    "is_version",
+    "patch_files",
+]
 
 NO_OBJECTS = "no Kubernetes objects"
 TEMPLATES = "templates; review what they render, such as the output of `helm template`"
@@ -33,6 +43,8 @@ _PLACEHOLDERS = re.compile(r"\{\{|\{%|%\{|^[ \t]*\$\{\w+\}[ \t]*$", re.MULTILINE
 _NAME_PLACEHOLDERS = ("{{", "${", "$(")
 """Placeholders that no name of an object can contain."""
 _KUSTOMIZE = "kustomize.config.k8s.io/"
+SUITES = "test.gpu-admission.io/"
+"""Every `apiVersion` of a suite begins so."""
 
 
 class OtherFiles:
@@ -85,16 +97,19 @@ class OtherFiles:
         return is_skipped
 
     def sort(
-        self, documents: Iterable[Document], errors: Iterable[YAMLError]
+        self, documents: Sequence[Document], errors: Sequence[YAMLError]
     ) -> tuple[list[Document], list[YAMLError]]:
-        """The manifests of a file, and the errors in broken manifests."""
+        """The manifests of a file, and the errors in broken manifests; suites are not counted."""
+        found = [document for document in documents if not is_suite(document.value)]
+        if not found and documents and not errors:
+            return [], []
         reasons, written, broken = [], [], []
         for error in errors:
             if reason := _reason_to_skip(error):
                 reasons.append(reason)
             else:
                 broken.append(error)
-        for document in documents:
+        for document in found:
             if not self._is_wanted(document.value):
                 reasons.append(NO_OBJECTS)
             elif _is_template(document.value):
@@ -114,6 +129,12 @@ class OtherFiles:
 def is_version(value: Any) -> bool:
     """True if a document is the output of `kubectl version`."""
     return isinstance(value, dict) and _VERSION in value and "kind" not in value
+
+
+def is_suite(value: Any) -> bool:
+    """True if a document is only for `gpu-admission test`."""
+    version = value.get("apiVersion") if isinstance(value, dict) else None
+    return isinstance(version, str) and version.startswith(SUITES)
 
 
 def is_kustomization(value: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import FieldPath
 from webhook.cli.manifest_reader import LIMITS, ManifestReader
-from webhook.cli.other_files import is_kustomization
+from webhook.cli.other_files import is_kustomization, is_suite
 from webhook.cli.problems import Problem
 from webhook.cli.quick_json import quick_json
 
@@ -69,6 +69,9 @@ class RepositoryReader(ManifestReader):
         for document in documents:
             if is_kustomization(document.value):
                 message = "is read by kustomize only; review the output of `kubectl kustomize`"
+                self._problem(message, found.file, document, FieldPath())
+            elif is_suite(document.value):
+                message = "is a suite of policy tests; run gpu-admission test"
                 self._problem(message, found.file, document, FieldPath())
             else:
                 yield from self._objects_of_document(found.file, document)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject, ReviewFinding
 
-__all__ = ["show"]
+__all__ = ["add_case", "add_problem", "count_outcomes", "find_suite", "show"]
 
 _OUTCOMES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 """The elements that a test suite counts, by the attributes with their numbers."""
@@ -40,26 +40,25 @@ def show(review: Review, options: TextOptions) -> None:
     root = ET.Element("testsuites", name="gpu-admission review")
     suites: dict[str, ET.Element] = {}
     for reviewed in review.objects:
-        _add_object(_suite(root, suites, reviewed.result.subject.manifest.file), reviewed, review)
+        _add_object(find_suite(root, suites, reviewed.result.subject.manifest.file), reviewed, review)
     for problem in review.problems:
-        _add_problem(_suite(root, suites, problem.file), problem)
-    for suite in suites.values():
-        _count(suite, [suite], _OUTCOMES)
-    _count(root, suites.values(), ("failures", "errors"))
+        add_problem(find_suite(root, suites, problem.file), problem)
+    count_outcomes(root)
     ET.indent(root)
     click.echo('<?xml version="1.0" encoding="UTF-8"?>')
     click.echo(ET.tostring(root, encoding="unicode"))
     show_summary(review)
 
 
-def _suite(root: ET.Element, suites: dict[str, ET.Element], file: str) -> ET.Element:
+def find_suite(root: ET.Element, suites: dict[str, ET.Element], file: str) -> ET.Element:
+    """The test suite of a file, added to the root if it is new; `suites` has those that exist, by path."""
     path = printable(repository_path(file))
     if path not in suites:
         suites[path] = ET.SubElement(root, "testsuite", name=path, file=path)
     return suites[path]
 
 
-def _case(suite: ET.Element, name: str) -> ET.Element:
+def add_case(suite: ET.Element, name: str) -> ET.Element:
     """A new test case, with a number if the suite has one of that name."""
     file = suite.attrib["file"]
     names = {case.get("name") for case in suite}
@@ -75,7 +74,7 @@ def _numbered_name(name: str, number: int) -> str:
 
 def _add_object(suite: ET.Element, reviewed: ReviewedObject, review: Review) -> None:
     result = reviewed.result
-    case = _case(suite, printable(result.subject.label))
+    case = add_case(suite, printable(result.subject.label))
     new = [finding for finding in reviewed.findings if not finding.is_known]
     others = [_line(finding) for finding in reviewed.findings]
     if reviewed.is_failure(fails_on_warnings=review.fails_on_warnings) or reviewed.misses_gpus:
@@ -89,10 +88,11 @@ def _add_object(suite: ET.Element, reviewed: ReviewedObject, review: Review) -> 
         ET.SubElement(case, "system-out").text = "\n".join(others)
 
 
-def _add_problem(suite: ET.Element, problem: Problem) -> None:
+def add_problem(suite: ET.Element, problem: Problem) -> None:
+    """Add a test case for input that cannot be read."""
     where = f" at {problem.position.line}:{problem.position.column}" if problem.position else ""
     message = printable(problem.message)
-    case = _case(suite, f"unreadable{where}")
+    case = add_case(suite, f"unreadable{where}")
     ET.SubElement(case, "error", type=UNREADABLE.id, message=message).text = printable(str(problem))
 
 
@@ -101,6 +101,13 @@ def _line(finding: ReviewFinding) -> str:
     known = " (known)" if finding.is_known else ""
     place = f"{printable(finding.file)}:{finding.line}:{finding.column}"
     return f"{place}: {finding.level}: {finding.message} [{finding.rule}]{known}"
+
+
+def count_outcomes(root: ET.Element) -> None:
+    """Set the numbers of all test suites, and their sums."""
+    for suite in root:
+        _count(suite, [suite], _OUTCOMES)
+    _count(root, root, ("failures", "errors"))
 
 
 def _count(element: ET.Element, suites: Iterable[ET.Element], attributes: Iterable[str]) -> None:

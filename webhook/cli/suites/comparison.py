@@ -1,0 +1,187 @@
+"""Compares a trial with what its case expects."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.decision import Severity
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.printable import shown
+from policies.phrases import format_list
+from policies.quota.bills import Uncountable
+from policies.quota.limits.amounts import AmountError, amount_with_unit, read_hard
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.opt_in import quota_shown
+from policies.review.quota import charged_amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.decision import Finding
+    from policies.explanation import Explanation
+    from webhook.cli.suites.format import Expectation, ExpectedFinding, ExpectedFit
+    from webhook.cli.suites.trials import Trial
+
+__all__ = ["Difference", "differences"]
+
+_NOTHING = Fraction(0)
+
+
+class Difference(NamedTuple):
+    """A field of an expectation that a trial does not meet."""
+
+    path: tuple[str | int, ...]
+    """The field, in `expect`."""
+    message: str
+    """What was expected, and what it is; without a full stop."""
+
+
+def differences(expected: Expectation, trial: Trial) -> Iterator[Difference]:
+    """The differences in everything that is expected but the golden file, in the order of the fields."""
+    result = trial.result
+    if expected.verdict is not None and expected.verdict != result.verdict:
+        why = f": {_reason(trial)}" if _reason(trial) else ""
+        yield Difference(("verdict",), f'expected "{expected.verdict}", got "{result.verdict}"{why}')
+    change = result.change or "none"
+    if expected.change is not None and expected.change != change:
+        yield Difference(("change",), f'expected "{expected.change}", got "{change}"')
+    if expected.findings is not None:
+        yield from _compare_findings(expected.findings, result.findings)
+    if expected.warnings is not None:
+        yield from _compare_warnings(expected.warnings, result.warnings)
+    if expected.patched is not None:
+        admitted = None if result.is_refused else result.after
+        yield from _compare_parts(expected.patched, admitted, ("patched",))
+    if expected.templates is not None:
+        yield from _compare_templates(expected.templates, [each.manifest() for each in result.templates])
+    if expected.charges is not None:
+        yield from _compare_charges(expected.charges, trial)
+    if expected.fits is not None:
+        yield from _compare_fit(expected.fits, trial.explanations)
+
+
+def _reason(trial: Trial) -> str:
+    """Why the verdict is what it is; empty if the object is admitted."""
+    refusals = trial.result.refusals
+    findings = [finding for refusal in refusals for finding in refusal.findings]
+    return str(findings[0]) if findings else trial.result.not_reviewed
+
+
+def _compare_findings(expected: Sequence[ExpectedFinding], findings: Sequence[Finding]) -> Iterator[Difference]:
+    """Differences between all findings that refuse or warn, and those that are expected."""
+    left = list(findings)
+    # Those that say most choose first, so that a general one does not take the finding of a special one.
+    order = sorted(range(len(expected)), key=lambda index: -len(expected[index].model_fields_set))
+    missing = []
+    for index in order:
+        found = next((each for each in left if _is_match(expected[index], each)), None)
+        if found is None:
+            missing.append(index)
+        else:
+            left.remove(found)
+    for index in sorted(missing):
+        same = [each for each in left if each.rule.id == expected[index].rule]
+        got = f"; got {_text_of(same[0])}" if same else ""
+        yield Difference(("findings", index), f"no finding is as expected{got}")
+    for each in left:
+        if each.severity is not Severity.AUDIT and not each.waived:
+            yield Difference(("findings",), f"not expected: {_text_of(each)}")
+
+
+def _is_match(expected: ExpectedFinding, finding: Finding) -> bool:
+    return (
+        expected.rule == finding.rule.id
+        and expected.severity in (None, str(finding.severity))
+        and expected.path in (None, str(finding.path))
+        and (expected.message is None or re.search(expected.message, finding.text) is not None)
+    )
+
+
+def _text_of(finding: Finding) -> str:
+    return f"{finding.severity} {finding}"
+
+
+def _compare_warnings(expected: Sequence[str], warnings: Sequence[str]) -> Iterator[Difference]:
+    for index, (pattern, warning) in enumerate(zip(expected, warnings, strict=False)):
+        if re.search(pattern, warning) is None:
+            yield Difference(("warnings", index), f"does not match the warning {shown(warning)}")
+    for index in range(len(warnings), len(expected)):
+        yield Difference(("warnings", index), "no such warning")
+    for warning in warnings[len(expected) :]:
+        yield Difference(("warnings",), f"not expected: {warning}")
+
+
+def _compare_templates(expected: Sequence[Any], templates: Sequence[Any]) -> Iterator[Difference]:
+    if len(expected) != len(templates):
+        names = format_list([each["metadata"]["name"] for each in templates])
+        yield Difference(("templates",), f"expected {len(expected)}, got {len(templates)}: {names}")
+        return
+    for index, (parts, template) in enumerate(zip(expected, templates, strict=True)):
+        yield from _compare_parts(parts, template, ("templates", index))
+
+
+def _compare_parts(expected: Any, value: Any, path: tuple[str | int, ...]) -> Iterator[Difference]:
+    """Differences between a value and the parts of it that are expected."""
+    if isinstance(expected, dict) and (isinstance(value, dict) or (expected and value is None)):
+        for key, part in expected.items():
+            yield from _compare_parts(part, lookup(value, (key,)), (*path, key))
+    elif isinstance(expected, list) and isinstance(value, list) and len(expected) == len(value):
+        for index, (part, item) in enumerate(zip(expected, value, strict=True)):
+            yield from _compare_parts(part, item, (*path, index))
+    elif expected != value or isinstance(expected, bool) != isinstance(value, bool):
+        wanted = "no such field" if expected is None else shown(expected)
+        got = "no such field" if value is None else shown(value)
+        yield Difference(path, f"expected {wanted}, got {got}")
+
+
+def _compare_charges(expected: dict[str, Any], trial: Trial) -> Iterator[Difference]:
+    document = quota_shown(trial.namespace, trial.view)
+    if document is None:
+        sentence = f"namespace {trial.namespace} has no GPUQuota among the objects of the cluster"
+        yield Difference(("charges",), sentence)
+        return
+    try:
+        quota = parse_quota(document)
+        charged = charged_amounts(trial.result.charges, quota)
+    except (QuotaError, Uncountable) as error:
+        yield Difference(("charges",), f"the GPUQuota cannot count this: {error}")
+        return
+    for name in expected.keys() - {limit.name for limit in quota.limits}:
+        known = format_list([limit.name for limit in quota.limits])
+        yield Difference(("charges", name), f"the GPUQuota has no such limit; it has {known}")
+    for limit in quota.limits:
+        amount, got = charged.get(limit.name, _NOTHING), amount_with_unit(limit.unit, charged.get(limit.name, _NOTHING))
+        if limit.name not in expected:
+            if amount:
+                yield Difference(("charges",), f"not expected: {limit.name}: {got}")
+            continue
+        try:
+            wanted = read_hard(limit.unit, expected[limit.name])
+        except AmountError as error:
+            yield Difference(("charges", limit.name), str(error))
+            continue
+        if wanted != amount:
+            yield Difference(("charges", limit.name), f"expected {amount_with_unit(limit.unit, wanted)}, got {got}")
+
+
+def _compare_fit(expected: ExpectedFit, explanations: Sequence[Explanation]) -> Iterator[Difference]:
+    if not explanations:
+        yield Difference(("fits",), "only pods, workloads, claims and claim templates are placed on nodes")
+    for explanation in explanations:
+        if expected.verdict != explanation.verdict:
+            text = f'expected "{expected.verdict}", got "{explanation.verdict}": {explanation.headline}'
+            yield Difference(("fits", "verdict"), f"{explanation.label}: {text}")
+        if expected.nodes is not None and not _has_nodes(explanation, expected.nodes):
+            fitting = [node for group in explanation.groups if group.fits for node in group.nodes]
+            others = explanation.fit_now - len(fitting)
+            more = f" and {others} more" if others else ""
+            text = f"expected {format_list(expected.nodes)}, got {format_list(fitting)}{more}"
+            yield Difference(("fits", "nodes"), f"{explanation.label}: {text}")
+
+
+def _has_nodes(explanation: Explanation, nodes: Sequence[str]) -> bool:
+    """True if it fits on exactly these nodes; the names of many nodes alike are not all known."""
+    fitting = {node for group in explanation.groups if group.fits for node in group.nodes}
+    return fitting <= {*nodes} and explanation.fit_now == len({*nodes})

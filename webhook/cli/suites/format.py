@@ -1,0 +1,188 @@
+"""The format of suites, `test.gpu-admission.io/v1alpha1`; docs/test.md explains each field."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.alias_generators import to_camel
+
+# Registers all rules, so that a mistyped id is found.
+import policies.review  # noqa: F401
+from policies.kubernetes.printable import quote
+from policies.rules import get_rule
+
+__all__ = ["KIND", "Case", "Expectation", "ExpectedFinding", "ExpectedFit", "Suite", "User"]
+
+KIND = "Suite"
+
+
+def _checked_rule(text: str) -> str:
+    if get_rule(text) is None:
+        raise ValueError(f"unknown rule {quote(text)}; gpu-admission rules lists all rules")
+    return text
+
+
+def _checked_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"invalid regular expression {quote(text)}: {error}") from error
+    return text
+
+
+def _checked_amount(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError('must be an amount, such as 8, "1/2" or "80Gi"')  # noqa: TRY004 - pydantic reports a ValueError
+    return value
+
+
+def _checked_old(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise ValueError("must be an object, or the name of a file with it")  # noqa: TRY004 - as above
+    return value
+
+
+Amount = Annotated[Any, AfterValidator(_checked_amount), WithJsonSchema({"type": ["integer", "string"]})]
+"""An amount of a limit, as a GPUQuota spells it."""
+
+Old = Annotated[Any, AfterValidator(_checked_old), WithJsonSchema({"type": ["string", "object"]})]
+"""An object, or the name of a file with it."""
+
+Pattern = Annotated[str, AfterValidator(_checked_pattern)]
+"""A regular expression, which may match anywhere in a text."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+
+class User(_Model):
+    """The user of a request."""
+
+    name: str = Field(default="", description="The user's name, such as alice or system:serviceaccount:team-a:default.")
+    groups: list[str] = Field(default_factory=list, description="The user's groups.")
+
+
+class ExpectedFinding(_Model):
+    """A finding, or all that matters of one."""
+
+    rule: Annotated[str, AfterValidator(_checked_rule)] = Field(description="The id of the rule, such as GA307.")
+    severity: Literal["deny", "warn", "audit"] | None = Field(default=None, description="What the finding does.")
+    path: str | None = Field(default=None, description="The field of the object, such as spec.nodeSelector.")
+    message: Pattern | None = Field(default=None, description="A regular expression of its message and remedy.")
+
+
+class ExpectedFit(_Model):
+    """Where the object fits, as `gpu-admission explain` says it."""
+
+    verdict: Literal["fits", "full", "impossible", "blocked", "unknown", "scheduled"] = Field(
+        description="The verdict of gpu-admission explain."
+    )
+    nodes: list[str] | None = Field(default=None, description="The names of all nodes where it fits now.")
+
+
+class Expectation(_Model):
+    """What gpu-admission is expected to do; a field that is missing is not compared."""
+
+    verdict: Literal["admitted", "refused", "not reviewed"] | None = Field(default=None, description="The verdict.")
+    change: Literal["none", "changed", "converted"] | None = Field(
+        default=None, description="What admission does to the object: converted if it gets ResourceClaims."
+    )
+    findings: list[ExpectedFinding] | None = Field(
+        default=None,
+        description="All findings that refuse or warn, in any order; findings for the audit log may be listed too.",
+    )
+    warnings: list[Pattern] | None = Field(
+        default=None, description="A regular expression for each warning that kubectl prints, in their order."
+    )
+    patched: dict[str, Any] | None = Field(
+        default=None,
+        description="Fields of the admitted object. Fields that are not listed may have any value; null: no such field.",
+    )
+    golden: str | None = Field(
+        default=None, description="A file with the admitted object and its templates, as review -o yaml prints them."
+    )
+    templates: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="Fields of each ResourceClaimTemplate that conversion creates, in their order, as for patched.",
+    )
+    charges: dict[str, Amount] | None = Field(
+        default=None,
+        description="What the GPUQuota of the namespace is charged, by the names of its limits; other limits: nothing.",
+    )
+    fits: ExpectedFit | None = Field(default=None, description="Where the object fits.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("expects nothing, so the case cannot fail; write a verdict, for example")
+        return self
+
+
+class Case(_Model):
+    """An object, the circumstances of its request, and what is expected."""
+
+    name: str = Field(min_length=1, description="What the case shows. Unique in the suite.")
+    file: str | None = Field(
+        default=None, description="The file with the object or AdmissionReview, relative to the suite."
+    )
+    object: str | None = Field(
+        default=None, description="KIND/NAME of the object, if the file has several, such as Deployment/recommender."
+    )
+    manifest: dict[str, Any] | None = Field(
+        default=None, description="The object or AdmissionReview itself, instead of a file."
+    )
+    operation: Literal["CREATE", "UPDATE", "DELETE"] = Field(
+        default="CREATE", description="The operation on the object."
+    )
+    old: Old = Field(default=None, description="For an UPDATE: the object as it is in the cluster, or a file with it.")
+    user: User = Field(default_factory=User, description="The user of the request.")
+    namespace: str | None = Field(
+        default=None, description="The namespace of an object without one; default: that of the suite."
+    )
+    cluster: list[str] = Field(default_factory=list, description="More files or folders with objects of the cluster.")
+    expect: Expectation = Field(description="What gpu-admission is expected to do.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.file is None) == (self.manifest is None):
+            raise ValueError("a case is about one object: write either file or manifest")
+        if self.object is not None and self.file is None:
+            raise ValueError("object chooses one of the objects of a file; a manifest is one object already")
+        if (self.operation == "UPDATE") != (self.old is not None):
+            raise ValueError("operation UPDATE and old go together: an update is judged by what it changes")
+        return self
+
+
+class Metadata(_Model):
+    """The name of a suite."""
+
+    name: str = Field(default="", description="A name for people; the file names the suite in reports.")
+
+
+class Suite(_Model):
+    """Cases in one cluster."""
+
+    api_version: Literal["test.gpu-admission.io/v1alpha1"] = Field(description="The version of the format.")
+    kind: Literal["Suite"] = Field(description="The kind.")
+    metadata: Metadata = Field(default_factory=Metadata, description="The name of the suite.")
+    cluster: list[str] = Field(
+        default_factory=list, description="Files or folders with objects of the cluster, relative to the suite."
+    )
+    settings: str | None = Field(
+        default=None,
+        description="A file with a GPUAdmissionPolicy; default: that of the cluster, else the built-in defaults.",
+    )
+    namespace: str = Field(default="", description="The namespace of objects without one; default: default.")
+    cases: list[Case] = Field(min_length=1, description="The cases.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = Counter(case.name for case in self.cases)
+        repeated = [name for name, count in names.items() if count > 1]
+        if repeated:
+            raise ValueError(f"two cases are named {quote(repeated[0])}; give each its own name")
+        return self

@@ -1,0 +1,65 @@
+"""Golden files: the admitted object and its templates, as `review -o yaml` prints them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from webhook.cli.dump import dump_all
+
+if TYPE_CHECKING:
+    from webhook.cli.admit import Result
+
+__all__ = ["golden_difference", "golden_text", "update_golden"]
+
+_MOST_LINES = 12
+"""Lines of a diff that are shown."""
+
+
+def golden_text(result: Result) -> str:
+    """The admitted object and its new templates; empty if the object is refused or deleted."""
+    if result.is_refused or result.after is None:
+        return ""
+    return dump_all([result.after, *(template.manifest() for template in result.templates)])
+
+
+def golden_difference(file: str, text: str) -> str:
+    """How a golden file differs from a text, without a full stop; empty if it does not.
+
+    Raises:
+        OSError: The file exists, and cannot be read.
+    """
+    try:
+        golden = Path(file).read_bytes().decode(errors="replace")
+    except FileNotFoundError:
+        return f"{file} does not exist; --update writes it"
+    if golden == text:
+        return ""
+    lines = [*unified_diff(golden.splitlines(), text.splitlines(), file, "got", lineterm="", n=1)]
+    more = f"\n... and {len(lines) - _MOST_LINES} more lines" if len(lines) > _MOST_LINES else ""
+    return "\n".join([f"{file} differs; --update writes it anew", *lines[:_MOST_LINES]]) + more
+
+
+def update_golden(file: str, text: str) -> bool:
+    """Write a golden file whole or not at all; false if it has the text already.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = Path(file)
+    if path.exists() and path.read_bytes() == text.encode():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o644)
+        Path(temporary).replace(path.resolve())
+    except BaseException:
+        Path(temporary).unlink()
+        raise
+    return True

@@ -1,0 +1,114 @@
+"""Runs of suites: the outcome of each case."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from webhook.cli.manifest_reader import ManifestReader
+from webhook.cli.progress import Progress
+from webhook.cli.suites.comparison import Difference, differences
+from webhook.cli.suites.goldens import golden_difference, golden_text, update_golden
+from webhook.cli.suites.reader import read_suites
+from webhook.cli.suites.trials import Laboratory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from webhook.cli.problems import Problem
+    from webhook.cli.suites.reader import SuiteCase
+    from webhook.cli.suites.trials import Trial
+
+__all__ = ["CaseOutcome", "SuiteRun", "run_suites"]
+
+_FAILED, _UNREADABLE = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOutcome:
+    """What became of a case."""
+
+    case: SuiteCase
+    differences: tuple[Problem, ...] = ()
+    """What is not as expected, each at its place in the suite."""
+    problems: tuple[Problem, ...] = ()
+    """Why the case could not be tried."""
+    is_updated: bool = False
+    """True if its golden file was written."""
+
+    @property
+    def verdict(self) -> str:
+        """`passed`, `failed` or `not tried`."""
+        return "not tried" if self.problems else "failed" if self.differences else "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """The outcomes of all cases."""
+
+    outcomes: tuple[CaseOutcome, ...]
+    problems: tuple[Problem, ...]
+    """Suites that cannot be read."""
+
+    @property
+    def exit_code(self) -> int:
+        """2 if something cannot be read, 1 if a case failed."""
+        if self.problems or any(outcome.problems for outcome in self.outcomes):
+            return _UNREADABLE
+        return _FAILED if any(outcome.differences for outcome in self.outcomes) else 0
+
+
+def run_suites(paths: Sequence[str], pattern: str | None, *, updates: bool) -> SuiteRun:
+    """Try the cases of suites.
+
+    Args:
+        paths: Files with suites, folders that are searched for them, or `-`.
+        pattern: A regular expression; only cases whose names it matches are tried.
+        updates: True if golden files are written instead of compared.
+
+    Raises:
+        click.UsageError: The pattern is invalid, or matches no case.
+    """
+    try:
+        wanted = re.compile(pattern or "")
+    except re.error as error:
+        raise click.UsageError(f"--run needs a regular expression: {error}") from error
+    reader = ManifestReader()
+    suites = read_suites(paths, reader)
+    cases = [case for suite in suites for case in suite.cases if wanted.search(case.case.name)]
+    if suites and not cases:
+        raise click.UsageError(f"--run {pattern}: no case has such a name")
+    with Progress() as progress:
+        outcomes = tuple(_outcomes(progress.count("testing", cases), updates=updates))
+    return SuiteRun(outcomes, tuple(dict.fromkeys(reader.problems)))
+
+
+def _outcomes(cases: Iterator[SuiteCase], *, updates: bool) -> Iterator[CaseOutcome]:
+    laboratory = Laboratory()
+    for case in cases:
+        trial = laboratory.trial(case)
+        if not isinstance(trial, tuple):
+            yield _outcome(case, trial, updates=updates)
+        else:
+            yield CaseOutcome(case, problems=trial)
+
+
+def _outcome(case: SuiteCase, trial: Trial, *, updates: bool) -> CaseOutcome:
+    found = [*differences(case.case.expect, trial)]
+    is_updated = False
+    if (golden := case.case.expect.golden) is not None:
+        file, text = case.of.path_of(golden), golden_text(trial.result)
+        try:
+            if not text:
+                found.append(Difference(("golden",), f"nothing is admitted: the object is {trial.result.verdict}"))
+            elif updates:
+                is_updated = update_golden(file, text)
+            elif message := golden_difference(file, text):
+                found.append(Difference(("golden",), message))
+        except OSError as error:
+            message = f"{file}: {(error.strerror or 'cannot be read').lower()}"
+            return CaseOutcome(case, problems=(case.problem(message, "expect", "golden"),))
+    return CaseOutcome(case, tuple(case.problem(each.message, "expect", *each.path) for each in found), (), is_updated)

@@ -1,0 +1,160 @@
+"""Trials: each case of a suite is reviewed and explained, and compared with what it expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from policies.explanation import explain, questions
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, name_of
+from policies.kubernetes.printable import printable
+from policies.phrases import format_list
+from policies.request import UserInfo
+from policies.settings.workload_kinds import workload_kinds
+from webhook.cli.admit import admit
+from webhook.cli.manifest_reader import Manifest, ManifestReader
+from webhook.cli.settings import ClusterFiles, cluster_files
+from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
+from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from policies.explanation import Explanation
+    from policies.view import ClusterView
+    from webhook.cli.admit import Result
+    from webhook.cli.problems import Problem
+    from webhook.cli.subjects import Subject
+    from webhook.cli.suites.reader import SuiteCase
+
+__all__ = ["Laboratory", "Trial"]
+
+_REVIEW = "AdmissionReview"
+_CIRCUMSTANCES = ("operation", "old", "user")
+"""Fields of a case that an AdmissionReview has itself."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The object of a case in its cluster."""
+
+    subject: Subject
+    view: ClusterView
+    """The cluster, with the objects of the file."""
+    files: ClusterFiles
+
+    @cached_property
+    def result(self) -> Result:
+        """What admission does to the object."""
+        return admit(self.subject, self.view, self.files.settings)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object; empty if it has none."""
+        return self.subject.request.namespace
+
+    @cached_property
+    def explanations(self) -> list[Explanation]:
+        """Where the object, or the pods of each of its templates, fit."""
+        settings, home = self.files.settings, self.namespace or DEFAULT_NAMESPACE
+        found = questions(self.subject.document, home, self.view, settings)
+        return [explain(question, self.view, settings) for question in found]
+
+
+class _CannotTryError(Exception):
+    """A case cannot be tried."""
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+
+
+class Laboratory:
+    """Reads what cases name, each combination of cluster files once."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[tuple[str, ...], str | None], ClusterFiles | tuple[Problem, ...]] = {}
+
+    def trial(self, case: SuiteCase) -> Trial | tuple[Problem, ...]:
+        """The object of a case in its cluster; if it cannot be read, why not."""
+        try:
+            return self._trial(case)
+        except _CannotTryError as error:
+            return error.problems
+
+    def _trial(self, case: SuiteCase) -> Trial:
+        files = self._cluster(case)
+        manifest, others = _manifests(case)
+        given = [name for name in _CIRCUMSTANCES if name in case.case.model_fields_set]
+        if given and manifest.object["kind"] == _REVIEW:
+            raise _CannotTryError(case.problem("an AdmissionReview has its own; remove it from the case", given[0]))
+        namespace = case.of.suite.namespace if case.case.namespace is None else case.case.namespace
+        user = UserInfo(case.case.user.name, tuple(case.case.user.groups))
+        reviewed = [in_namespace(each.object, namespace) for each in (manifest, *others)]
+        view = ManifestsView(files.facts, reviewed)
+        problems: list[Problem] = []
+        circumstances = Circumstances(case.case.operation, namespace, user)
+        reader = SubjectReader(circumstances, problems, workload_kinds(files.settings), view)
+        subjects = reader.subjects([manifest], _old(case))
+        if problems:
+            raise _CannotTryError(*(case.problem(problem.message) for problem in problems))
+        return Trial(subjects[0], view, files)
+
+    def _cluster(self, case: SuiteCase) -> ClusterFiles:
+        suite = case.of.suite
+        paths = tuple(map(case.of.path_of, [*suite.cluster, *case.case.cluster]))
+        settings = None if suite.settings is None else case.of.path_of(suite.settings)
+        key = (paths, settings)
+        if key not in self._files:
+            reader = ManifestReader()
+            files = cluster_files(paths, settings, reader)
+            self._files[key] = tuple(dict.fromkeys(reader.problems)) or files
+        found = self._files[key]
+        if isinstance(found, ClusterFiles):
+            return found
+        raise _CannotTryError(*found)
+
+
+def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
+    """The object of a case, and the others of its file, which are applied with it."""
+    if case.case.manifest is not None:
+        return _inline(case, case.case.manifest, "manifest"), []
+    found = _of_file(case, case.case.file or "", "file")
+    wanted = case.case.object
+    chosen = [each for each in found if wanted in (None, _label(each))]
+    if len(chosen) == 1:
+        return chosen[0], [each for each in found if each is not chosen[0]]
+    names = format_list([*map(_label, found)])
+    if wanted is None:
+        raise _CannotTryError(case.problem(f"the file has {names}; choose one with object: KIND/NAME", "file"))
+    raise _CannotTryError(case.problem(f"the file has {len(chosen) or 'no'} {printable(wanted)}, of {names}", "object"))
+
+
+def _old(case: SuiteCase) -> list[Manifest]:
+    """The objects before an update."""
+    old = case.case.old
+    if old is None:
+        return []
+    return [_inline(case, old, "old")] if isinstance(old, dict) else _of_file(case, old, "old")
+
+
+def _inline(case: SuiteCase, document: dict[str, object], field: str) -> Manifest:
+    missing = [key for key in ("apiVersion", "kind") if not isinstance(document.get(key), str)]
+    if missing:
+        sentence = f"has no {' and no '.join(missing)}; every object of Kubernetes names both"
+        raise _CannotTryError(case.problem(sentence, field))
+    return Manifest(document, case.of.file, case.of.document, case.path / field)
+
+
+def _of_file(case: SuiteCase, name: str, field: str) -> list[Manifest]:
+    """The objects of a file."""
+    reader = ManifestReader()
+    found = reader.manifests([case.of.path_of(name)])
+    if reader.problems:
+        raise _CannotTryError(*dict.fromkeys(reader.problems))
+    if not found:
+        raise _CannotTryError(case.problem(f"{printable(name)} has no objects", field))
+    return found
+
+
+def _label(manifest: Manifest) -> str:
+    """Kind and name of an object, as `object` of a case names it."""
+    return printable(f"{manifest.object['kind']}/{name_of(manifest.object) or generate_name_of(manifest.object)}")
