@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from policies.generation.config_maps import Target
     from policies.generation.wanted_profiles import WantedDevices
-    from policies.nvidia.mig_layouts import Layout
+    from policies.nvidia.mig_layouts import DeviceCounts
     from policies.nvidia.mig_products import MIGProduct
 
 __all__ = ["generate_mig"]
@@ -93,7 +93,7 @@ def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> G
     return Generated(tuple(remarks), document, _steps(labels, name, document["metadata"]["name"]))
 
 
-def _find_layouts(product: MIGProduct, wanted: WantedDevices, gpus: int) -> Sequence[Layout]:
+def _find_layouts(product: MIGProduct, wanted: WantedDevices, gpus: int) -> Sequence[DeviceCounts]:
     try:
         layouts = find_layouts(wanted.geometry, wanted.counts, gpus)
     except TooManyWaysError:
@@ -115,7 +115,9 @@ def _no_room(product: MIGProduct, wanted: WantedDevices, gpus: int) -> Generatio
     return GenerationError("--want", f"{text}, and all of it fits on {more} GPUs: --gpus {more}" if more else text)
 
 
-def _remarks(product: MIGProduct, wanted: WantedDevices, layouts: Sequence[Layout], gpus: int | None) -> list[str]:
+def _remarks(
+    product: MIGProduct, wanted: WantedDevices, layouts: Sequence[DeviceCounts], gpus: int | None
+) -> list[str]:
     """What each GPU is divided into, and where the devices lie."""
     if gpus is None:
         return [f"Each {product.name} of a node has {counts_text(wanted.counts)}. {_places(wanted, layouts[0])}"]
@@ -129,7 +131,7 @@ def _remarks(product: MIGProduct, wanted: WantedDevices, layouts: Sequence[Layou
     ]
 
 
-def _places(wanted: WantedDevices, layout: Layout) -> str:
+def _places(wanted: WantedDevices, layout: DeviceCounts) -> str:
     """A place for each device, as a sentence."""
     texts = []
     for profile, group in groupby(place(wanted.geometry, layout) or (), key=lambda each: each.profile):
@@ -146,7 +148,7 @@ def _other_names(product: MIGProduct, wanted: WantedDevices) -> list[str]:
     return lines
 
 
-def _shipped_config(wanted: WantedDevices, layout: Layout) -> str | None:
+def _shipped_config(wanted: WantedDevices, layout: DeviceCounts) -> str | None:
     """The configuration of the GPU Operator with this layout: one profile only, or the balanced mix."""
     matches = wanted.geometry.matches
     if len(layout) == 1:
@@ -166,9 +168,9 @@ def _config_name(product: MIGProduct, wanted: WantedDevices, gpus: int | None) -
     return name if is_label_value(name) else f"custom-{slug(product.name)}"
 
 
-def _alike(layouts: Sequence[Layout]) -> list[tuple[Layout, list[int]]]:
+def _alike(layouts: Sequence[DeviceCounts]) -> list[tuple[DeviceCounts, list[int]]]:
     """Layouts with the numbers of the GPUs that have them."""
-    groups: list[tuple[Layout, list[int]]] = []
+    groups: list[tuple[DeviceCounts, list[int]]] = []
     for number, layout in enumerate(layouts):
         if groups and groups[-1][0] == layout:
             groups[-1][1].append(number)
@@ -181,7 +183,7 @@ def _numbers(numbers: Sequence[int]) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
 
 
-def _entries(layouts: Sequence[Layout], gpus: int | None) -> list[tuple[str, Layout]]:
+def _entries(layouts: Sequence[DeviceCounts], gpus: int | None) -> list[tuple[str, DeviceCounts]]:
     """The value of `devices` and the layout of each entry; the layout of whole GPUs is empty."""
     if gpus is None:
         return [("all", layouts[0])]
@@ -194,7 +196,7 @@ def _number_list(numbers: Iterable[int]) -> str:
     return f"[{', '.join(map(str, numbers))}]"
 
 
-def _lines(entries: Iterable[tuple[str, Layout]]) -> list[str]:
+def _lines(entries: Iterable[tuple[str, DeviceCounts]]) -> list[str]:
     """The entries of a configuration as lines of YAML."""
     lines = []
     for devices, layout in entries:

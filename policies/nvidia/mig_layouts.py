@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_GPUS",
-    "Layout",
+    "DeviceCounts",
     "Placement",
     "TooManyWaysError",
     "fewest_gpus",
@@ -27,7 +27,7 @@ __all__ = [
 MOST_GPUS = 16
 """The GPUs of the largest nodes that are sold."""
 
-Layout = dict["MIGProfile", int]
+DeviceCounts = dict["MIGProfile", int]
 """How many devices of each profile one GPU has."""
 
 _Counts = tuple[int, ...]
@@ -67,7 +67,7 @@ def place(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> tuple[Placeme
     return _place(geometry, _vector(geometry, counts))
 
 
-def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> tuple[Layout, ...] | None:
+def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> tuple[DeviceCounts, ...] | None:
     """The layouts of the fewest GPUs that together have exactly these devices; None without room.
 
     Args:
@@ -97,7 +97,7 @@ def fewest_gpus(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> int | N
     return len(found) if found else None
 
 
-def fitting_part(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> Layout:
+def fitting_part(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> DeviceCounts:
     """The wanted devices that fit on so many GPUs, if not all do: small profiles are given up first."""
     order = [match.profile for match in _large_first(geometry) if match.profile in counts]
     kept = dict(counts)
@@ -128,7 +128,7 @@ def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) ->
     return "slices in one piece that would be left on different GPUs"
 
 
-def _most_that_fit(geometry: Geometry, counts: Layout, profile: MIGProfile, most: int, gpus: int) -> int:
+def _most_that_fit(geometry: Geometry, counts: DeviceCounts, profile: MIGProfile, most: int, gpus: int) -> int:
     """How many of a profile fit beside the other devices, up to a number; 0 if those do not fit."""
     low, high = 0, most
     while low < high:
@@ -138,7 +138,7 @@ def _most_that_fit(geometry: Geometry, counts: Layout, profile: MIGProfile, most
     return low
 
 
-def _are_found(geometry: Geometry, counts: Layout, gpus: int) -> bool:
+def _are_found(geometry: Geometry, counts: DeviceCounts, gpus: int) -> bool:
     try:
         return find_layouts(geometry, counts, gpus) is not None
     except TooManyWaysError:
@@ -288,5 +288,5 @@ def _vector(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> _Counts:
     return tuple(counts.get(match.profile, 0) for match in _large_first(geometry))
 
 
-def _layout(geometry: Geometry, vector: _Counts) -> Layout:
+def _layout(geometry: Geometry, vector: _Counts) -> DeviceCounts:
     return {match.profile: count for match, count in zip(_large_first(geometry), vector, strict=True) if count}
