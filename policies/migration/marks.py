@@ -34,7 +34,7 @@ class _Hunk(NamedTuple):
 
 def marked_splices(text: str, splices: Sequence[Splice]) -> list[Splice]:
     """The replacements of whole lines, which keep the former lines as comments and mark the new ones."""
-    return [_marked(text, hunk) for hunk in _hunks(text, splices)]
+    return [_with_mark_lines(text, hunk) for hunk in _hunks(text, splices)]
 
 
 def template_lines(lines: Iterable[str], line_break: str, *, is_first: bool, about: str) -> str:
@@ -57,15 +57,15 @@ def has_marks(text: str) -> bool:
 
 def without_marks(text: str) -> str:
     """The text without what is marked as added, and with the former lines."""
-    return "".join(_restored(_lines(text)))
+    return "".join(_restored_lines(_lines(text)))
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their line breaks; other characters than `\\n` that break lines in Unicode do not count."""
+    """The lines with their line breaks; other breaks of Unicode do not end a line."""
     return _LINES.findall(text)
 
 
-def _restored(lines: Iterable[str]) -> Iterator[str]:
+def _restored_lines(lines: Iterable[str]) -> Iterator[str]:
     skips = ""
     for line in lines:
         is_divider = line.startswith("---")
@@ -101,27 +101,29 @@ def _hunks(text: str, splices: Sequence[Splice]) -> Iterator[_Hunk]:
         yield hunk
 
 
-def _marked(text: str, hunk: _Hunk) -> Splice:
+def _with_mark_lines(text: str, hunk: _Hunk) -> Splice:
     before = text[hunk.start : hunk.end]
     moved = [Splice(start - hunk.start, end - hunk.start, new) for start, end, new in hunk.splices]
     old, new = _lines(before), _lines(apply_splices(before, moved))
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    last = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old[same:][::-1], new[same:][::-1], strict=False)))
+    last = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old[same:][::-1], new[same:][::-1], strict=False))
+    )
     kept = old[len(old) - last :]
     lines = [
         *old[:same],
-        *(_was(line) for line in old[same : len(old) - last]),
-        *(_added(line) for line in new[same : len(new) - last]),
+        *(_line_as_comment(line) for line in old[same : len(old) - last]),
+        *(_line_with_mark(line) for line in new[same : len(new) - last]),
         *kept,
     ]
     return Splice(hunk.start, hunk.end, "".join(lines))
 
 
-def _was(line: str) -> str:
+def _line_as_comment(line: str) -> str:
     content = line.lstrip(" \t") if line.strip() else line
     return f"{line[: len(line) - len(content)]}{_WAS} {content}"
 
 
-def _added(line: str) -> str:
+def _line_with_mark(line: str) -> str:
     content = line.rstrip("\r\n")
     return f"{content}  {ADDED}{line[len(content) :]}"

@@ -16,7 +16,7 @@ from policies.patch import Editor
 from policies.workload_templates import templates_of, unread_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
@@ -50,7 +50,7 @@ def migrate_object(
     namespace: str,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    is_taken: Callable[[str], bool],
+    is_taken: Callable[[str, Any], bool],
 ) -> MigratedObject:
     """Migrate a pod, or every pod template of a workload; other objects have nothing to migrate.
 
@@ -61,7 +61,7 @@ def migrate_object(
         namespace: Its namespace, or the one where it is applied.
         view: The cluster.
         settings: The administrator's settings.
-        is_taken: True for a name of a ResourceClaimTemplate that another template has in this namespace.
+        is_taken: True for the name of a ResourceClaimTemplate of this namespace that has another `spec` than the one given.
     """
     if (group_of(document), document.get("kind")) == ("", "Pod"):
         migrated = migrate_pod(document, namespace, view, settings)
@@ -87,7 +87,7 @@ def _metadata(document: Object) -> Object:
 
 
 def _result(
-    document: Object, pods: list[tuple[PodTemplate | None, MigratedPod]], is_taken: Callable[[str], bool]
+    document: Object, pods: Sequence[tuple[PodTemplate | None, MigratedPod]], is_taken: Callable[[str, Any], bool]
 ) -> MigratedObject:
     findings = tuple(dict.fromkeys(finding for template, pod in pods for finding in _findings(template, pod)))
     composed = [
@@ -108,9 +108,10 @@ def _result(
         if pod.template is not None:
             name = names.get(pod.template.name, "")
             if not name:
-                name = next(each for each in _names(document) if each not in names.values() and not is_taken(each))
-                names[pod.template.name] = name
-                templates.append(_template(document, name, pod.claim_spec))
+                spec = {"spec": pod.claim_spec}
+                free = (each for each in _names(document) if each not in names.values() and not is_taken(each, spec))
+                names[pod.template.name] = name = next(free)
+                templates.append(_template(document, name, spec))
         migrated: Any = pod.with_template(name)
         if template is None:
             return MigratedObject(migrated, tuple(templates), findings)
@@ -153,4 +154,4 @@ def _names(document: Object) -> Iterator[str]:
 def _template(document: Object, name: str, spec: Any) -> Object:
     namespace = namespace_of(document)
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": TEMPLATE, "metadata": metadata, "spec": {"spec": spec}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": TEMPLATE, "metadata": metadata, "spec": spec}

@@ -87,16 +87,20 @@ class TextEditor:
         for owner in self._owners(node, removed):
             added = {key: value for key, value in after.items() if key not in before} if owner is node else {}
             names = [entry.key in removed for entry in owner.entries or []]
-            yield from self._edit_entries(owner, names, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added])
+            yield from self._edit_entries(
+                owner, names, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added]
+            )
 
     def _owners(self, node: TextNode, keys: set[str]) -> list[TextNode]:
         """The mapping, and the mappings that it merges from which keys are removed."""
         owners = [node]
         for entry in node.entries or []:
             if entry.is_merge:
-                sources = [entry.value] if entry.value.resolved.is_mapping else [
-                    each.value for each in entry.value.resolved.entries or []
-                ]
+                sources = (
+                    [entry.value]
+                    if entry.value.resolved.is_mapping
+                    else [each.value for each in entry.value.resolved.entries or []]
+                )
                 for source in sources:
                     merged = source.resolved
                     if any(each.key in keys for each in merged.entries or []):

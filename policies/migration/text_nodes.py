@@ -167,7 +167,13 @@ class _Composition:
     def _add_key(self, event: yaml.ScalarEvent, start: int) -> None:
         is_plain = event.tag is None and event.implicit[0]
         parent = self._open[-1]
-        scalar = plain(event.value) if is_plain else event.value if event.tag is None else tagged_scalar(event.tag, event.value)
+        scalar = (
+            plain(event.value)
+            if is_plain
+            else event.value
+            if event.tag is None
+            else tagged_scalar(event.tag, event.value)
+        )
         parent.is_merge = is_plain and event.value == "<<"
         parent.key, parent.key_start = key_of(scalar), start
 

@@ -1,9 +1,10 @@
-"""The text of a file with migrated objects: edits of the objects, and the documents of their templates."""
+"""The text of a file with migrated objects, and with the documents of their templates."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
@@ -60,7 +61,7 @@ def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> st
         if document is None:
             raise UneditableError("the text of its document cannot be edited")
         node = _node(document, change.path)
-        own = _sorted(editor.changes(node, change.before, change.after))
+        own = _in_order(editor.changes(node, change.before, change.after))
         if in_json and change.templates:
             record = record_of(whole[node.start : node.end], own, node.start, len(change.templates))
             change = replace(change, templates=(_with_record(change.templates[0], record), *change.templates[1:]))
@@ -68,7 +69,7 @@ def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> st
         if change.templates:
             splices += _templates(whole, editor, document, documents.values(), change)
         written.append(change)
-    result = apply_splices(whole, _sorted(splices))
+    result = apply_splices(whole, _in_order(splices))
     result = result if text.endswith("\n") else result.removesuffix("\n")
     _check(text, result, written, limits, in_json=in_json)
     return result
@@ -78,7 +79,9 @@ def restored_text(text: str) -> str:
     """The text before its migration, as far as it has marks; the text itself if it has none."""
     if is_json(text):
         return restored_json(text) if RECORD_KEY in text else text
-    return without_marks(text) if has_marks(text) else text
+    if not has_marks(text):
+        return text
+    return without_marks(text) if text.endswith("\n") else without_marks(f"{text}\n").removesuffix("\n")
 
 
 def is_json(text: str) -> bool:
@@ -102,14 +105,14 @@ def _node(document: TextDocument, path: FieldPath) -> TextNode:
     return node
 
 
-def _sorted(splices: Iterable[Splice]) -> list[Splice]:
+def _in_order(splices: Iterable[Splice]) -> list[Splice]:
     """The replacements in order, without repetitions, which edits through aliases make.
 
     Raises:
         UneditableError: Two of them overlap.
     """
     ordered = sorted(set(splices), key=lambda each: (each.start, each.end, each.text))
-    for first, second in zip(ordered, ordered[1:], strict=False):
+    for first, second in pairwise(ordered):
         if second.start < first.end:
             raise UneditableError("an anchor or a line is shared by parts that become different; write them out")
     return ordered
@@ -150,7 +153,7 @@ def _templates(
 
 
 def _after_header(text: str, document: TextDocument) -> int:
-    """Where the object begins with the comments right above it; comments that a blank line divides from it are a header."""
+    """Where the object begins, with the comments right above it; those above a blank line are a header."""
     begin = text.rfind("\n", 0, document.root.start) + 1
     above = text[document.start : begin]
     if above.startswith("%") or "\n%" in above:
@@ -175,7 +178,9 @@ def _style(root: TextNode) -> BlockStyle:
             if node.is_mapping:
                 (widths if child.is_mapping else lists).append(child.column - column)
             waiting.append((child, child.column))
-    return BlockStyle(*(max(values[0], least) if values else default for values, least, default in ((widths, 1, 2), (lists, 0, 0))))
+    return BlockStyle(
+        *(max(values[0], least) if values else default for values, least, default in ((widths, 1, 2), (lists, 0, 0)))
+    )
 
 
 def _check(text: str, result: str, changes: Sequence[TextChange], limits: Limits, *, in_json: bool) -> None:
@@ -186,31 +191,35 @@ def _check(text: str, result: str, changes: Sequence[TextChange], limits: Limits
     for document in before:
         position = document.position(())
         own = [each for each in changes if each.place == (position.line, position.column)]
-        expected += _expected(document.value, own, in_json=in_json)
+        expected += _values_after(document.value, own, in_json=in_json)
     if errors or _canonical([document.value for document in after]) != _canonical(expected):
         raise UneditableError(
             "its text cannot be edited safely: an anchor that is shared, or a layout that is not supported; write it out"
         )
 
 
-def _expected(value: Any, changes: Sequence[TextChange], *, in_json: bool) -> list[Any]:
+def _values_after(value: Any, changes: Sequence[TextChange], *, in_json: bool) -> list[Any]:
     for change in sorted(changes, key=lambda each: tuple(map(str, each.path)), reverse=True):
         if not change.path:
             if in_json and change.templates:
                 return [{"apiVersion": "v1", "kind": "List", "items": [*change.templates, change.after]}]
             return [*change.templates, change.after]
-    by_place = sorted((each for each in changes if each.path), key=lambda each: [int(step) for step in each.path[1::2]], reverse=True)
+    by_place = sorted(
+        (each for each in changes if each.path), key=lambda each: [int(step) for step in each.path[1::2]], reverse=True
+    )
     for change in by_place:
-        value = _inserted(value, change.path, change)
+        value = _with_change(value, change.path, change)
     return [value]
 
 
-def _inserted(value: Any, path: Sequence[str | int], change: TextChange) -> Any:
+def _with_change(value: Any, path: Sequence[str | int], change: TextChange) -> Any:
     step, *rest = path
     if rest:
-        return {**value, step: _inserted(value[step], rest, change)} if isinstance(value, dict) else [
-            _inserted(each, rest, change) if index == step else each for index, each in enumerate(value)
-        ]
+        return (
+            {**value, step: _with_change(value[step], rest, change)}
+            if isinstance(value, dict)
+            else [_with_change(each, rest, change) if index == step else each for index, each in enumerate(value)]
+        )
     index = int(step)
     return [*value[:index], *change.templates, change.after, *value[index + 1 :]]
 

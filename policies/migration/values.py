@@ -29,7 +29,9 @@ class BlockStyle(NamedTuple):
 def flow_text(value: Any, *, is_json: bool = False) -> str:
     """A value on one line."""
     if isinstance(value, dict):
-        items = (f"{flow_text(key, is_json=is_json)}: {flow_text(each, is_json=is_json)}" for key, each in value.items())
+        items = (
+            f"{flow_text(key, is_json=is_json)}: {flow_text(each, is_json=is_json)}" for key, each in value.items()
+        )
         return f"{{{', '.join(items)}}}"
     if isinstance(value, list):
         return f"[{', '.join(flow_text(each, is_json=is_json) for each in value)}]"
