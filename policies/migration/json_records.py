@@ -65,7 +65,10 @@ def _splices(text: str, items: list[Any], node: TextNode) -> Iterator[Splice]:
             record = json.loads(written)
             digest, templates, was = record["text"], record["templates"], record["was"]
             target = entries[index + templates].value
-            found = [Splice(target.start + begin, target.start + begin + size, old) for begin, size, old in was]
+            found = [
+                Splice(target.start + int(begin), target.start + int(begin + size), str(old))
+                for begin, size, old in was
+            ]
         except (ValueError, KeyError, TypeError, IndexError):
             raise UneditableError(f"the annotation {RECORD_KEY} of its template is invalid") from None
         if _digest(text[target.start : target.end]) != digest:

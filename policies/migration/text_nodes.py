@@ -7,6 +7,7 @@ Kubernetes does. Libraries that write a whole document back (ruamel.yaml) change
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -102,13 +103,11 @@ def read_text(text: str) -> list[TextDocument]:
     documents: list[TextDocument] = []
     offset = 0
     for piece in pieces(text):
-        try:
+        with suppress(YAMLError, ValueError):  # the reader of manifests reports it
             documents += [
                 TextDocument(root, offset, offset + len(piece.text), line, column)
                 for root, line, column in _roots(piece, offset)
             ]
-        except (YAMLError, ValueError):
-            pass  # the reader of manifests reports it
         offset += len(piece.text)
     return documents
 

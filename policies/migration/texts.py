@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import scan_documents
 from policies.migration.json_records import RECORD_KEY, record_of, restored_json
 from policies.migration.marks import has_marks, marked_splices, template_lines, without_marks
@@ -38,8 +37,6 @@ class TextChange:
     templates: tuple[Object, ...] = ()
     about: str = ""
     """What the templates are for, in a few words."""
-    is_marked: bool = True
-    """True if the former lines stay as comments, so that the change can be undone."""
 
 
 def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> str:
@@ -64,11 +61,13 @@ def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> st
         own = _in_order(editor.changes(node, change.before, change.after))
         if in_json and change.templates:
             record = record_of(whole[node.start : node.end], own, node.start, len(change.templates))
-            change = replace(change, templates=(_with_record(change.templates[0], record), *change.templates[1:]))
-        splices += marked_splices(whole, own) if change.is_marked and not in_json else own
+            templates = (_with_record(change.templates[0], record), *change.templates[1:])
+            written.append(replace(change, templates=templates))
+        else:
+            written.append(change)
+        splices += own if in_json else marked_splices(whole, own)
         if change.templates:
-            splices += _templates(whole, editor, document, documents.values(), change)
-        written.append(change)
+            splices += _templates(whole, editor, document, documents.values(), written[-1])
     result = apply_splices(whole, _in_order(splices))
     result = result if text.endswith("\n") else result.removesuffix("\n")
     _check(text, result, written, limits, in_json=in_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
@@ -20,7 +19,9 @@ spec:
     resources: {limits: {nvidia.com/gpu: 1}}
 """
 LEFT = POD.replace("spec:\n", "spec:\n  nodeSelector: {nvidia.com/gpu.count: '8'}\n").replace("name: a,", "name: b,")
-CHART = "spec:\n  replicas: {{ .Values.replicas }}\n  resources:\n    limits:\n      nvidia.com/gpu: {{ .Values.gpus }}\n"
+CHART = (
+    "spec:\n  replicas: {{ .Values.replicas }}\n  resources:\n    limits:\n      nvidia.com/gpu: {{ .Values.gpus }}\n"
+)
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_file_is_written_in_place_with_its_mode_through_a_link(migrate, write, f
     assert (folder / "link.yaml").is_symlink()
     assert "a-gpu" in (folder / "pod.yaml").read_text()
     assert (folder / "pod.yaml").stat().st_mode & 0o777 == 0o640
-    assert sorted(os.listdir(folder)) == ["link.yaml", "pod.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["link.yaml", "pod.yaml"]
 
 
 def test_byte_order_mark_and_line_breaks_stay(migrate, folder):
@@ -153,7 +154,9 @@ def test_claim_without_marks_is_left_on_the_way_back(migrate):
 FOLDERS = sorted(
     each.name
     for each in EXAMPLES.iterdir()
-    if each.is_dir() and not each.name.startswith("cluster") and any("nvidia.com/" in p.read_text() for p in each.glob("*.yaml"))
+    if each.is_dir()
+    and not each.name.startswith("cluster")
+    and any("nvidia.com/" in p.read_text() for p in each.glob("*.yaml"))
 )
 
 

@@ -142,7 +142,9 @@ LAYOUTS = {
                 - name: c
                   resources: {limits: {nvidia.com/gpu: 1}}
         """),
-    "license above": "# Copyright\n\n# Trains.\n" + HEAD + "spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n",
+    "license above": "# Copyright\n\n# Trains.\n"
+    + HEAD
+    + "spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n",
     "JSON": '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c",\n'
     '\t"resources": {"limits": {"nvidia.com/gpu": 1, "cpu": 2}}}]}}\n',
     "JSON list": '{"apiVersion": "v1", "kind": "List", "items": [\n {"apiVersion": "v1", "kind": "Pod", "metadata":\n'

@@ -20,7 +20,7 @@ def changes(text):
         paths = [("items", index) for index in range(len(document.value["items"]))] if listed else [()]
         for path in paths:
             before = document.value["items"][path[1]] if path else document.value
-            migrated = migrate_object(before, "team", ManifestsView(), DEFAULTS, lambda name, spec: False)
+            migrated = migrate_object(before, "team", ManifestsView(), DEFAULTS, lambda _name, _spec: False)
             if migrated.after is not None:
                 place = document.position(())
                 about = f"the claim of {before['kind']} {before['metadata']['name']}"
