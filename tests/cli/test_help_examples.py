@@ -29,6 +29,13 @@ HELM = """\
 #!/bin/sh
 cat examples/single-gpu/pod.yaml
 """
+SUITE = """\
+apiVersion: test.gpu-admission.io/v1alpha1
+kind: Suite
+cluster: [../cluster]
+cases:
+- {name: a MIG device, file: ../examples/mig/pod.yaml, expect: {change: converted}}
+"""
 
 
 def examples_of(name):
@@ -63,6 +70,7 @@ def workplace(folder, write, pod):
         ("quota.yaml", "cluster-with-quota/gpuquotas.yaml"),
     ):
         (folder / name).symlink_to(EXAMPLES / target)
+    write("policies/team-a.yaml", SUITE)
     (folder / ".config/fish/completions").mkdir(parents=True)
     write("bin/helm", HELM)
     (folder / "bin/helm").chmod(0o755)

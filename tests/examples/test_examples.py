@@ -18,7 +18,8 @@ FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir()
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
 USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
-REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES)]
+SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
+REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SUITES)]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
@@ -31,6 +32,7 @@ WITHOUT_PODS = {
     "ResourceClaim",
     "ResourceClaimTemplate",
     "Service",
+    "Suite",
 }
 IN_USE = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-in-use"]
 WITH_QUOTA = ["--cluster", "examples/cluster", "--cluster", "examples/cluster-with-quota"]
@@ -85,6 +87,7 @@ def test_there_is_an_example_of_each_feature():
         "review-in-ci",
         "shared-gpu",
         "single-gpu",
+        "suite",
         "time-slicing",
         "too-many-gpus",
         "usage",
@@ -126,7 +129,11 @@ def test_example_of_claims_shows_the_right_form_as_well(folder):
 @pytest.mark.parametrize("folder", EXPLAINED, ids=lambda folder: folder.name)
 def test_explained_example_uses_the_cluster_in_use(folder):
     (command,) = commands(folder)
-    asked = [f"examples/{folder.name}"] if list(folder.glob("*.yaml")) else ["-n", "team-a", "pod/pretrain"]
+    asked = (
+        [f"examples/{folder.name}"]
+        if (folder / "pod.yaml").exists() or (folder / "deployment.yaml").exists()
+        else ["-n", "team-a", "pod/pretrain"]
+    )
     assert command == ["gpu-admission", "explain", *IN_USE, *asked]
 
 
@@ -137,7 +144,8 @@ def test_example_of_a_quota_uses_the_cluster_with_a_quota(folder):
 
 def with_pods(folder):
     """The objects of an example that are pods or make pods."""
-    documents = [document for file in folder.glob("[!.]*.yaml") for document in yaml.safe_load_all(file.read_text())]
+    files = [] if folder in SUITES else folder.glob("[!.]*.yaml")
+    documents = [document for file in files for document in yaml.safe_load_all(file.read_text())]
     return [document for document in documents if document["kind"] not in WITHOUT_PODS]
 
 
@@ -154,3 +162,11 @@ def test_example_has_pods_as_people_write_them(folder):
 @pytest.mark.parametrize("folder", USAGES, ids=lambda folder: folder.name)
 def test_example_of_usage_uses_the_busy_cluster(folder):
     assert commands(folder) == [["gpu-admission", "usage", *BUSY]]
+
+
+@pytest.mark.parametrize(
+    "folder", [folder for folder in FOLDERS if folder not in USAGES], ids=lambda folder: folder.name
+)
+def test_suite_of_an_example_passes(folder):
+    done = run(["gpu-admission", "test", "--quiet", f"examples/{folder.name}"])
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import MANAGED
 from webhook.cli.audit_reports import text
@@ -178,8 +178,9 @@ def _is_of(resource: Resource, manifest: Manifest) -> bool:
 
 
 def _is_at_home(manifest: Manifest, sandbox: Sandbox) -> bool:
-    """True if the cluster has the namespace of a pod; some examples use another cluster."""
-    return sandbox.get("Namespace", namespace_of(manifest.object) or DEFAULT_NAMESPACE) is not None
+    """True if a pod names a namespace of the cluster; some examples use another one, or name none."""
+    namespace = namespace_of(manifest.object)
+    return bool(namespace) and sandbox.get("Namespace", namespace) is not None
 
 
 async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installed: Sequence[Manifest]) -> None:

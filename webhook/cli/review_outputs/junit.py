@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject, ReviewFinding
 
-__all__ = ["add_case", "count_outcomes", "find_suite", "show"]
+__all__ = ["add_case", "add_problem", "count_outcomes", "find_suite", "show"]
 
 _OUTCOMES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 """The elements that a test suite counts, by the attributes with their numbers."""
@@ -42,7 +42,7 @@ def show(review: Review, options: TextOptions) -> None:
     for reviewed in review.objects:
         _add_object(find_suite(root, suites, reviewed.result.subject.manifest.file), reviewed, review)
     for problem in review.problems:
-        _add_problem(find_suite(root, suites, problem.file), problem)
+        add_problem(find_suite(root, suites, problem.file), problem)
     count_outcomes(root)
     ET.indent(root)
     click.echo('<?xml version="1.0" encoding="UTF-8"?>')
@@ -88,7 +88,8 @@ def _add_object(suite: ET.Element, reviewed: ReviewedObject, review: Review) -> 
         ET.SubElement(case, "system-out").text = "\n".join(others)
 
 
-def _add_problem(suite: ET.Element, problem: Problem) -> None:
+def add_problem(suite: ET.Element, problem: Problem) -> None:
+    """Add a test case for input that cannot be read."""
     where = f" at {problem.position.line}:{problem.position.column}" if problem.position else ""
     message = printable(problem.message)
     case = add_case(suite, f"unreadable{where}")

@@ -11,7 +11,7 @@ import click
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
 from webhook.cli.problems import show_problems
-from webhook.cli.review_outputs.junit import add_case, count_outcomes, find_suite
+from webhook.cli.review_outputs.junit import add_case, add_problem, count_outcomes, find_suite
 from webhook.cli.review_report import UNREADABLE
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def show_junit(run: SuiteRun) -> None:
             message = printable(outcome.differences[0].message)
             ET.SubElement(case, "failure", type="expectation", message=message).text = "\n".join(_lines(outcome))
     for problem in run.problems:
-        case = add_case(find_suite(root, suites, problem.file), "unreadable")
-        error = ET.SubElement(case, "error", type=UNREADABLE.id, message=printable(problem.message))
-        error.text = printable(str(problem))
+        add_problem(find_suite(root, suites, problem.file), problem)
     count_outcomes(root)
     ET.indent(root)
     click.echo('<?xml version="1.0" encoding="UTF-8"?>')

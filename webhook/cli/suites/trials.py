@@ -39,7 +39,7 @@ class Trial:
 
     subject: Subject
     view: ClusterView
-    """The cluster, with the object."""
+    """The cluster, with the objects of the file."""
     files: ClusterFiles
 
     @cached_property
@@ -82,13 +82,14 @@ class Laboratory:
 
     def _trial(self, case: SuiteCase) -> Trial:
         files = self._cluster(case)
-        manifest = _manifest(case)
+        manifest, others = _manifests(case)
         given = [name for name in _CIRCUMSTANCES if name in case.case.model_fields_set]
         if given and manifest.object["kind"] == _REVIEW:
             raise _CannotTryError(case.problem("an AdmissionReview has its own; remove it from the case", given[0]))
         namespace = case.of.suite.namespace if case.case.namespace is None else case.case.namespace
         user = UserInfo(case.case.user.name, tuple(case.case.user.groups))
-        view = ManifestsView(files.facts, [in_namespace(manifest.object, namespace)])
+        reviewed = [in_namespace(each.object, namespace) for each in (manifest, *others)]
+        view = ManifestsView(files.facts, reviewed)
         problems: list[Problem] = []
         circumstances = Circumstances(case.case.operation, namespace, user)
         reader = SubjectReader(circumstances, problems, workload_kinds(files.settings), view)
@@ -112,15 +113,15 @@ class Laboratory:
         raise _CannotTryError(*found)
 
 
-def _manifest(case: SuiteCase) -> Manifest:
-    """The object of a case."""
+def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
+    """The object of a case, and the others of its file, which are applied with it."""
     if case.case.manifest is not None:
-        return _inline(case, case.case.manifest, "manifest")
+        return _inline(case, case.case.manifest, "manifest"), []
     found = _of_file(case, case.case.file or "", "file")
     wanted = case.case.object
     chosen = [each for each in found if wanted in (None, _label(each))]
     if len(chosen) == 1:
-        return chosen[0]
+        return chosen[0], [each for each in found if each is not chosen[0]]
     names = format_list([*map(_label, found)])
     if wanted is None:
         raise _CannotTryError(case.problem(f"the file has {names}; choose one with object: KIND/NAME", "file"))

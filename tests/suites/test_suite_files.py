@@ -1,0 +1,128 @@
+"""Reading suites: which documents are suites, and problems with line and column."""
+
+from __future__ import annotations
+
+import pytest
+
+SUITE = """\
+apiVersion: test.gpu-admission.io/v1alpha1
+kind: Suite
+cases:
+- name: admitted
+  manifest: {apiVersion: v1, kind: Service, metadata: {name: web, namespace: team-a}}
+  expect: {verdict: not reviewed}
+"""
+
+
+def written(folder, text, name="suite.yaml"):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("v1alpha1", "v1", 'suite.yaml:1:13: apiVersion: is "test.gpu-admission.io/v1"; write test.gpu-admission.io/v1alpha1'),
+        ("kind: Suite", "kind: Suit", 'suite.yaml:2:7: kind: is "Suit"; write Suite'),
+        ("cases:", "bogus: 1\ncases:", "suite.yaml:3:8: bogus: is an unknown field of a suite; docs/test.md lists all fields"),
+        ("not reviewed", "maybe", 'suite.yaml:6:21: cases[0].expect.verdict: is "maybe"; write admitted, refused or not reviewed'),
+        ("verdict: not reviewed", "", "suite.yaml:6:11: cases[0].expect: expects nothing, so the case cannot fail; write a verdict, for example"),
+        ("name: admitted", "name: 1", "suite.yaml:4:9: cases[0].name: is 1; it must be text, in quotes"),
+        ("name: admitted", "name: ''", "suite.yaml:4:9: cases[0].name: must not be empty"),
+        ("- name: admitted\n  m", "- m", "suite.yaml:4:3: cases[0].name: is missing"),
+        ("verdict: not reviewed", "findings: [{rule: GA999}]", 'suite.yaml:6:30: cases[0].expect.findings[0].rule: unknown rule "GA999"; gpu-admission rules lists all rules'),
+        ("verdict: not reviewed", "findings: 1", "suite.yaml:6:22: cases[0].expect.findings: is 1; it must be a list"),
+        ("verdict: not reviewed", "warnings: ['(']", 'suite.yaml:6:23: cases[0].expect.warnings[0]: invalid regular expression "(": missing ), unterminated subpattern at position 0'),
+        ("verdict: not reviewed", "charges: {all: 1.5}", 'suite.yaml:6:27: cases[0].expect.charges.all: must be an amount, such as 8, "1/2" or "80Gi"'),
+        ("  expect", "  old: 1\n  operation: UPDATE\n  expect", "suite.yaml:6:8: cases[0].old: must be an object, or the name of a file with it"),
+        ("  expect", "  operation: UPDATE\n  expect", "suite.yaml:4:3: cases[0]: operation UPDATE and old go together: an update is judged by what it changes"),
+        ("  expect", "  file: pod.yaml\n  expect", "suite.yaml:4:3: cases[0]: a case is about one object: write either file or manifest"),
+        ("  expect", "  object: Pod/x\n  expect", "suite.yaml:4:3: cases[0]: object chooses one of the objects of a file; a manifest is one object already"),
+        ("cases:", "cases:\n- {name: admitted, file: x, expect: {verdict: refused}}", 'suite.yaml:1:1: two cases are named "admitted"; give each its own name'),
+    ],
+)  # fmt: skip
+def test_problem_of_a_suite_is_reported_at_its_place(run, folder, old, new, said):
+    written(folder, SUITE.replace(old, new, 1))
+    done = run("suite.yaml")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr.splitlines()
+    assert done.stderr.splitlines()[-1].endswith("; nothing was done")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- 1\n", "suite.yaml: is not a suite: a suite is a mapping with apiVersion, kind and cases"),
+        ("", "suite.yaml: has no suite: no document of apiVersion test.gpu-admission.io/... and kind Suite"),
+        ("a: [\n", "suite.yaml:1:5: expected a value here"),
+    ],
+)
+def test_file_that_is_not_a_suite_is_a_problem(run, folder, text, said):
+    written(folder, text)
+    done = run("suite.yaml")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+
+
+def test_missing_file_is_a_problem(run):
+    done = run("suite.yaml")
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (2, "suite.yaml: no such file or directory")
+
+
+def test_folder_is_searched_for_suites(run, folder):
+    written(folder, SUITE, "a/one.yaml")
+    written(folder, SUITE, "a/b/two.yml")
+    written(folder, "kind: [broken", "a/other.yaml")
+    done = run("a")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "PASS  a/one.yaml:4  admitted",
+        "PASS  a/b/two.yml:4  admitted",
+        "",
+        "2 cases: 2 passed",
+    ]
+
+
+def test_folder_without_suites_is_a_problem(run, folder):
+    written(folder, "a: 1\n", "a/other.yaml")
+    done = run("a")
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (
+        2,
+        "a: has no suite: no document of apiVersion test.gpu-admission.io/... and kind Suite",
+    )
+
+
+def test_suites_of_one_file_are_all_tried(run, folder):
+    written(folder, f"{SUITE}---\n{SUITE}")
+    assert run("suite.yaml").stdout.endswith("2 cases: 2 passed\n")
+
+
+def test_suite_can_come_from_standard_input(run):
+    assert run("-", stdin=SUITE).stdout == "PASS  STDIN:4  admitted\n\n1 case: 1 passed\n"
+
+
+def test_broken_suite_does_not_stop_the_others(run, folder):
+    written(folder, SUITE, "good.yaml")
+    written(folder, SUITE.replace("Suite", "Suit"), "bad.yaml")
+    done = run("good.yaml", "bad.yaml")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (2, "PASS  good.yaml:4  admitted")
+    assert done.stderr.splitlines()[-1] == "1 problem; the other cases were tried"
+
+
+def test_review_of_a_folder_skips_suites(run, folder, invoke):
+    written(folder, SUITE, "a/suite.yaml")
+    written(folder, "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: x}\n", "a/web.yaml")
+    done = invoke("review", "a")
+    assert "suite" not in done.output
+    assert done.exit_code == 0
+
+
+def test_review_of_a_suite_names_the_command(run, folder, invoke):
+    written(folder, SUITE)
+    done = invoke("review", "suite.yaml")
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (
+        2,
+        "suite.yaml:1:1: is a suite of policy tests; run gpu-admission test",
+    )
