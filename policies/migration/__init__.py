@@ -3,3 +3,9 @@
 The decision is that of conversion. What it writes belongs to the author of the manifest: it has no mark, and the name of
 the template is readable.
 """
+
+from __future__ import annotations
+
+from policies.migration.pods import MigratedPod, migrate_pod
+
+__all__ = ["MigratedPod", "migrate_pod"]

@@ -40,6 +40,7 @@ MODULES = {
     "migrations": "webhook.cli.migrations.runs",
     "suites": "webhook.cli.suites.runs",
     "suite reports": "webhook.cli.suites.reports",
+    "proofs of migrations": "webhook.cli.migrations.proofs",
     "snapshots": "webhook.cli.snapshots.writer",
     "start of the server": "webhook.cli.server_start",
     "start of the sandbox": "webhook.cli.sandbox_start",

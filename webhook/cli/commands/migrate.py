@@ -37,12 +37,17 @@ __all__ = ["command"]
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["diff", "yaml"]),
+    type=click.Choice(["diff", "yaml", "json"]),
     default="diff",
     show_default=True,
-    help="diff: what changes in each file. yaml: the whole new texts of the files.",
+    help="diff: what changes in each file. yaml: the whole new texts of the files. json: for --prove, instead of a table.",
 )
 @click.option("--in-place", is_flag=True, help="Write the files instead of printing anything to standard output.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Rewrite nothing; show what each workload of the --cluster would keep and lose, with -n those of a namespace.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -58,6 +63,7 @@ def command(
     to: str,
     output: str,
     in_place: bool,
+    prove: bool,
 ) -> None:
     """Rewrite manifests from the device plugin to claims, and back.
 
@@ -76,16 +82,29 @@ def command(
       gpu-admission migrate --live --in-place manifests/
     What a Helm chart would have to render:
       helm template ./chart | gpu-admission migrate --cluster cluster/ -n team-a -o yaml -
+    What the workloads of a cluster would keep and lose:
+      gpu-admission migrate --prove --cluster cluster/
     Back again:
       gpu-admission migrate --to device-plugin --in-place manifests/
 
     The report on standard error has a line for each object that is migrated or left, with the reason.
 
-    Exit code: 0 if everything that requests GPUs is migrated, or was already; 1 if something was left; 2 if some of the input
+    Exit code: 0 if everything that requests GPUs is migrated, or was already; 1 if something was left, or with --prove if a
+    workload loses something; 2 if some of the input
     cannot be read or a file cannot be written; 3 if gpu-admission has an internal error; please report it with the output
     of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     paths = (*files, *paths)
+    if prove:
+        if paths or in_place or to != "dra" or not cluster or output == "yaml":
+            raise click.UsageError("--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster")
+        check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
+        proofs = lazy_module("proofs of migrations")
+        proof = proofs.prove_cluster(cluster, namespace, settings)
+        click.echo(proofs.as_json(proof) if output == "json" else proofs.text(proof))
+        ctx.exit(1 if proof.loses else 0)
+    if output == "json":
+        raise click.UsageError("-o json is for --prove")
     if not paths:
         raise click.UsageError("nothing to migrate: name files, folders, or - for standard input")
     if in_place and "-" in paths:
