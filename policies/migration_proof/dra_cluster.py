@@ -101,7 +101,7 @@ def _without_plugin(node: Object, facts: GPUNode) -> Object:
 
 def _predicted_devices(node: GPUNode) -> list[Object]:
     """The devices that the driver would publish for what the device plugin offers."""
-    devices = []
+    devices: list[Object] = []
     for name, amount in sorted(node.offers.items()):
         resource = parse_resource(name)
         if resource is None:
@@ -203,9 +203,7 @@ def _free_devices(view: ClusterView) -> dict[str, _Free]:
 def _by_kind(devices: Iterable[Object]) -> _Free:
     found: _Free = defaultdict(list)
     for device in devices:
-        kind, profile = (
-            str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile")
-        )
+        kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
         found[kind, profile].append(str(device.get("name")))
     return found
 

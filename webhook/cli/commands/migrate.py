@@ -97,7 +97,9 @@ def command(
     paths = (*files, *paths)
     if prove:
         if paths or in_place or to != "dra" or not cluster or output == "yaml":
-            raise click.UsageError("--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster")
+            raise click.UsageError(
+                "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster"
+            )
         check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
         proofs = lazy_module("proofs of migrations")
         proof = proofs.prove_cluster(cluster, namespace, settings)

@@ -75,7 +75,7 @@ def _table(workloads: Sequence[WorkloadProof]) -> Iterator[str]:
     columns = [
         column("WORKLOAD", names),
         column("PODS", pods, right=True),
-        *(Column(fact.upper(), max(len(fact), len(Outcome.UNKNOWN))) for fact in FACTS),
+        *(Column(fact.upper(), _width(fact)) for fact in FACTS),
     ]
     rows = [
         [[name], [count], *([_shown_cell(each, fact)] for fact in FACTS)]
@@ -85,10 +85,15 @@ def _table(workloads: Sequence[WorkloadProof]) -> Iterator[str]:
 
 
 def _shown_cell(workload: WorkloadProof, fact: str) -> str:
+    width = _width(fact)
     if workload.left and fact != FACTS[0]:
-        return "-"
+        return "-".ljust(width)
     outcome = workload.cells[fact].outcome
-    return click.style(str(outcome), fg=_COLOURS[outcome])
+    return click.style(str(outcome).ljust(width), fg=_COLOURS[outcome])
+
+
+def _width(fact: str) -> int:
+    return max(len(fact), len(Outcome.UNKNOWN))
 
 
 def _sections(proof: Proof, width: int) -> Iterator[str]:
