@@ -6,6 +6,6 @@ the template is readable.
 
 from __future__ import annotations
 
-from policies.migration.pods import MigratedPod, migrate_pod
+from policies.migration.pods import MigratedPod, converting_namespace, migrate_pod
 
-__all__ = ["MigratedPod", "migrate_pod"]
+__all__ = ["MigratedPod", "converting_namespace", "migrate_pod"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["MigratedPod", "migrate_pod", "opted_in"]
+__all__ = ["MigratedPod", "converting_namespace", "migrate_pod", "opted_in"]
 
 _WISHES = tuple(FieldPath(["metadata", "annotations", PREFIX + word]) for word in WORDS)
 _CLAIMS = SPEC / "resourceClaims"
@@ -112,12 +112,16 @@ def _why_unchanged(request: Request) -> str:
 
 def opted_in(view: ClusterView, namespace: str) -> ClusterView:
     """The cluster in which a namespace converts its pods with the strategy `template`."""
+    return Overlay(view, {("Namespace", "", namespace): converting_namespace(namespace, view)})
+
+
+def converting_namespace(namespace: str, view: ClusterView) -> Object:
+    """The Namespace with labels that convert its pods with the strategy `template`."""
     found = view.get("Namespace", namespace)
     labels = lookup(found, ("metadata", "labels")) or {}
     labels = {key: value for key, value in labels.items() if key != STRATEGY_LABEL}
     metadata = {"name": namespace, "labels": {**labels, DRA_LABEL: "enabled"}}
-    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    return Overlay(view, {("Namespace", "", namespace): document})
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def _with_gpu_requests(pod: Pod) -> Object:

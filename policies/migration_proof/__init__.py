@@ -1,4 +1,4 @@
-"""Proves a migration: what each workload of a cluster keeps, and loses, when claims replace the device plugin."""
+"""Proves a migration: what workloads keep and lose when claims replace the device plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster after its migration: NVIDIA's DRA driver hands out the GPUs, and running pods hold them by claims.
+"""A cluster after its migration: the DRA driver provides the GPUs, and running pods have claims.
 
 Devices of nodes without ResourceSlices are predicted from the labels of GPU Feature Discovery. Nodes whose device plugin
 shares GPUs keep it, because the driver does not share them.
@@ -19,7 +19,7 @@ from policies.dra.resource_claims import Claim
 from policies.fleet.gpu_nodes import node_facts
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup
-from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
+from policies.migration import converting_namespace
 from policies.nvidia.identifiers import COMPUTE_LABELS, DRIVER, FAMILY_LABEL
 from policies.nvidia.resources import parse_resource
 from policies.quota.devices.node_kinds import offer_of
@@ -27,7 +27,7 @@ from policies.usage import pod_use
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
@@ -58,8 +58,8 @@ class MigratedCluster:
     """Pods that hold more GPUs than their node shows, `namespace/name`."""
 
 
-def migrated_cluster(view: ClusterView) -> MigratedCluster:
-    """The cluster when all namespaces convert and all nodes use the DRA driver; nodes of the view must be known."""
+def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCluster:
+    """The cluster when namespaces convert and nodes use the DRA driver; nodes must be known."""
     listed = view.list("Node")
     documents = {} if listed is UNKNOWN else {name_of(each): each for each in listed}
     facts = {name: node_facts(each) for name, each in documents.items()}
@@ -77,7 +77,7 @@ def migrated_cluster(view: ClusterView) -> MigratedCluster:
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = _device_class(each)
-    objects |= _converting_namespaces(view)
+    objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
     claims, unplaced = _claims_of_pods(view, by_plugin.keys() - sharing, free)
     changed = ChangedView(view, objects | claims)
     return MigratedCluster(changed, tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced))
@@ -169,16 +169,6 @@ def _device_class(name: str) -> Object:
     }
 
 
-def _converting_namespaces(view: ClusterView) -> Iterator[tuple[Key, Object]]:
-    """All namespaces, converting with the strategy `template`."""
-    listed = view.list("Namespace")
-    for namespace in () if listed is UNKNOWN else listed:
-        metadata = namespace["metadata"]
-        labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != STRATEGY_LABEL}
-        converting = {**metadata, "labels": {**labels, DRA_LABEL: "enabled"}}
-        yield ("Namespace", "", name_of(namespace)), {**namespace, "metadata": converting}
-
-
 def _free_devices(view: ClusterView) -> dict[str, _Free]:
     """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
     slices, claims = view.list("ResourceSlice"), view.list("ResourceClaim")
@@ -211,7 +201,7 @@ def _by_kind(devices: Iterable[Object]) -> _Free:
 def _claims_of_pods(
     view: ClusterView, nodes: Iterable[str], free: Mapping[str, _Free]
 ) -> tuple[dict[Key, Object], list[str]]:
-    """Claims for the GPUs that running pods hold by the device plugins of nodes, and the pods without enough devices."""
+    """Claims for the GPUs that running pods hold by device plugins, and pods without enough devices."""
     migrated, claims, unplaced = {*nodes}, {}, []
     pods = view.derive_each("Pod", pod_use)
     for use in () if pods is UNKNOWN else pods:

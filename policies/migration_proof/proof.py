@@ -1,4 +1,4 @@
-"""The proof of a migration: for each workload, whether it keeps its places, devices, quota, preemption and autoscaling."""
+"""The proof of a migration: what each workload keeps, and what it loses."""
 
 from __future__ import annotations
 
@@ -92,11 +92,12 @@ def prove_migration(
         namespace: The only namespace whose workloads are compared; empty for all.
         check_cancelled: What may stop the work by an exception of its own.
     """
-    cluster = migrated_cluster(view)
+    subjects = subjects_of(view, settings)
+    cluster = migrated_cluster(view, {subject.namespace for subject in subjects})
     before, after = Situation(view, settings), Situation(cluster.view, settings)
     migrated = [
         (subject, migrate_pod(subject.document, subject.namespace, view, settings))
-        for subject in subjects_of(view, settings)
+        for subject in subjects
         if subject.is_pod and namespace in ("", subject.namespace)
     ]
     concerned = [(subject, pod) for subject, pod in migrated if pod.pod is not None or pod.is_left]

@@ -59,7 +59,7 @@ class RequestComparer:
 
     def quota(self, subject: Subject) -> Cell:
         """Whether the quotas of its namespace count the same."""
-        if uncounted := self._uncounted(subject):
+        if uncounted := self._find_uncounted(subject):
             return Cell(Outcome.LOST, uncounted)
         document = quota_shown(subject.namespace, self._before.view)
         if document is None:
@@ -85,8 +85,8 @@ class RequestComparer:
                 found[_possible_kinds(demand)] += demand.count
         return found
 
-    def _uncounted(self, subject: Subject) -> str:
-        """ResourceQuotas that limit the resources of the device plugin, and not the devices of claims; empty if none do."""
+    def _find_uncounted(self, subject: Subject) -> str:
+        """Why a ResourceQuota limits the device plugin's resources but no claims; empty if none does."""
         quotas = self._before.view.list("ResourceQuota", subject.namespace)
         for quota in () if quotas is UNKNOWN else quotas:
             hard = lookup(quota, ("spec", "hard"))

@@ -1,4 +1,4 @@
-"""Proofs of migrations for people: a table of what each workload keeps and loses, then why."""
+"""Proofs of migrations for people: what each workload keeps and loses, and why."""
 
 from __future__ import annotations
 
