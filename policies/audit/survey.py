@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from policies.work import CancelCheck
 
-__all__ = ["PodForm", "Survey", "surveyed_kinds"]
+__all__ = ["PodForm", "Survey", "has_finished", "surveyed_kinds"]
 
 _POD = ("", "Pod")
 _KARPENTER = ("karpenter.sh", "NodePool")
@@ -143,7 +143,7 @@ class Survey:
         return PodForm(namespace, form, kept, access, self._has_workload(pod), name_of(pod))
 
     def _add_workload(self, workload: Object) -> None:
-        if self._has_workload(workload) or _has_finished(workload):
+        if self._has_workload(workload) or has_finished(workload):
             return
         namespace = namespace_of(workload)
         templates = templates_of(workload, self._view, self.settings)
@@ -160,7 +160,7 @@ class Survey:
         return isinstance(kind, str) and (group_of(owner), kind) in self._workload_kinds
 
 
-def _has_finished(workload: Object) -> bool:
+def has_finished(workload: Object) -> bool:
     """True if a workload creates no more pods: it is being deleted, or is a Job that has finished."""
     if lookup(workload, ("metadata", "deletionTimestamp")) is not None:
         return True

@@ -147,6 +147,7 @@ Options:
 Commands:
   review      Review manifests as the webhook would, before they are applied.
   test        Test that manifests are decided on as your suites expect.
+  migrate     Rewrite manifests from the device plugin to claims, and back.
   explain     Show where a pod or claim fits, and why not elsewhere.
   audit       Review all objects of a cluster; show which namespaces are ready
               to convert.

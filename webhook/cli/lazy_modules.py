@@ -12,6 +12,7 @@ __all__ = ["MODULES", "lazy_module"]
 MODULES = {
     "command review": "webhook.cli.commands.review",
     "command test": "webhook.cli.commands.test",
+    "command migrate": "webhook.cli.commands.migrate",
     "command explain": "webhook.cli.commands.explain",
     "command audit": "webhook.cli.commands.audit",
     "command quota": "webhook.cli.commands.quota",
@@ -43,8 +44,10 @@ MODULES = {
     "live quotas": "webhook.cli.running_clusters.live_quotas",
     "live facts": "webhook.cli.running_clusters.live_facts",
     "progress": "webhook.cli.progress",
+    "migrations": "webhook.cli.migrations.runs",
     "suites": "webhook.cli.suites.runs",
     "suite reports": "webhook.cli.suites.reports",
+    "proofs of migrations": "webhook.cli.migrations.proofs",
     "snapshots": "webhook.cli.snapshots.writer",
     "start of the server": "webhook.cli.server_start",
     "start of the sandbox": "webhook.cli.sandbox_start",

@@ -1,0 +1,117 @@
+"""Comparisons: what a change of the cluster does to the places of its pods and claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from policies.comparison.fits import Fit, FitFinder
+from policies.explanation import Feasibility
+from policies.phrases import format_count
+from policies.work import CancelCheck, never_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.comparison.fits import Situation
+    from policies.comparison.subjects import Subject
+
+__all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "compare_fits"]
+
+MOST_SUBJECTS = 2_000
+"""Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""
+
+
+class Outcome(StrEnum):
+    """What becomes of a fact when the cluster changes."""
+
+    KEPT = "kept"
+    """It is the same, or as good."""
+    LOST = "lost"
+    GAINED = "gained"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FitComparison:
+    """The places of one subject before and after a change."""
+
+    subject: Subject
+    before: Fit
+    after: Fit
+    outcome: Outcome
+    sentence: str
+    """What becomes of it, a clause without a full stop."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data; `room` is null if it is unknown, and `nodes` is a number."""
+        return {
+            "subject": self.subject.label,
+            "namespace": self.subject.namespace,
+            "pods": list(self.subject.pod_names),
+            "count": self.subject.count,
+            "outcome": str(self.outcome),
+            "sentence": self.sentence,
+            "before": _fit_json(self.before),
+            "after": _fit_json(self.after),
+        }
+
+
+def compare_fits(
+    subjects: Iterable[Subject], before: Situation, after: Situation, check_cancelled: CancelCheck = never_cancelled
+) -> Iterator[FitComparison]:
+    """Compare where subjects find a place in two clusters, each alone while everything else runs on.
+
+    Each subject is judged as if its own pods ended and were created again. What several subjects would take from each
+    other when all of them start again is not counted.
+
+    Args:
+        subjects: Those of `subjects_of`.
+        before: The cluster as it is.
+        after: The cluster as it would be; its digests must differ where it does (`policies.changed_view`).
+        check_cancelled: What may stop the work by an exception of its own.
+    """
+    first, then = FitFinder(before, check_cancelled), FitFinder(after, check_cancelled)
+    for number, subject in enumerate(subjects):
+        if number >= MOST_SUBJECTS:
+            skipped = Fit(Feasibility.UNKNOWN, None, frozenset(), f"more than {MOST_SUBJECTS:,} templates to compare")
+            yield FitComparison(subject, skipped, skipped, Outcome.UNKNOWN, f"not compared: {skipped.why}")
+            continue
+        was = first.fit(subject)
+        will_be = then.fit(subject, was.nodes)
+        outcome = _outcome(was, will_be)
+        yield FitComparison(subject, was, will_be, outcome, _sentence(subject, was, will_be, outcome))
+
+
+def _outcome(before: Fit, after: Fit) -> Outcome:
+    if Feasibility.UNKNOWN in (before.verdict, after.verdict) or before.room is None or after.room is None:
+        return Outcome.UNKNOWN
+    was, will_be = (before.is_possible, before.room), (after.is_possible, after.room)
+    return Outcome.KEPT if was == will_be else Outcome.LOST if will_be < was else Outcome.GAINED
+
+
+def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> str:
+    thing = "pod" if subject.is_pod else "claim"
+    all_of_them = format_count(subject.count, thing)
+    match outcome:
+        case Outcome.UNKNOWN:
+            known = before if before.verdict is Feasibility.UNKNOWN or before.room is None else after
+            return f"unknown: {known.why}"
+        case Outcome.KEPT:
+            return after.why if after.room else f"as before, {after.why}"
+        case Outcome.GAINED:
+            return after.why if after.room else f"it would fit when others end: {after.why}"
+    if not after.is_possible or not after.room:
+        return after.why
+    return f"only {after.room:,} of {all_of_them} would find a place; before, {before.room:,}"
+
+
+def _fit_json(fit: Fit) -> dict[str, Any]:
+    return {
+        "verdict": str(fit.verdict),
+        "room": fit.room,
+        "nodes": len(fit.nodes),
+        "why": fit.why,
+        "remedy": fit.remedy,
+    }

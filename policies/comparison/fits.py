@@ -1,0 +1,258 @@
+"""Fits: where a subject would find a place in one cluster, as if its own pods had ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.allocation.usage import Held, Usage
+from policies.dra.resource_claims import Claim
+from policies.explanation import EVERYTHING, Explanation, Feasibility, explain, questions
+from policies.explanation.cluster import ResourceUsage, read_cluster
+from policies.explanation.headlines import survey_headline
+from policies.explanation.node_groups import node_groups
+from policies.explanation.nodes import NodeChecks
+from policies.explanation.problem import allocation_problem
+from policies.explanation.questions import pod_question
+from policies.explanation.replicas import count_replicas
+from policies.explanation.selector_failures import costly_selectors
+from policies.explanation.survey import survey
+from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import items_at, lookup
+from policies.quota.opt_in import QUOTA_NAME
+from policies.view import UNKNOWN, Overlay
+from policies.work import CancelCheck, never_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from policies.comparison.subjects import Subject
+    from policies.explanation.cluster import Cluster, Holding
+    from policies.explanation.problem import AllocationProblem
+    from policies.explanation.question import Question
+    from policies.explanation.survey import AlikeNodes, Survey
+    from policies.kubernetes.amounts import Amounts
+    from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView, Key
+
+__all__ = ["Fit", "FitFinder", "Situation"]
+
+_TEMPLATE = "ResourceClaimTemplate"
+
+
+class Situation(NamedTuple):
+    """A cluster, and the administrator's settings in it."""
+
+    view: ClusterView
+    settings: GPUAdmissionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Where a subject would find a place, after its own pods have ended and everything else runs on."""
+
+    verdict: Feasibility
+    """FITS, FULL, IMPOSSIBLE, BLOCKED or UNKNOWN, as `explain` says it; never SCHEDULED."""
+    room: int | None
+    """How many of the subject's pods find a place at once, at most its own number; None if it is unknown."""
+    nodes: frozenset[str]
+    """The nodes on which one would fit if nothing were in use; empty if nodes were not surveyed."""
+    why: str
+    """The verdict as a clause, with what is missing where it does not fit."""
+    remedy: str = ""
+    """What to do about an obstacle, an imperative; empty if the sentence says enough."""
+
+    @property
+    def is_possible(self) -> bool:
+        """True if some node could take a pod now, or when others end."""
+        return self.verdict in (Feasibility.FITS, Feasibility.FULL)
+
+
+class FitFinder:
+    """Finds the fits of many subjects in one cluster, which is digested once."""
+
+    def __init__(self, situation: Situation, check_cancelled: CancelCheck = never_cancelled) -> None:
+        self._view, self._settings = situation
+        self._check_cancelled = check_cancelled
+        self._cluster = self._view.derive(read_cluster)
+        self._holding_of = _by_pod(self._cluster.holding)
+        self._has_local_devices = self._view.derive(_devices_are_local)
+        self._node_sets: dict[frozenset[str], frozenset[str]] = {}
+        """Each set of nodes once, because most subjects fit the same nodes."""
+
+    def fit(self, subject: Subject, expected: Collection[str] = ()) -> Fit:
+        """Where a subject would find a place.
+
+        Args:
+            subject: The pods of a template, or a claim.
+            expected: Nodes on which it fits in another cluster; the reason is that of these nodes.
+        """
+        self._check_cancelled()
+        question = self._question(subject)
+        cluster = self._cluster
+        if question.obstacles or cluster.problem or not (cluster.nodes_known or question.claims):
+            return _obstacle_fit(explain(question, self._view, self._settings, self._check_cancelled))
+        cluster = self._without_own_devices(subject)
+        usage = _without_own_amounts(subject, ResourceUsage(self._view))
+        problem = allocation_problem(question, cluster, self._view, self._settings, self._check_cancelled)
+        checks = NodeChecks(problem.question, cluster.nodes, usage, problem.by_resource)
+        try:
+            # A selector that is too costly or fails on a device stops the scheduler: `explain` has the words.
+            if costly_selectors(problem) or (found := survey(problem, checks, cluster, EVERYTHING)).failure is not None:
+                return _obstacle_fit(explain(question, self._view, self._settings, self._check_cancelled))
+            room = self._room(subject, problem, checks, found, cluster)
+        except AllocationError as error:
+            return Fit(Feasibility.BLOCKED, 0, frozenset(), f"the scheduler fails: {error}")
+        verdict, headline = survey_headline(question, found, len(cluster.nodes), None)
+        return Fit(verdict, room, self._nodes_of(found, cluster), _why(headline, found, question, cluster, expected))
+
+    def _question(self, subject: Subject) -> Question:
+        """The question of the subject, which is created anew; quotas are compared apart."""
+        changed: dict[Key, Object | None] = {("GPUQuota", subject.namespace, QUOTA_NAME): None}
+        if not subject.is_pod:
+            document = {key: value for key, value in subject.document.items() if key != "status"}
+            view = Overlay(self._view, changed)
+            (question,) = questions(document, subject.namespace, view, self._settings, found=True)
+            return replace(question, label=subject.label)
+        own = {name_of(pod) for pod in subject.pods}
+        for name in _shared_claims(subject.document):
+            claim = self._view.get("ResourceClaim", name, subject.namespace)
+            if isinstance(claim, dict) and own.issuperset(str(each.get("name")) for each in Claim(claim).consumers):
+                # No other pod uses it, so it loses its devices when these pods end.
+                changed["ResourceClaim", subject.namespace, name] = {**claim, "status": {}}
+        changed |= _templates_of_claims(subject, self._view)
+        view = Overlay(self._view, changed)
+        return pod_question(subject.document, subject.label, subject.namespace, view, self._settings, stored=False)
+
+    def _without_own_devices(self, subject: Subject) -> Cluster:
+        cluster = self._cluster
+        if subject.is_pod:
+            own = [each for name in subject.pod_names for each in self._holding_of.get(name, ())]
+            names = set(subject.pod_names)
+            held = [each.held for each in own if names.issuperset(each.pods)]
+        else:
+            held = [Held.by(Claim(subject.document).allocated_devices)]
+        if not any(map(any, held)):
+            return cluster
+        if any(each.shares for each in held):
+            released = set(map(id, held))
+            usage = Usage.of_allocations(each.held for each in cluster.holding if id(each.held) not in released)
+        else:
+            devices = {device for each in held for device in each.devices}
+            usage = replace(cluster.usage, devices=cluster.usage.devices - devices)
+        return replace(cluster, usage=usage)
+
+    def _room(
+        self, subject: Subject, problem: AllocationProblem, checks: NodeChecks, found: Survey, cluster: Cluster
+    ) -> int | None:
+        """How many pods of the subject find a place at once; counting ends at its own number."""
+        now = found.count()
+        if not now:
+            return None if found.unknown else 0
+        shares = any(claim.shared for claim in (*problem.claims, *problem.question.allocated))
+        if subject.count <= 1 or (now >= subject.count and self._has_local_devices and not shares):
+            return subject.count
+        placed = count_replicas(problem, checks, found, cluster.usage)
+        if placed.count >= subject.count:
+            return subject.count
+        return None if placed.at_least else placed.count
+
+    def _nodes_of(self, found: Survey, cluster: Cluster) -> frozenset[str]:
+        positions = (position for alike in found.groups if alike.fits_if_empty for position in alike.positions)
+        names = frozenset(name_of(cluster.nodes[position]) for position in positions)
+        return self._node_sets.setdefault(names, names)
+
+
+def _by_pod(holding: Sequence[Holding]) -> Mapping[str, Sequence[Holding]]:
+    """The claims that hold devices, by each pod that uses them."""
+    found: dict[str, list[Holding]] = {}
+    for each in holding:
+        for pod in each.pods:
+            found.setdefault(pod, []).append(each)
+    return found
+
+
+def _devices_are_local(view: ClusterView) -> bool:
+    """True if every device can be reached from one node only."""
+    slices = view.list("ResourceSlice")
+    return slices is UNKNOWN or all(lookup(each, ("spec", "nodeName")) for each in slices)
+
+
+def _shared_claims(pod: Object) -> list[str]:
+    """The claims that a pod names, other than those that are made for it."""
+    found = (lookup(each, ("resourceClaimName",)) for each in items_at(pod, ("spec", "resourceClaims")))
+    return [name for name in found if isinstance(name, str)]
+
+
+def _templates_of_claims(subject: Subject, view: ClusterView) -> Mapping[Key, Object]:
+    """Templates that the view does not know, from the claims that were made from them for the first pod."""
+    found: dict[Key, Object] = {}
+    made = {
+        lookup(each, ("name",)): lookup(each, ("resourceClaimName",))
+        for pod in subject.pods[:1]
+        for each in items_at(pod, ("status", "resourceClaimStatuses"))
+    }
+    for entry in items_at(subject.document, ("spec", "resourceClaims")):
+        template, name = lookup(entry, ("resourceClaimTemplateName",)), made.get(lookup(entry, ("name",)))
+        if not (isinstance(template, str) and isinstance(name, str)):
+            continue
+        claim = view.get("ResourceClaim", name, subject.namespace)
+        if isinstance(claim, dict) and view.get(_TEMPLATE, template, subject.namespace) is UNKNOWN:
+            spec = {"spec": claim.get("spec")}
+            metadata = {"name": template, "namespace": subject.namespace}
+            found[_TEMPLATE, subject.namespace, template] = {
+                "apiVersion": claim.get("apiVersion"),
+                "kind": _TEMPLATE,
+                "metadata": metadata,
+                "spec": spec,
+            }
+    return found
+
+
+def _without_own_amounts(subject: Subject, usage: ResourceUsage) -> ResourceUsage:
+    by_node: dict[str, list[Amounts]] = {}
+    for pod in subject.pods:
+        if (taken := taken_by(pod)) is not None:
+            by_node.setdefault(taken[0], []).append(taken[1])
+    for node, amounts in by_node.items() if usage.pods_known else ():
+        usage = usage.without(node, amounts)
+    return usage
+
+
+def _obstacle_fit(explanation: Explanation) -> Fit:
+    """The fit of an explanation that surveyed no nodes."""
+    is_unknown = explanation.verdict is Feasibility.UNKNOWN
+    first = next(iter(explanation.obstacles), None)
+    why = explanation.headline if first is None else first.sentence
+    rule = f" [{first.rule}]" if first is not None and first.rule else ""
+    return Fit(
+        explanation.verdict,
+        None if is_unknown else 0,
+        frozenset(),
+        f"{why}{rule}",
+        first.remedy if first is not None else "",
+    )
+
+
+def _why(headline: str, found: Survey, question: Question, cluster: Cluster, expected: Collection[str]) -> str:
+    """The headline, and the reason on the expected nodes, else on those that nearly fit."""
+    if found.count():
+        return headline
+    meant = [each for alike in found.groups if (each := _on(alike, cluster, expected)).positions] if expected else []
+    groups, _, _ = node_groups(meant or found.groups, question, cluster.nodes, EVERYTHING)
+    for group in groups:
+        if group.reason is not None:
+            where = group.nodes[0] if group.count == 1 else f"{group.nodes[0]} and {group.count - 1} more"
+            return f"{headline}; on {where}: {group.reason.sentence}"
+    return headline
+
+
+def _on(alike: AlikeNodes, cluster: Cluster, names: Collection[str]) -> AlikeNodes:
+    """The part of a group with these names."""
+    kept = [name_of(cluster.nodes[position]) in names for position in alike.positions]
+    mismatches = [each for each, is_kept in zip(alike.mismatches, kept, strict=False) if is_kept]
+    positions = [each for each, is_kept in zip(alike.positions, kept, strict=True) if is_kept]
+    return replace(alike, positions=positions, mismatches=mismatches)

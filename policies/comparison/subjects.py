@@ -1,0 +1,192 @@
+"""Subjects of a comparison: the pods of each template once, and the claims that no pod uses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from policies.audit.pod_forms import as_created, controller_label, form_of
+from policies.audit.survey import has_finished
+from policies.dra.resource_claims import Claim
+from policies.fleet import may_request_gpu
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, controller_of, has_ended, name_of, namespace_of
+from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.workloads import group_of
+from policies.settings.workload_kinds import workload_kinds
+from policies.view import UNKNOWN
+from policies.workload_templates import templates_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.pod_templates import PodTemplate
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["Subject", "subjects_of"]
+
+_CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+_MOST_OWNERS = 5
+"""Controllers above a pod that are followed: CronJob, Job, pod are two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Pods of one template, or a claim that no pod uses."""
+
+    label: str
+    """For people: `Deployment team-a/web`, `ReplicaSet team-a/web-5d8f`, `pod team-a/train`, `ResourceClaim team-a/gpu`."""
+    namespace: str
+    document: Object
+    """One of the pods as its controller would create it, before admission; or the claim or claim template."""
+    pods: tuple[Object, ...] = field(default=(), repr=False)
+    """The stored pods."""
+    count: int = 1
+    """How many such pods are there, or, if none are, how many the workload would have."""
+
+    @property
+    def is_pod(self) -> bool:
+        """False for a claim or claim template."""
+        return self.document.get("kind") == "Pod"
+
+    @property
+    def pod_names(self) -> tuple[str, ...]:
+        """The stored pods as `namespace/name`, in the order of their names."""
+        return tuple(sorted(f"{self.namespace}/{name_of(pod)}" for pod in self.pods))
+
+
+def subjects_of(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subject, ...]:
+    """All pods, workloads and claims of a view that may request GPUs, each template once.
+
+    Pods belong to the workload above them if the view has it and it has one template. Other pods with a controller are
+    compared as they are stored, those of one form together. Pods and workloads that have ended are left out.
+    """
+    workloads = _workloads(view, settings)
+    templates = {key: _gpu_templates(workload, view, settings) for key, workload in workloads.items()}
+    by_workload: defaultdict[_Key, list[Object]] = defaultdict(list)
+    by_form: defaultdict[tuple[str, str, bytes, str], list[Object]] = defaultdict(list)
+    pods = _running_pods(view)
+    for pod in pods:
+        top = _top(pod, workloads)
+        if top is not None and len(templates[top]) == 1:
+            by_workload[top].append(pod)
+        else:
+            by_form[_form_key(pod)].append(pod)
+    with_pods = {top for pod in pods if (top := _top(pod, workloads)) is not None}
+    return (
+        *(
+            subject
+            for key, workload in workloads.items()
+            if controller_of(workload) is None or _parent(workload, workloads) is None
+            for subject in _workload_subjects(workload, templates[key], by_workload[key], has_pods=key in with_pods)
+        ),
+        *(_pods_subject(found) for found in by_form.values()),
+        *_claim_subjects(view, [*pods, *(pod for found in templates.values() for _, pod in found)]),
+    )
+
+
+_Key = tuple[str, str, str]
+"""Kind, namespace and name of a workload."""
+_Template = tuple["PodTemplate", "Object"]
+
+
+def _workloads(view: ClusterView, settings: GPUAdmissionPolicy) -> dict[_Key, Object]:
+    kinds = workload_kinds(settings)
+    found = {}
+    for kind in dict.fromkeys(kind for _, kind in kinds):
+        listed = view.list(kind)
+        for document in () if listed is UNKNOWN else listed:
+            if (group_of(document), kind) in kinds and not has_finished(document):
+                found[kind, _home(document), name_of(document)] = document
+    return found
+
+
+def _gpu_templates(workload: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Sequence[_Template]:
+    home = _home(workload)
+    found = ((each, pod_of(each.template, workload, home)) for each in templates_of(workload, view, settings))
+    return [(each, pod) for each, pod in found if may_request_gpu(pod)]
+
+
+def _running_pods(view: ClusterView) -> list[Object]:
+    listed = view.list("Pod")
+    return [
+        pod
+        for pod in (() if listed is UNKNOWN else listed)
+        if not has_ended(pod) and lookup(pod, ("metadata", "deletionTimestamp")) is None and may_request_gpu(pod)
+    ]
+
+
+def _top(document: Object, workloads: Mapping[_Key, Object]) -> _Key | None:
+    """The highest known workload above an object; None if its controller is unknown."""
+    top = None
+    for _ in range(_MOST_OWNERS):
+        parent = _parent(document, workloads)
+        if parent is None:
+            break
+        top, document = parent, workloads[parent]
+    return top
+
+
+def _parent(document: Object, workloads: Mapping[_Key, Object]) -> _Key | None:
+    owner = controller_of(document)
+    if owner is None:
+        return None
+    key = str(owner.get("kind")), _home(document), str(owner.get("name"))
+    return key if key in workloads and group_of(workloads[key]) == group_of(owner) else None
+
+
+def _form_key(pod: Object) -> tuple[str, str, bytes, str]:
+    """A key, equal for pods that are compared together; a DaemonSet's pod runs on its own node only."""
+    owner = controller_label(pod)
+    node = lookup(pod, ("spec", "nodeName")) if owner.startswith("DaemonSet ") else ""
+    return _home(pod), owner, form_of(pod), str(node or "")
+
+
+def _workload_subjects(
+    workload: Object, templates: Sequence[_Template], pods: Sequence[Object], *, has_pods: bool
+) -> Iterator[Subject]:
+    if has_pods and not pods:
+        return  # Its pods are compared as they are stored, because it has several templates.
+    home = _home(workload)
+    label = f"{workload['kind']} {home}/{name_of(workload)}"
+    for template, pod in templates:
+        wanted = 1 if template.count is None else template.count.pods
+        named = label if len(templates) == 1 else f"{label}, {template.path}"
+        yield Subject(named, home, pod, tuple(pods), len(pods) or max(1, wanted))
+
+
+def _pods_subject(pods: Sequence[Object]) -> Subject:
+    first = min(pods, key=name_of)
+    home, owner = _home(first), controller_label(first)
+    kind, _, name = owner.partition(" ")
+    others = f" and {len(pods) - 1} like it" if len(pods) > 1 else ""
+    label = f"{kind} {home}/{name}" if owner else f"pod {home}/{name_of(first)}{others}"
+    return Subject(label, home, as_created(first), tuple(pods), len(pods))
+
+
+def _claim_subjects(view: ClusterView, pods: Sequence[Object]) -> Iterator[Subject]:
+    """The claims and claim templates that no pod and no template of a workload uses."""
+    used = {reference for pod in pods for reference in _references(pod)}
+    for kind in (_CLAIM, _TEMPLATE):
+        listed = view.list(kind)
+        for document in () if listed is UNKNOWN else listed:
+            home, owner = _home(document), controller_of(document)
+            is_made = owner is not None and owner.get("kind") == "Pod"
+            if (kind, home, name_of(document)) in used or is_made or Claim(document).consumers:
+                continue
+            yield Subject(f"{kind} {home}/{name_of(document)}", home, document)
+
+
+def _references(pod: Any) -> Iterator[_Key]:
+    for entry in items_at(pod, ("spec", "resourceClaims")):
+        for kind, name in ((_CLAIM, "resourceClaimName"), (_TEMPLATE, "resourceClaimTemplateName")):
+            found = lookup(entry, (name,))
+            if isinstance(found, str):
+                yield kind, _home(pod), found
+
+
+def _home(document: Object) -> str:
+    return namespace_of(document) or DEFAULT_NAMESPACE

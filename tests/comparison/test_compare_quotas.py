@@ -1,0 +1,65 @@
+"""What quotas count and refuse before and after a change."""
+
+from policies.comparison import Outcome, compare_limits, quota_refusals, subjects_of
+from tests.comparison.clusters import bound, changed, gpu_node, situation
+
+SHARED = {
+    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED",
+    "nvidia.com/gpu.replicas": "4",
+    "nvidia.com/gpu.sharing-strategy": "time-slicing",
+}
+WHOLE = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+
+
+def quota(gpus=2, **spec):
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"limits": [{"name": "all", "gpus": gpus}], **spec},
+    }
+
+
+def limits(before, after):
+    return [(each.outcome, each.sentence) for each in compare_limits(before, after)]
+
+
+def refused(before, after):
+    subjects = subjects_of(before.view, before.settings)
+    return {each.subject.label: each.sentence for each in quota_refusals(subjects, before, after)}
+
+
+def test_lower_limit_is_exceeded_at_once_and_refuses_the_next_pod():
+    before = situation(gpu_node(**WHOLE), quota(2), bound("a"), bound("b"))
+    after = changed(before, quota(1))
+    assert limits(before, after) == [(Outcome.LOST, "exceeded at once: 2 GPUs of 1 GPU used, before 2 GPUs of 2 GPUs")]
+    (sentence,) = refused(before, after).values()
+    assert sentence.endswith("[GA502]")
+
+
+def test_limit_that_still_suffices_is_kept():
+    before = situation(gpu_node(**WHOLE), quota(3), bound("a"))
+    after = changed(before, quota(2))
+    assert limits(before, after) == [(Outcome.KEPT, "1 GPU of 2 GPUs used, before 1 GPU of 3 GPUs")]
+    assert refused(before, after) == {}
+
+
+def test_new_quota_that_is_exceeded_refuses_pods_that_start_again():
+    before = situation(gpu_node(**WHOLE), bound("a"), bound("b"), bound("big", gpus=2))
+    after = changed(before, quota(3))
+    assert limits(before, after) == [(Outcome.LOST, "a new limit, exceeded at once: 4 GPUs of 3 GPUs used")]
+    assert list(refused(before, after)) == ["pod team-a/a and 1 like it", "pod team-a/big"]
+
+
+def test_shared_gpus_count_as_parts():
+    before = situation(gpu_node(**WHOLE), quota(2), bound("a"))
+    after = changed(before, gpu_node(gpus=8, **SHARED))
+    assert limits(before, after) == [
+        (Outcome.LOST, "counts the same pods differently: 1/4 GPU of 2 GPUs used, before 1 GPU of 2 GPUs")
+    ]
+
+
+def test_quota_that_is_deleted_limits_nothing():
+    before = situation(gpu_node(**WHOLE), quota(1), bound("a"))
+    after = changed(before, deleted=[("GPUQuota", "team-a", "gpu")])
+    assert limits(before, after) == [(Outcome.GAINED, "the limit is gone")]
