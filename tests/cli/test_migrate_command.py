@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
 import yaml
 
+from policies.migration_proof import FACTS
 from tests.cli.conftest import EXAMPLES
 
 POD = """\
@@ -182,3 +184,56 @@ def test_migrated_example_is_reviewed_unchanged_and_turned_back(invoke, folder, 
             assert "Warning: " not in review.stdout
     invoke("migrate", "--cluster", "cluster", "--to", "device-plugin", "--in-place", "work")
     assert {path: path.read_bytes() for path in before} == before
+
+
+IN_USE = [
+    argument
+    for name in ("cluster", "cluster-with-quota", "cluster-busy")
+    for argument in ("--cluster", str(EXAMPLES / name))
+]
+
+
+def test_proof_is_json_for_programs(invoke):
+    done = invoke("migrate", "--prove", *IN_USE, "-o", "json")
+    proof = json.loads(done.stdout)
+    assert (done.exit_code, {*proof}) == (0, {"workloads", "assumptions"})
+    assert {*proof["workloads"][0]} == {"workload", "namespace", "pods", "left", *FACTS}
+
+
+def test_proof_fails_if_a_workload_loses_something(invoke, write):
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}, "spec": {}}
+    done = invoke("migrate", "--prove", *IN_USE, "--cluster", write("pool.yaml", pool))
+    assert done.exit_code == 1
+    assert "Lost:\n- autoscaling of " in done.stdout
+
+
+def test_proof_of_a_cluster_without_gpus_of_a_device_plugin_says_so(invoke, write):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "cpu"}}
+    done = invoke("migrate", "--prove", "--cluster", write("node.yaml", node))
+    assert (done.exit_code, done.stdout) == (0, "No workload requests GPUs of a device plugin.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--prove"], "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster"),
+        (
+            ["--prove", *IN_USE, "pod.yaml"],
+            "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster",
+        ),
+        (["-o", "json", "pod.yaml"], "-o json is for --prove"),
+        (["--prove", *IN_USE, "-n", "team-x"], "namespace team-x does not exist"),
+        (
+            ["--prove", "--cluster", str(EXAMPLES / "cluster" / "namespaces.yaml")],
+            (
+                f"nothing to compare: no Node in {EXAMPLES / 'cluster' / 'namespaces.yaml'}; gpu-admission snapshot writes all "
+                "that is needed"
+            ),
+        ),
+    ],
+    ids=["no-cluster", "files", "json-without-prove", "unknown-namespace", "no-nodes"],
+)
+def test_wrong_use_of_prove_is_refused(invoke, write, arguments, said):
+    write("pod.yaml", POD)
+    done = invoke("migrate", *arguments)
+    assert (done.exit_code, done.stdout, done.stderr.splitlines()[-1]) == (2, "", f"Error: {said}")
