@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -21,14 +22,41 @@ __all__ = ["HEAD", "check_target", "replaced_folder"]
 
 HEAD = "snapshot.yaml"
 """The file that says what the others are."""
+_HINTS = {errno.EBUSY: "; if it is a mount point, name a folder in it"}
+
+
+class UnwritableFolderError(click.ClickException):
+    """A snapshot cannot be written."""
+
+    exit_code = 2
+
+
+@contextmanager
+def _file_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of files into one sentence about the folder of the snapshot.
+
+    Raises:
+        UnwritableFolderError: The snapshot cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower() + _HINTS.get(error.errno or 0, "")
+        raise UnwritableFolderError(f"the snapshot cannot be written to {folder}: {reason}") from error
 
 
 def check_target(folder: Path) -> None:
     """Refuse to replace a folder that has other files than those of a snapshot.
 
     Raises:
-        click.UsageError: The folder cannot be written or replaced.
+        click.UsageError: The folder cannot be replaced.
+        UnwritableFolderError: The folder cannot be read.
     """
+    with _file_errors(folder):
+        _check_target(folder)
+
+
+def _check_target(folder: Path) -> None:
     if not folder.exists():
         if not folder.parent.is_dir():
             raise click.UsageError(f"the folder {folder.parent} does not exist")
@@ -60,15 +88,19 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to write into, which replaces `folder` at the end.
 
     Nothing is left of it after an error. Only the user may read it: it says what runs in the cluster.
+
+    Raises:
+        UnwritableFolderError: Nothing can be written, such as on a full disk.
     """
     target = Path(os.path.realpath(folder))
-    written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        yield written
-        _move(written, target)
-    except BaseException:
-        shutil.rmtree(written, ignore_errors=True)
-        raise
+    with _file_errors(folder):
+        written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            yield written
+            _move(written, target)
+        except BaseException:
+            shutil.rmtree(written, ignore_errors=True)
+            raise
 
 
 def _move(written: Path, target: Path) -> None:
@@ -76,8 +108,12 @@ def _move(written: Path, target: Path) -> None:
         written.rename(target)
         return
     before = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    # An empty folder is replaced in one step.
-    target.rename(before)
+    try:
+        # An empty folder is replaced in one step.
+        target.rename(before)
+    except OSError:
+        before.rmdir()
+        raise
     try:
         written.rename(target)
     except OSError:
