@@ -93,3 +93,46 @@ def test_folder_that_cannot_be_moved_leaves_nothing_behind(target, monkeypatch):
         write(written, "new")
     assert failed.value.exit_code == 2
     assert (pods_in(target), names_in(target.parent)) == ("before", ["snapshot"])
+
+
+def test_interruption_between_the_moves_puts_the_snapshot_back(target, monkeypatch):
+    rename = Path.rename
+
+    def interrupt(self, to):
+        if to == target and pods_in(self) == "new":
+            raise KeyboardInterrupt
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt), replaced_folder(target) as written:
+        write(written, "new")
+    assert (pods_in(target), names_in(target.parent)) == ("before", ["snapshot"])
+
+
+def test_file_that_comes_while_the_cluster_is_read_is_not_lost(target):
+    def replace():
+        with replaced_folder(target) as written:
+            write(written, "new")
+            (target / "notes.txt").write_text("mine")
+
+    with pytest.raises(click.UsageError, match=r"notes\.txt"):
+        replace()
+    assert ((target / "notes.txt").read_text(), pods_in(target)) == ("mine", "before")
+    assert names_in(target.parent) == ["snapshot"]
+
+
+def test_snapshot_that_another_command_writes_at_the_same_moment_stays(target, monkeypatch):
+    rename = Path.rename
+
+    def be_overtaken(self, to):
+        if self == target:
+            rename(self, to)
+            target.mkdir()
+            write(target, "of another command")
+        else:
+            rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", be_overtaken)
+    with pytest.raises(click.ClickException, match="another command"), replaced_folder(target) as written:
+        write(written, "new")
+    assert (pods_in(target), names_in(target.parent)) == ("of another command", ["snapshot"])

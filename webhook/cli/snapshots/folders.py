@@ -22,7 +22,10 @@ __all__ = ["HEAD", "check_target", "replaced_folder"]
 
 HEAD = "snapshot.yaml"
 """The file that says what the others are."""
-_HINTS = {errno.EBUSY: "; if it is a mount point, name a folder in it"}
+_HINTS = {
+    errno.EBUSY: "; if it is a mount point, name a folder in it",
+    errno.ENOTEMPTY: "; another command wrote into it at the same moment",
+}
 
 
 class UnwritableFolderError(click.ClickException):
@@ -65,12 +68,20 @@ def _check_target(folder: Path) -> None:
         raise click.UsageError(f"{folder} is a file, and a snapshot is a folder")
     if folder.resolve() == Path.cwd():
         raise click.UsageError("name a folder below the current one, because the whole folder is replaced")
-    others = sorted({each.name for each in folder.iterdir()} - _files_of(folder))
-    if others:
+    _check_files(folder, folder)
+
+
+def _check_files(folder: Path, name: Path) -> None:
+    """Refuse other files in a folder than those of a snapshot; messages call it `name`."""
+    if others := _others_in(folder):
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         raise click.UsageError(
-            f"{folder} has files that are not of a snapshot ({others[0]}{more}), and would be replaced; name another folder"
+            f"{name} has files that are not of a snapshot ({others[0]}{more}), and would be replaced; name another folder"
         )
+
+
+def _others_in(folder: Path) -> list[str]:
+    return sorted({each.name for each in folder.iterdir()} - _files_of(folder))
 
 
 def _files_of(folder: Path) -> set[str]:
@@ -90,6 +101,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     Nothing is left of it after an error. Only the user may read it: it says what runs in the cluster.
 
     Raises:
+        click.UsageError: Other files have come into the folder.
         UnwritableFolderError: Nothing can be written, such as on a full disk.
     """
     target = Path(os.path.realpath(folder))
@@ -97,13 +109,13 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             yield written
-            _move(written, target)
+            _move(written, target, folder)
         except BaseException:
             shutil.rmtree(written, ignore_errors=True)
             raise
 
 
-def _move(written: Path, target: Path) -> None:
+def _move(written: Path, target: Path, folder: Path) -> None:
     if not target.exists():
         written.rename(target)
         return
@@ -111,12 +123,19 @@ def _move(written: Path, target: Path) -> None:
     try:
         # An empty folder is replaced in one step.
         target.rename(before)
-    except OSError:
-        before.rmdir()
-        raise
-    try:
+        # Reading the cluster takes minutes, in which files of others may have come.
+        _check_files(before, folder)
         written.rename(target)
-    except OSError:
-        before.rename(target)
+    except BaseException:
+        _put_back(before, target)
         raise
     shutil.rmtree(before)
+
+
+def _put_back(before: Path, target: Path) -> None:
+    """Undo a move; a snapshot that another command has put there meanwhile is newer, and stays."""
+    try:
+        before.rename(target)
+    except OSError:
+        if not _others_in(before):
+            shutil.rmtree(before)
