@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -93,6 +95,41 @@ def test_folder_that_cannot_be_moved_leaves_nothing_behind(target, monkeypatch):
         write(written, "new")
     assert failed.value.exit_code == 2
     assert (pods_in(target), names_in(target.parent)) == ("before", ["snapshot"])
+
+
+@pytest.fixture
+def list_of_pods(sandbox):
+    """Wait until pods are listed, which are sent only after `proceed` is set."""
+    requested, proceed = asyncio.Event(), asyncio.Event()
+
+    async def wait(request, handler):
+        requested.set()
+        await proceed.wait()
+        return await handler(request)
+
+    sandbox.faults.add(wait, path="*/pods")
+    yield SimpleNamespace(requested=requested, proceed=proceed)
+    proceed.set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+async def test_signal_leaves_nothing_behind(started, list_of_pods, target, number):
+    process = await started(target)
+    await list_of_pods.requested.wait()
+    process.send_signal(number)
+    _, stderr = await process.communicate()
+    assert process.returncode == (1 if number is signal.SIGINT else 128 + number)
+    assert b"Traceback" not in stderr
+    assert (pods_in(target), names_in(target.parent)) == ("before", ["snapshot"])
+
+
+async def test_signal_that_is_ignored_stays_ignored(started, list_of_pods, target):
+    process = await started(target, "trap '' HUP")
+    await list_of_pods.requested.wait()
+    process.send_signal(signal.SIGHUP)
+    list_of_pods.proceed.set()
+    await process.communicate()
+    assert process.returncode == 0
 
 
 def test_interruption_between_the_moves_puts_the_snapshot_back(target, monkeypatch):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import yaml
@@ -17,6 +19,7 @@ from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 __all__ = ["HEAD", "check_target", "replaced_folder"]
 
@@ -98,14 +101,14 @@ def _files_of(folder: Path) -> set[str]:
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to write into, which replaces `folder` at the end.
 
-    Nothing is left of it after an error. Only the user may read it: it says what runs in the cluster.
+    Nothing is left of it after an error or a signal, except SIGKILL. Only the user may read it: it says what runs in the cluster.
 
     Raises:
         click.UsageError: Other files have come into the folder.
         UnwritableFolderError: Nothing can be written, such as on a full disk.
     """
     target = Path(os.path.realpath(folder))
-    with _file_errors(folder):
+    with _signals_that_exit(), _file_errors(folder):
         written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             yield written
@@ -113,6 +116,24 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(written, ignore_errors=True)
             raise
+
+
+@contextmanager
+def _signals_that_exit() -> Iterator[None]:
+    """Let the end of a job or of a terminal raise SystemExit, so that what was written is removed."""
+    # nohup lets SIGHUP be ignored, and it stays so.
+    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ending:
+        signal.signal(each, _exit)
+    try:
+        yield
+    finally:
+        for each in ending:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _move(written: Path, target: Path, folder: Path) -> None:
