@@ -193,3 +193,13 @@ def test_help_of_the_sandbox_imports_no_server(folder):
 @pytest.mark.parametrize("name", MODULES)
 def test_lazy_module_is_the_one_of_the_table(name):
     assert lazy_module(name).__name__ == MODULES[name]
+
+
+@pytest.mark.parametrize("module", ["live explanations", "live audits"])
+def test_command_that_reads_a_cluster_prints_no_log_messages(module):
+    code = (
+        "import logging, sys; from webhook.cli.lazy_modules import lazy_module; lazy_module(sys.argv[1]); "
+        "logging.getLogger('gpu_admission.cluster').warning('cached namespaces are forbidden')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, module], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
