@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from policies.changed_view import ChangedView
@@ -107,30 +108,41 @@ def _predicted_devices(node: GPUNode) -> list[Object]:
         if resource is None:
             continue
         kind = offer_of(resource, node.labels).device
+        facts = _device(kind, node.labels.get(FAMILY_LABEL, ""), *_versions(node.labels))
         prefix = "gpu" if not kind.profile else "mig"
         for _ in range(min(amount, _MOST_DEVICES)):
-            devices.append({"name": f"{prefix}-{len(devices)}", **_device(kind, node.labels)})
+            devices.append({"name": f"{prefix}-{len(devices)}", **facts})
     return devices
 
 
-def _device(kind: DeviceKind, labels: Mapping[str, str]) -> Object:
-    """Attributes and capacity of a device; what no label says is missing."""
+@lru_cache(maxsize=1024)
+def _device(kind: DeviceKind, family: str, compute: str, driver: str, cuda: str) -> Object:
+    """Attributes and capacity of a device; what no label says is missing.
+
+    Equal devices share one object, so that the allocator compares its parts once.
+    """
     attributes: dict[str, Any] = {"type": {"string": "mig" if kind.profile else "gpu"}}
     if kind.product:
         attributes["productName"] = {"string": kind.product}
     if kind.profile:
         attributes["profile"] = {"string": kind.profile}
-    if family := labels.get(FAMILY_LABEL):
+    if family:
         attributes["architecture"] = {"string": family}
     for name, version in (
-        ("cudaComputeCapability", ".".join(filter(None, map(labels.get, COMPUTE_LABELS)))),
-        ("driverVersion", labels.get(_DRIVER_VERSION, "")),
-        ("cudaDriverVersion", labels.get(_CUDA_VERSION, "")),
+        ("cudaComputeCapability", compute),
+        ("driverVersion", driver),
+        ("cudaDriverVersion", cuda),
     ):
         if normal := _version(version):
             attributes[name] = {"version": normal}
     capacity = {"memory": {"value": f"{kind.memory // _MEBIBYTE}Mi"}} if kind.memory else {}
     return {"attributes": attributes, "capacity": capacity}
+
+
+def _versions(labels: Mapping[str, str]) -> tuple[str, str, str]:
+    """The compute capability, and the versions of driver and CUDA, as labels spell them."""
+    compute = ".".join(filter(None, map(labels.get, COMPUTE_LABELS)))
+    return compute, labels.get(_DRIVER_VERSION, ""), labels.get(_CUDA_VERSION, "")
 
 
 def _version(text: str) -> str:

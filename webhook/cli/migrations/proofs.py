@@ -12,6 +12,7 @@ from policies.migration_proof import FACTS, prove_migration
 from policies.phrases import format_count, format_list
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import Column, column, item, json_text, paragraph, table, terminal_width
 from webhook.cluster.manifests import ManifestsView
@@ -49,7 +50,9 @@ def prove_cluster(cluster: Sequence[str], namespace: str, settings: str | None) 
             f"nothing to compare: no Node in {', '.join(cluster)}; gpu-admission snapshot writes all that is needed"
         )
     check_namespace_exists(view, namespace)
-    return prove_migration(view, files.settings, namespace)
+    with Progress() as progress:
+        progress.show("comparing all workloads before and after their migration")
+        return prove_migration(view, files.settings, namespace)
 
 
 def as_json(proof: Proof) -> str:
