@@ -12,7 +12,7 @@ from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
 from policies.migration_proof.dra_cluster import migrated_cluster
 from policies.migration_proof.requests import RequestComparer
-from policies.phrases import format_count, format_list
+from policies.phrases import format_count, format_list, inflect
 from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
@@ -147,20 +147,20 @@ def _preemption_cell(pod: MigratedPod) -> Cell:
 
 
 def _assumptions(cluster: MigratedCluster) -> list[str]:
-    said = []
+    assumptions = []
     if cluster.predicted:
-        said.append(
+        assumptions.append(
             f"the devices of {format_count(len(cluster.predicted), 'node')} without ResourceSlices are predicted from "
             f"node labels: {format_list(cluster.predicted)}"
         )
     if cluster.sharing:
-        said.append(
-            f"{format_count(len(cluster.sharing), 'node')} shares GPUs and keeps the device plugin: "
-            f"{format_list(cluster.sharing)}"
+        assumptions.append(
+            f"{format_count(len(cluster.sharing), 'node')} {inflect('shares', len(cluster.sharing))} GPUs, so the device "
+            f"plugin stays: {format_list(cluster.sharing)}"
         )
     if cluster.unplaced:
-        said.append(
-            f"{format_count(len(cluster.unplaced), 'pod')} holds more GPUs than the node shows: "
-            f"{format_list(cluster.unplaced)}"
+        assumptions.append(
+            f"{format_count(len(cluster.unplaced), 'pod')} {inflect('holds', len(cluster.unplaced))} more GPUs than the "
+            f"node shows: {format_list(cluster.unplaced)}"
         )
-    return said
+    return assumptions

@@ -118,7 +118,7 @@ def test_node_that_shares_its_gpus_keeps_the_device_plugin():
     found = proof(node, bound("train"))
     (workload,) = found.workloads
     assert (workload.cells["fit"].outcome, workload.left != "") == (Outcome.KEPT, True)
-    assert found.assumptions == ("1 node shares GPUs and keeps the device plugin: node-1",)
+    assert found.assumptions == ("1 node shares GPUs, so the device plugin stays: node-1",)
 
 
 def test_prediction_is_an_assumption():
@@ -233,6 +233,17 @@ def test_one_namespace_is_compared_in_the_whole_cluster():
     other["metadata"]["namespace"] = "team-b"
     view = ManifestsView([*BASE, *EMPTY, h100(), other, k8s.pod({GPU: "1"}, name="train", stored=True)])
     assert [each.label for each in prove_migration(view, DEFAULTS, "team-a").workloads] == ["pod team-a/train"]
+
+
+def test_assumptions_count_nodes_and_pods():
+    sharing = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4"}
+    nodes = [h100("node-1", 1), h100("node-2", 1), h100("node-3", **sharing), h100("node-4", **sharing)]
+    pods = [bound("a", gpus=2), bound("b", "node-2", gpus=2)]
+    assert proof(*nodes, *pods).assumptions == (
+        "the devices of 2 nodes without ResourceSlices are predicted from node labels: node-1 and node-2",
+        "2 nodes share GPUs, so the device plugin stays: node-3 and node-4",
+        "2 pods hold more GPUs than the node shows: team-a/a and team-a/b",
+    )
 
 
 def test_absurd_number_of_gpus_is_bounded():

@@ -9,7 +9,7 @@ import click
 from policies.comparison import Outcome
 from policies.kubernetes.printable import printable
 from policies.migration_proof import FACTS, prove_migration
-from policies.phrases import format_count, format_list
+from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
@@ -68,7 +68,7 @@ def text(proof: Proof, width: int | None = None) -> str:
     parts = ["\n".join(_table(proof.workloads)), *_sections(proof, width)]
     lost = sum(each.loses for each in proof.workloads)
     left = sum(bool(each.left) for each in proof.workloads)
-    numbers = [f"{lost} lose something", *([f"{left} cannot be migrated"] if left else [])]
+    numbers = [f"{lost} {inflect('loses something', lost)}", *([f"{left} cannot be migrated"] if left else [])]
     return "\n\n".join([*parts, f"{format_count(len(proof.workloads), 'workload')}: {', '.join(numbers)}"])
 
 
@@ -92,7 +92,7 @@ def _shown_cell(workload: WorkloadProof, fact: str) -> str:
     if workload.left and fact != FACTS[0]:
         return "-".ljust(width)
     outcome = workload.cells[fact].outcome
-    return click.style(str(outcome).ljust(width), fg=_COLOURS[outcome])
+    return click.style(str(outcome), fg=_COLOURS[outcome]) + " " * (width - len(outcome))
 
 
 def _width(fact: str) -> int:
