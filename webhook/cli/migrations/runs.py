@@ -9,8 +9,9 @@ import click
 
 from policies.kubernetes.printable import printable
 from webhook.cli.dump import colour_line
+from webhook.cli.file_replacement import replace_file
 from webhook.cli.folders import NamedFiles
-from webhook.cli.migrations.files import MigrationReader, write_file
+from webhook.cli.migrations.files import MigrationReader
 from webhook.cli.migrations.hints import unwritten_places
 from webhook.cli.migrations.outcomes import Migration
 from webhook.cli.migrations.to_claims import Migrator
@@ -116,7 +117,7 @@ def write_files(outcome: Migration) -> None:
     changed = [file for file in outcome.files if file.is_changed]
     for number, file in enumerate(changed):
         try:
-            write_file(file.file.name, file.file.encode(file.after))
+            replace_file(file.file.name, file.file.encode(file.after))
         except OSError as error:
             written = ", ".join(each.file.name for each in changed[:number]) or "no file"
             reason = (error.strerror or "cannot be written").lower()

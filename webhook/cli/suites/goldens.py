@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webhook.cli.dump import dump_all
+from webhook.cli.file_replacement import replace_file
 
 if TYPE_CHECKING:
     from webhook.cli.admit import Result
@@ -44,7 +43,7 @@ def golden_difference(file: str, text: str) -> str:
 
 
 def update_golden(file: str, text: str) -> bool:
-    """Write a golden file whole or not at all; false if it has the text already.
+    """Write a golden file as a whole, with its folder; false if it has the text already.
 
     Raises:
         OSError: It cannot be written.
@@ -53,13 +52,5 @@ def update_golden(file: str, text: str) -> bool:
     if path.exists() and path.read_bytes() == text.encode():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            opened.write(text)
-        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o644)
-        Path(temporary).replace(path.resolve())
-    except BaseException:
-        Path(temporary).unlink()
-        raise
+    replace_file(file, text.encode())
     return True
