@@ -3,7 +3,7 @@
 import pytest
 
 from policies.comparison import Outcome
-from policies.migration_proof import FACTS, prove_migration
+from policies.migration_proof import PROPERTIES, prove_migration
 from policies.settings import DEFAULTS, parse_settings
 from tests.comparison.clusters import BASE, GPU, bound, gpu_node
 from tests.explanation import conftest as k8s
@@ -37,16 +37,16 @@ def cells(*objects):
 
 
 def outcomes(*objects):
-    return [cells(*objects)[fact].outcome for fact in FACTS]
+    return [cells(*objects)[fact].outcome for fact in PROPERTIES]
 
 
 def test_workload_that_loses_nothing_keeps_all():
-    assert outcomes(h100(), bound("train")) == [Outcome.KEPT] * len(FACTS)
+    assert outcomes(h100(), bound("train")) == [Outcome.KEPT] * len(PROPERTIES)
     assert not proof(h100(), bound("train")).loses
 
 
 def test_cells_say_what_is_kept():
-    assert [cells(h100(), bound("train"))[fact].sentence for fact in FACTS] == [
+    assert [cells(h100(), bound("train"))[fact].sentence for fact in PROPERTIES] == [
         "fits on 1 node",
         "1 x NVIDIA-H100-80GB-HBM3",
         "no quota counts it",
@@ -110,7 +110,7 @@ def test_mig_devices_are_predicted_by_profile():
     node = k8s.node("node-1", {"nvidia.com/gpu.present": "true", **labels}, allocatable={"nvidia.com/mig-1g.10gb": "7"})
     pod = k8s.pod({"nvidia.com/mig-1g.10gb": "1"}, name="train", stored=True, nodeName="node-1")
     found = cells(node, pod | {"status": {"phase": "Running"}})
-    assert [found[fact].outcome for fact in FACTS] == [Outcome.KEPT] * len(FACTS)
+    assert [found[fact].outcome for fact in PROPERTIES] == [Outcome.KEPT] * len(PROPERTIES)
 
 
 def test_node_that_shares_its_gpus_keeps_the_device_plugin():

@@ -12,7 +12,7 @@ from webhook.cli.dump import colour_line
 from webhook.cli.file_replacement import replace_file
 from webhook.cli.folders import NamedFiles
 from webhook.cli.migrations.files import MigrationReader
-from webhook.cli.migrations.hints import unwritten_places
+from webhook.cli.migrations.hints import manual_changes
 from webhook.cli.migrations.outcomes import Migration
 from webhook.cli.migrations.to_claims import Migrator
 from webhook.cli.migrations.to_device_plugin import restore_file
@@ -71,9 +71,9 @@ def migrate_files(
         else:
             restore_file(file, migrator, outcome)
     if to == "dra":
-        unwritten = list(unwritten_places(paths, outcome.files, named))
-        outcome.has_unwritten = bool(unwritten)
-        outcome.notes += unwritten
+        manual = list(manual_changes(paths, outcome.files, named))
+        outcome.has_manual_changes = bool(manual)
+        outcome.notes += manual
     if not manifests and not outcome.notes:
         raise click.UsageError(f"nothing to migrate: no objects in {', '.join(paths)}")
     if running is None and not cluster and any(line.kind == "migrated" for line in outcome.lines):
