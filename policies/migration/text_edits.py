@@ -86,9 +86,9 @@ class TextEditor:
                 yield from self.changes(child, value, after[key])
         for owner in self._owners(node, removed):
             added = {key: value for key, value in after.items() if key not in before} if owner is node else {}
-            names = [entry.key in removed for entry in owner.entries or []]
+            unwanted = [entry.key in removed for entry in owner.entries or []]
             yield from self._edit_entries(
-                owner, names, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added]
+                owner, unwanted, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added]
             )
 
     def _owners(self, node: TextNode, keys: set[str]) -> list[TextNode]:
