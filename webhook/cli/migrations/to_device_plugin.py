@@ -23,7 +23,7 @@ __all__ = ["restore_file"]
 
 _NO_MARKS = "its claim has no marks of a migration; write its GPUs into resources.limits by hand"
 _EDITED = (
-    "its claim is not what the marked lines become: it was edited, or it was migrated with other facts of the cluster; "
+    "its claim differs from the one that the marked lines give: it was edited, or migrated with other facts of the cluster; "
     "give the same --cluster, or edit it by hand"
 )
 
@@ -60,7 +60,7 @@ def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> No
 def _problems(
     after: str, migrated: list[Manifest], templates: dict[str, str], migrator: Migrator
 ) -> dict[tuple[str, ...], str]:
-    """Why objects cannot be turned back: what they were must become exactly what they are."""
+    """Why objects cannot be turned back, by identity: a second migration must give the object again."""
     documents, errors = scan_documents(after, limits=LIMITS, keeps_duplicates=True)
     restored = {identity_of(each): each for document in documents for each in unwrap_lists(document.value)}
     problems = {}
