@@ -113,7 +113,7 @@ def find_unpredicted(objects: Mapping[Key, Object | None], before: Situation, af
 
 def _of_policy(name: str, stored: Any, document: Object | None) -> Iterator[str]:
     if document is None:
-        yield f"ClusterPolicy {name} is deleted: the operator removes its driver too, which ends no pod and stops their GPUs"
+        yield f"ClusterPolicy {name} is deleted: when the operator removes the driver from a node is not predicted"
         return
     fields = list(_changed_fields(lookup(stored, SPEC), lookup(document, SPEC)))
     if not isinstance(stored, dict) or not fields:

@@ -77,13 +77,20 @@ class Configurations:
         self._policy = self._facts.cluster_policy()
         self._documents: dict[str, tuple[Configuration | None, str]] = {}
 
-    def of(self, node: Object) -> NodeConfiguration:
-        """The configuration of a node with GPUs."""
+    def of(self, node: Object, before: Object | None = None) -> NodeConfiguration:
+        """The configuration of a node with GPUs.
+
+        Args:
+            node: The node.
+            before: The node before it was changed, if it was; pods that run there stay despite a new NoSchedule taint.
+        """
         labels = labels_of(node)
         policy = self._policy if isinstance(self._policy, dict) else None
         configuration, unknown = self._plugin_configuration(labels)
         is_broken = bool(unknown) and unknown.startswith("the device plugin")
-        advertises = runs_device_plugin(node, self._view, policy) and self._is_tolerated(node) and not is_broken
+        advertises = (
+            runs_device_plugin(node, self._view, policy) and self._is_tolerated(node, before or node) and not is_broken
+        )
         mig_config, entries, unknown_cut = self._mig(node)
         return NodeConfiguration(
             advertises=advertises,
@@ -131,17 +138,17 @@ class Configurations:
             return _sharing_by_labels(labels)
         return {} if configuration is None else _sharing_in(configuration)
 
-    def _is_tolerated(self, node: Object) -> bool:
-        """False if the operator's DaemonSets, which then are made anew, do not tolerate a taint of the node."""
+    def _is_tolerated(self, node: Object, before: Object) -> bool:
+        """False if a taint of the node keeps the operator's pods away, which roll out again after they are changed."""
         told: Any = self._facts.policy_value("daemonsets", "tolerations")
         tolerations = (
             [each for each in told if isinstance(each, dict)] if isinstance(told, list) and told else _TOLERATED
         )
-        taints = mappings_at(node, ("spec", "taints"))
+        taints, known = (mappings_at(each, ("spec", "taints")) for each in (node, before))
         return all(
             tolerates_taint(tolerations, taint)
             for taint in taints
-            if taint.get("effect") in ("NoSchedule", "NoExecute")
+            if (taint.get("effect") == "NoExecute" or (taint.get("effect") == "NoSchedule" and taint in known))
             and not str(taint.get("key")).startswith("node.kubernetes.io/")
         )
 

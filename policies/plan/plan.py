@@ -189,7 +189,7 @@ def _remedy(comparison: FitComparison, prediction: Prediction) -> str:
         return after.remedy
     offered = {name for change in prediction.nodes for name in change.resources}
     for name in _largest_requests(subject):
-        if f"{name}.shared" in offered and not after.is_possible:
+        if f"{name}.shared" in offered and name not in offered:
             return f"request {name}.shared in its pods then, or do not rename what is shared"
     if after.room:
         return f"lower its number of pods to {after.room:,}, or leave more nodes as they are"

@@ -93,12 +93,14 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
         old = before.view.get("Node", name_of(node))
         if not isinstance(old, dict) or not _has_gpus(old, before.view):
             continue
-        configurations = was.of(old), will_be.of(node)
+        configurations = was.of(old), will_be.of(node, old)
         if is_uninstalled:
             configurations = configurations[0], replace(configurations[1], advertises=False, is_for_containers=False)
         if configurations[0] == configurations[1]:
             continue
         found = _node_change(old, node, *configurations, before.view, changed)
+        if found is not None and is_uninstalled:
+            found = replace(found, reasons=("the operator removes its components",))
         if found is not None:
             nodes.append(found)
             single[found.node] = _single_resources(configurations[1])

@@ -27,12 +27,13 @@ _Kind = tuple[str, str]
 
 
 def slices_by_node(view: ClusterView) -> Mapping[str, Sequence[Object]]:
-    """The slices of NVIDIA's driver for GPUs by node; call it by `view.derive`."""
+    """The slices with GPUs of NVIDIA's driver by node; call it by `view.derive`."""
     found: defaultdict[str, list[Object]] = defaultdict(list)
     slices = view.list("ResourceSlice")
     for document in () if slices is UNKNOWN else slices:
         node = lookup(document, ("spec", "nodeName"))
-        if lookup(document, ("spec", "driver")) == DRIVER and isinstance(node, str):
+        is_of_gpus = lookup(document, ("spec", "driver")) == DRIVER and mappings_at(document, ("spec", "devices"))
+        if is_of_gpus and isinstance(node, str):
             found[node].append(document)
     return found
 

@@ -55,8 +55,8 @@ def command(
     """Show which pods, workloads and quotas a change of GPU configuration would break, before it is applied.
 
     Takes what is to be applied: ClusterPolicies, ConfigMaps of the device plugin and of mig-parted, Nodes with new labels or
-    taints, DeviceClasses, GPUQuotas, Namespaces and GPUAdmissionPolicies. Manifests may have only the fields that change, as
-    for kubectl apply; a null removes a field. They are reviewed first, and planned only if nothing is refused.
+    taints, DeviceClasses, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may have only what changes; a
+    null removes a label. All others are whole. They are reviewed first, and planned only if nothing is refused.
 
     Predicts what the device plugin, GPU Feature Discovery, the MIG manager and the DRA driver make of the change on each
     node. Then names the pods that cannot go on, the workloads whose pods would not start again, and the quotas that would
