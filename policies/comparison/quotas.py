@@ -120,11 +120,11 @@ def quota_refusals(
 
 def _namespaces_with_quotas(*situations: Situation) -> list[str]:
     found: dict[str, None] = {}
-    for view, settings in situations:
+    for view, _ in situations:
         listed = view.list("GPUQuota")
         for document in view.objects_under_review("GPUQuota") if listed is UNKNOWN else listed:
             namespace = namespace_of(document) or DEFAULT_NAMESPACE
-            if name_of(document) == QUOTA_NAME and not exemption_in_cluster("quota", namespace, settings):
+            if name_of(document) == QUOTA_NAME:
                 found[namespace] = None
     return sorted(found)
 
@@ -136,7 +136,7 @@ _Limits = dict[tuple[str, str], tuple["Limit", LimitUse]]
 def _limits(namespace: str, situation: Situation) -> _Limits:
     view, settings = situation
     document = quota_shown(namespace, view)
-    if document is None:
+    if document is None or exemption_in_cluster("quota", namespace, settings):
         return {}
     try:
         quota = parse_quota(document)

@@ -36,7 +36,7 @@ def apply_manifest(stored: Object | None, manifest: Object) -> Object:
 
 
 def _merge(stored: Any, sent: Any, depth: int) -> Any:
-    """A value with another one merged into it: mappings by field, without nulls; everything else is replaced."""
+    """A value with another one merged into it: mappings by field, nulls remove, the rest is replaced."""
     if not isinstance(sent, dict) or depth > _MOST_DEPTH:
         return sent
     before = stored if isinstance(stored, dict) else {}

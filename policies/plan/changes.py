@@ -89,13 +89,23 @@ def changed_objects(
     found: dict[Key, Object | None] = {}
     for (kind, namespace, name), manifest in manifests.items():
         stored = before.view.get(kind, name, namespace)
-        found[kind, namespace, name] = apply_manifest(stored if isinstance(stored, dict) else None, manifest)
+        found[kind, namespace, name] = _in_namespace(
+            apply_manifest(stored if isinstance(stored, dict) else None, manifest), namespace
+        )
     for kind, namespace, name in deleted:
         if before.view.get(kind, name, namespace) is None:
             where = f" in namespace {namespace}" if namespace else ""
             raise ChangeError(f"{kind} {name}{where} does not exist, so it cannot be deleted")
         found[kind, namespace, name] = None
     return found
+
+
+def _in_namespace(document: Object, namespace: str) -> Object:
+    """The object with its namespace, which the API server fills in."""
+    metadata = document.get("metadata")
+    if not namespace or not isinstance(metadata, dict):
+        return document
+    return {**document, "metadata": {**metadata, "namespace": namespace}}
 
 
 def find_unpredicted(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:

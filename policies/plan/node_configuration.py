@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Change
@@ -16,7 +16,8 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
 from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PRODUCT_LABEL
-from policies.nvidia.mig_products import is_capable
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import is_capable, node_product
 from policies.nvidia.products import Product
 from policies.request import Request
 from policies.view import UNKNOWN
@@ -139,7 +140,7 @@ class Configurations:
         return {} if configuration is None else _sharing_in(configuration)
 
     def _is_tolerated(self, node: Object, before: Object) -> bool:
-        """False if a taint of the node keeps the operator's pods away, which roll out again after they are changed."""
+        """False if a taint of the node keeps the operator's pods away once they start again."""
         told: Any = self._facts.policy_value("daemonsets", "tolerations")
         tolerations = (
             [each for each in told if isinstance(each, dict)] if isinstance(told, list) and told else _TOLERATED
@@ -162,13 +163,31 @@ class Configurations:
             return name, (), ""
         selectable = selectable_configs(self._facts, name_of(node))
         entries = tuple(selectable.entries(name, labels))
-        return name, entries, "" if entries else f"the MIG configuration {name} is not known"
+        if entries and name not in selectable.configs:
+            entries = _filled_entries(name, entries, labels)
+        return name, entries, "" if entries else f"the MIG configuration {name} is not known for its GPUs"
 
     def _default_mig_config(self, labels: Mapping[str, str]) -> str:
         """The configuration that the operator labels nodes with that have none; empty if it does not."""
         default = self._facts.policy_value("migManager", "config", "default")
         is_labelled = isinstance(self._policy, dict) and default != "" and is_capable(labels) is True
         return "all-disabled" if is_labelled else ""
+
+
+def _filled_entries(name: str, entries: tuple[Entry, ...], labels: Mapping[str, str]) -> tuple[Entry, ...]:
+    """The entries of a configuration that the operator brings, with as many devices as there is room for.
+
+    Empty if the GPU is not known. Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
+    """
+    product, profile = node_product(labels), MIGProfile.from_label(name.removeprefix("all-"))
+    if product is None or profile is None:
+        return entries if product is not None else ()
+    match = product.match(profile)
+    if match is None:
+        return ()
+    return tuple(
+        replace(entry, fields={**entry.fields, "mig-devices": {str(profile): match.most}}) for entry in entries
+    )
 
 
 def _sharing_in(configuration: Configuration) -> dict[str, Sharing]:

@@ -140,7 +140,9 @@ def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_canc
             *find_unpredicted(change.objects, before, prediction.after),
         ),
         remarks=tuple(find_delays(change.objects, before, prediction.after)),
-        remedies={each.subject.label: _remedy(each, prediction) for each in fits if each.outcome is Outcome.LOST},
+        remedies={
+            each.subject.label: _remedy(each, prediction, change) for each in fits if each.outcome is Outcome.LOST
+        },
     )
 
 
@@ -182,9 +184,12 @@ def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitCompar
     return comparison
 
 
-def _remedy(comparison: FitComparison, prediction: Prediction) -> str:
+def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:
     """What to do about a subject that is lost."""
     subject, before, after = comparison.subject, comparison.before, comparison.after
+    for (kind, _, name), document in change.objects.items():
+        if document is None and f"{kind} {name}" in after.why.replace('"', ""):
+            return f"keep {kind} {name} until nothing uses it"
     if after.remedy:
         return after.remedy
     offered = {name for change in prediction.nodes for name in change.resources}

@@ -13,6 +13,7 @@ from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count
 from policies.plan.advertised import advertisement, with_advertised
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.plan.advertised import Advertised
     from policies.plan.hardware import Hardware
     from policies.plan.node_configuration import NodeConfiguration
     from policies.settings import GPUAdmissionPolicy
@@ -128,7 +130,10 @@ def _node_change(
         return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown)
     cut = _cut(hardware, was, will_be)
     is_recut = (cut.whole, cut.devices) != (hardware.cut.whole, hardware.cut.devices)
-    new_node = with_advertised(node, advertisement(hardware, hardware.cut, was), advertisement(hardware, cut, will_be))
+    advertised = advertisement(hardware, hardware.cut, was)
+    if not is_recut:
+        cut = replace(cut, whole=max(0, cut.whole - _missing_gpus(old, advertised, was)))
+    new_node = with_advertised(node, advertised, advertisement(hardware, cut, will_be))
     new_slices: list[Object] | str = list(slices)
     loses_driver = was.is_for_containers and not will_be.is_for_containers
     if slices and loses_driver:
@@ -144,7 +149,7 @@ def _node_change(
     interrupts = (
         "the driver is taken from the node"
         if loses_driver
-        else "its GPUs are cut anew, which fails while they are in use or destroys the devices that pods hold"
+        else "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
         if is_recut
         else ""
     )
@@ -164,6 +169,16 @@ def _cut(hardware: Hardware, was: NodeConfiguration, will_be: NodeConfiguration)
 
 def _is_cut_anew(was: NodeConfiguration, will_be: NodeConfiguration) -> bool:
     return (was.mig_config, was.mig_entries) != (will_be.mig_config, will_be.mig_entries)
+
+
+def _missing_gpus(node: Object, advertised: Advertised, configuration: NodeConfiguration) -> int:
+    """The whole GPUs that a node does not offer although it has them, because they are unhealthy."""
+    sharing = configuration.sharing.get(GPU_RESOURCE)
+    name = f"{GPU_RESOURCE}.shared" if sharing is not None and sharing.is_renamed else GPU_RESOURCE
+    offered, expected = _resources(node).get(name, 0), advertised.resources.get(name, 0)
+    if not 0 < offered < expected:
+        return 0
+    return (expected - offered) // (sharing.replicas if sharing is not None else 1)
 
 
 def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:

@@ -148,6 +148,8 @@ Commands:
   review      Review manifests as the webhook would, before they are applied.
   test        Test that manifests are decided on as your suites expect.
   explain     Show where a pod or claim fits, and why not elsewhere.
+  plan        Show what a change of GPU configuration would break, before it is
+              applied.
   audit       Review all objects of a cluster; show which namespaces are ready
               to convert.
   quota       Show the GPU limits of namespaces, what is used, and which pods
@@ -163,7 +165,9 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "audit", "quota", "usage", "snapshot", "rules", "serve"])
+@pytest.mark.parametrize(
+    "command", ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "rules", "serve"]
+)
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
     assert done.exit_code == 0

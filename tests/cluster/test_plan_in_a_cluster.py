@@ -17,6 +17,7 @@ import yaml
 
 from testbed import manifests
 from testbed.waiting import until
+from tests.cluster.quotas import counted
 
 ROOT = Path(__file__).parents[2]
 GPU = "nvidia.com/gpu"
@@ -93,15 +94,19 @@ class Stage:
         for each in pods:
             name, document = each["metadata"]["name"], each
             self.pods[name] = each
-            if not self.cluster.schedules and (
-                node := each["spec"].get("nodeSelector", {}).get("kubernetes.io/hostname")
-            ):
+            if not self.cluster.schedules and (node := self.place_for(each)):
                 document = {**each, "spec": {**each["spec"], "nodeName": node}}
             answer = self.cluster.create(document)
             assert answer.accepted, answer.object
         if self.cluster.schedules:
             for each in pods:
                 self.verdict(each["metadata"]["name"])
+
+    def place_for(self, pod):
+        """The node that a pod names, if that offers what it requests."""
+        node = pod["spec"].get("nodeSelector", {}).get("kubernetes.io/hostname")
+        offered = self.cluster.get("Node", node).object["status"]["allocatable"] if node else {}
+        return node if pod["spec"]["containers"][0]["resources"]["limits"].keys() <= offered.keys() else None
 
     def verdict(self, name):
         """True if the scheduler has found a node for a pod, false if it has not."""
@@ -289,6 +294,8 @@ def test_gpus_of_a_node_are_cut_by_mig(plugin, strategy, offered, labels, outcom
     plan = plugin.plan(change)
     assert plugin.outcomes(plan) == outcomes
     assert {each["name"] for each in plan["disrupted"]} == {f"pod {team}/whole", f"pod {team}/h100"}
+    (node,) = plan["nodes"]
+    assert node["after"] == "; ".join(f"{amount} {name}" for name, amount in offered.items() if amount)
     plugin.apply(change)
     plugin.offer(FIRST, labels, **offered)
     plugin.check(plan, before=["small"])
@@ -403,6 +410,25 @@ def test_gpus_that_claims_hold_are_cut_by_mig(stage):
     finally:
         stage.cluster.belongings.empty(stage.team)
         stage.cluster.delete("DeviceClass", "spare")
+
+
+def test_quota_counts_shares_of_gpus_as_parts(plugin):
+    team = plugin.team
+    plugin.run(pod(team, "one", node=FIRST), pod(team, "two", node=SECOND))
+    plugin.apply(manifests.quota(team, 2))
+    change = plugin_config(time_slicing(4))
+    plan = plugin.plan(change)
+    (limit,) = plan["limits"]
+    assert (limit["outcome"], limit["before"]["used"], limit["after"]["used"]) == (LOST, "2", "1/2")
+    plugin.apply(change)
+    shared = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
+        "nvidia.com/gpu.replicas": "4",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+    }
+    for node in (FIRST, SECOND):
+        plugin.offer(node, shared, **{GPU: 8})
+    counted(plugin.cluster, team, limit["after"]["used"])
 
 
 def test_quota_that_is_lower_than_what_is_used(plugin):

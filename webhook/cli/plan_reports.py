@@ -53,7 +53,7 @@ def text(report: PlanReport, width: int | None = None) -> str:
         [*_unknown(plan, width)],
         [line for each in report.warnings for line in paragraph(f"Warning: {each}", width)],
         [line for each in plan.remarks for line in paragraph(f"Note: {each}.", width)],
-        paragraph(_unaffected(plan), width),
+        paragraph(_unaffected_text(plan), width),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
@@ -148,7 +148,7 @@ def _unknown(plan: Plan, width: int) -> Iterator[str]:
     return _section("Unknown:", rows, len(rows), width)
 
 
-def _unaffected(plan: Plan) -> str:
+def _unaffected_text(plan: Plan) -> str:
     """What stays as it is, as counts."""
     kept, gained = plan.fits_with(Outcome.KEPT), plan.fits_with(Outcome.GAINED)
     parts = [f"Not affected: {format_count(len(kept), 'workload')} with {_pods(kept)}."]

@@ -22,7 +22,7 @@ from webhook.cli.options import check_namespace_exists
 from webhook.cli.problems import Problem
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
-from webhook.cli.subjects import Circumstances, SubjectReader
+from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 
@@ -159,10 +159,10 @@ def _review(by_key: Mapping[Key, Manifest], objects: Mapping[Key, Object | None]
     for key, manifest in by_key.items():
         kind, namespace, name = key
         stored, after = before.view.get(kind, name, namespace), objects[key]
-        whole = replace(manifest, object=_in_namespace(after or {}, namespace))
+        whole = replace(manifest, object=after or {})
         if isinstance(stored, dict):
             updated.append(whole)
-            old.append(replace(manifest, object=_in_namespace(stored, namespace)))
+            old.append(replace(manifest, object=in_namespace(stored, namespace)))
         else:
             new.append(whole)
     kinds = workload_kinds(before.settings)
@@ -173,13 +173,6 @@ def _review(by_key: Mapping[Key, Manifest], objects: Mapping[Key, Object | None]
     results = [admit(subject, view, before.settings) for subject in subjects]
     found = tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results)
     return Review(found, (), (), fails_on_warnings=False)
-
-
-def _in_namespace(document: Object, namespace: str) -> Object:
-    metadata = document.get("metadata")
-    if not namespace or not isinstance(metadata, dict):
-        return document
-    return {**document, "metadata": {**metadata, "namespace": namespace}}
 
 
 def _refused_deletions(deleted: Sequence[Key], before: Situation) -> Iterator[str]:

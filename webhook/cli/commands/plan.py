@@ -52,7 +52,7 @@ def command(
     settings: str | None,
     output: str,
 ) -> None:
-    """Show which pods, workloads and quotas a change of GPU configuration would break, before it is applied.
+    """Show which pods, workloads and quotas a change of GPU configuration would break.
 
     Takes what is to be applied: ClusterPolicies, ConfigMaps of the device plugin and of mig-parted, Nodes with new labels or
     taints, DeviceClasses, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may have only what changes; a
