@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.comparison import (
     Outcome,
     Situation,
+    affected_subjects,
     compare_fits,
     compare_limits,
     quota_refusals,
@@ -25,7 +26,7 @@ from policies.view import UNKNOWN
 from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.comparison import FitComparison, LimitComparison, QuotaRefusal, Subject
     from policies.kubernetes.objects import Object
@@ -37,6 +38,11 @@ __all__ = ["READ_FROM", "Plan", "PlannedChange", "plan_change"]
 
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
 """Kinds without which a plan is unknown in part."""
+
+_OF_NODES = frozenset({"ClusterPolicy", "ConfigMap", "GPUCluster", "GPUQuota", "NVIDIADriver", "Node", "ResourceSlice"})
+"""Kinds that concern pods only by the nodes that they change, and by quotas, which are compared apart."""
+_MANY_NODES = 500
+"""With more changed nodes than this, everything is compared at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,9 @@ class Plan:
     disrupted: tuple[Disruption, ...]
     """Pods that cannot go on."""
     fits: tuple[FitComparison, ...]
-    """All that was compared, also what is kept."""
+    """All that the change can concern, also what is kept."""
+    unaffected: tuple[Subject, ...]
+    """The pods and claims that it cannot concern, because the changed nodes serve them as before."""
     limits: tuple[LimitComparison, ...]
     refusals: tuple[QuotaRefusal, ...]
     unknown: tuple[str, ...]
@@ -93,7 +101,7 @@ class Plan:
     @property
     def counts(self) -> Mapping[Outcome, int]:
         """How many templates and claims have each outcome."""
-        return Counter(each.outcome for each in self.fits)
+        return Counter(each.outcome for each in self.fits) + Counter({Outcome.KEPT: len(self.unaffected)})
 
     def as_json(self) -> dict[str, Any]:
         """As plain data; `fits` has only what is not kept, and `counts` counts everything."""
@@ -122,7 +130,8 @@ def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_canc
     before = change.before
     prediction = predict(before, change.objects, _settings_after(change))
     subjects = [each for each in subjects_of(*before) if change.namespace in ("", each.namespace)]
-    compared = compare_fits(subjects, before, prediction.after, check_cancelled)
+    affected, unaffected = _split(subjects, change, prediction, check_cancelled)
+    compared = compare_fits(affected, before, prediction.after, check_cancelled)
     fits = tuple(_with_doubts(each, prediction) for each in compared)
     limits = (each for each in compare_limits(before, prediction.after) if change.namespace in ("", each.namespace))
     return Plan(
@@ -133,6 +142,7 @@ def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_canc
             if not change.namespace or f" {change.namespace}/" in each.name
         ),
         fits=fits,
+        unaffected=unaffected,
         limits=tuple(limits),
         refusals=tuple(quota_refusals(subjects, before, prediction.after, check_cancelled)),
         unknown=(
@@ -143,6 +153,21 @@ def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_canc
         remedies={
             each.subject.label: _remedy(each, prediction, change) for each in fits if each.outcome is Outcome.LOST
         },
+    )
+
+
+def _split(
+    subjects: Sequence[Subject], change: PlannedChange, prediction: Prediction, check_cancelled: CancelCheck
+) -> tuple[Sequence[Subject], tuple[Subject, ...]]:
+    """The subjects that the change can concern, and the others; a change of few nodes concerns few."""
+    nodes = {name for kind, _, name in prediction.changed if kind == "Node"}
+    kinds = {kind for kind, _, _ in prediction.changed}
+    has_other_slices = any(kind == "ResourceSlice" for kind, _, _ in change.objects)
+    if not kinds <= _OF_NODES or has_other_slices or len(nodes) > _MANY_NODES:
+        return subjects, ()
+    found = list(affected_subjects(subjects, change.before, prediction.after, frozenset(nodes), check_cancelled))
+    return [each for each, is_affected in found if is_affected], tuple(
+        each for each, is_affected in found if not is_affected
     )
 
 

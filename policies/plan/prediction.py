@@ -72,6 +72,8 @@ class Prediction:
     after: Situation
     nodes: tuple[NodeChange, ...]
     """In the order of the cluster."""
+    changed: frozenset[Key]
+    """All objects that differ."""
     single: Mapping[str, frozenset[str]]
     """Changed nodes whose kubelet refuses containers that request more than one of these resources."""
 
@@ -107,7 +109,8 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
             nodes.append(found)
             single[found.node] = _single_resources(configurations[1])
     changed |= _slices_of_deleted_nodes(before.view, objects)
-    return Prediction(Situation(ChangedView(before.view, changed), settings), tuple(nodes), single)
+    after = Situation(ChangedView(before.view, changed), settings)
+    return Prediction(after, tuple(nodes), frozenset(changed), single)
 
 
 def _node_change(

@@ -151,7 +151,9 @@ def _unknown(plan: Plan, width: int) -> Iterator[str]:
 def _unaffected_text(plan: Plan) -> str:
     """What stays as it is, as counts."""
     kept, gained = plan.fits_with(Outcome.KEPT), plan.fits_with(Outcome.GAINED)
-    parts = [f"Not affected: {format_count(len(kept), 'workload')} with {_pods(kept)}."]
+    subjects = [*(each.subject for each in kept), *plan.unaffected]
+    pods = sum(len(each.pods) for each in subjects)
+    parts = [f"Not affected: {format_count(len(subjects), 'workload')} with {format_count(pods, 'pod')}."]
     if gained:
         parts.append(f"Gains a place: {format_list([each.subject.label for each in gained], 3)}.")
     limits = sum(each.outcome is Outcome.KEPT for each in plan.limits)
@@ -160,7 +162,3 @@ def _unaffected_text(plan: Plan) -> str:
             f"{format_count(limits, 'limit')} of quotas {'stays' if limits == 1 else 'stay'} as {'it is' if limits == 1 else 'they are'}."
         )
     return " ".join(parts)
-
-
-def _pods(found: Sequence[FitComparison]) -> str:
-    return format_count(sum(len(each.subject.pods) for each in found), "pod")
