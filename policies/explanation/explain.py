@@ -12,7 +12,7 @@ from policies.explanation.audience import EVERYTHING
 from policies.explanation.cluster import ResourceUsage, read_cluster
 from policies.explanation.node_groups import node_groups
 from policies.explanation.nodes import NodeChecks
-from policies.explanation.problem import allocation_problem
+from policies.explanation.problem import allocation_problem, unknown_device_obstacles
 from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.redacted import redacted_explanation
 from policies.explanation.remarks import preemption_remarks, remarks
@@ -118,6 +118,8 @@ def _explain_by_survey(
                 found.failure, problem, solver, checks.served_by_claims(position), ClaimFacts(view, settings)
             )
             return _blocked_explanation(replace(question, obstacles=(failure,)))
+        if not found.count() and (unknown := unknown_device_obstacles(question, view)):
+            return _blocked_explanation(replace(question, obstacles=unknown))
         placed = count_replicas(problem, checks, found, cluster.usage)
         facts = SurveyedQuestion(question, problem, found, cluster, resource_usage, view, settings, audience)
         told = () if found.count() else suggestions(facts)
@@ -142,5 +144,8 @@ def _explain_by_survey(
         suggestions=told,
         converted_to=question.converted_to,
         warnings=tuple(map(ReviewWarning.of, question.warnings)),
-        remarks=(*remarks(question, cluster, view, resource_usage, audience), *preemption_remarks(told)),
+        remarks=(
+            *remarks(question, problem.by_resource, cluster, view, resource_usage, audience),
+            *preemption_remarks(told),
+        ),
     )

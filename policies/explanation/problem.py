@@ -11,10 +11,12 @@ from policies.dra.allocation.index import SliceIndex
 from policies.dra.claims.facts import Facts
 from policies.dra.resource_claims import Claim
 from policies.explanation.claims import classes_of
-from policies.explanation.question import NamedClaim
+from policies.explanation.cluster import BRING
+from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
+from policies.phrases import format_list
 from policies.view import UNKNOWN
 from policies.work import CancelCheck, never_cancelled
 
@@ -28,7 +30,14 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["NO_RESOURCES", "STEPS", "AllocationProblem", "allocation_problem"]
+__all__ = [
+    "NO_RESOURCES",
+    "STEPS",
+    "AllocationProblem",
+    "allocation_problem",
+    "claims_may_serve_resources",
+    "unknown_device_obstacles",
+]
 
 NO_RESOURCES: frozenset[str] = frozenset()
 
@@ -115,11 +124,26 @@ def _served_by_classes(question: Question, view: ClusterView) -> dict[str, Objec
     If two classes serve a resource, the one created later counts. An unknown version counts as one with the feature.
     Source: KEP-5004, k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
     """
-    version, classes = view.server_version(), known_classes(view)
-    if not classes.are_listed or (version is not UNKNOWN and version < ON_SINCE["DRAExtendedResource"]):
+    classes = known_classes(view)
+    if not classes.are_listed or not claims_may_serve_resources(view):
         return {}
     standing = {name: next(map(classes.get, classes.standing_for(name)), None) for name in question.resources}
     return {name: found for name, found in standing.items() if found is not None}
+
+
+def claims_may_serve_resources(view: ClusterView) -> bool:
+    """False if the cluster's version has no claims for extended resources."""
+    version = view.server_version()
+    return version is UNKNOWN or version >= ON_SINCE["DRAExtendedResource"]
+
+
+def unknown_device_obstacles(question: Question, view: ClusterView) -> tuple[Obstacle, ...]:
+    """An obstacle if claims serve a requested resource, and the devices of the cluster are unknown."""
+    served = _served_by_classes(question, view) if view.list("ResourceSlice") is UNKNOWN else {}
+    if not served:
+        return ()
+    sentence = f"no ResourceSlices are known, so the devices that serve {format_list(sorted(served))} are unknown"
+    return (Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, BRING),)
 
 
 def _implicit_claim(question: Question, classes: Mapping[str, Object], resources: Iterable[str]) -> NamedClaim:

@@ -183,12 +183,13 @@ def _conditions(pod: Object) -> tuple[Any, Any]:
 def _warnings(decision: Decision) -> tuple[Finding, ...]:
     """Warnings about placement, and about wishes that no device satisfies if the pod is converted.
 
-    The warning about more GPUs than a node has is left out, because the nodes show it.
+    The warning about more GPUs than a node has is left out, because the nodes show it. So are those that the author waives.
     """
     return tuple(
         finding
         for finding in decision.findings
         if finding.severity is Severity.WARN
+        and not finding.waived
         and finding.rule is not MORE_THAN_A_NODE
         and (finding.rule.subject == "placement" or (finding.rule is UNSATISFIABLE and decision.templates))
     )

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.surroundings import OLD_KUBELET, TWICE
+from policies.explanation.problem import claims_may_serve_resources
 from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
-from policies.phrases import shorten
+from policies.phrases import format_list, shorten
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from policies.explanation.audience import Audience
     from policies.explanation.cluster import Cluster, ResourceUsage
@@ -27,21 +29,37 @@ __all__ = ["preemption_remarks", "remarks"]
 
 
 _MOST_NAMED = 3
+_DEVICE_KINDS = (("DeviceClass", "DeviceClasses"), ("ResourceSlice", "ResourceSlices"))
 
 
 def remarks(
-    question: Question, cluster: Cluster, view: ClusterView, resource_usage: ResourceUsage, audience: Audience
+    question: Question,
+    by_resource: Collection[str],
+    cluster: Cluster,
+    view: ClusterView,
+    resource_usage: ResourceUsage,
+    audience: Audience,
 ) -> Iterator[str]:
-    """Assumptions about unknown facts, and problems of nodes; needs the finished survey."""
+    """Assumptions about unknown facts, and problems of nodes; needs the finished survey.
+
+    Args:
+        question: The question.
+        by_resource: The requested resources that claims can serve.
+        cluster: The digest of the cluster.
+        view: The cluster.
+        resource_usage: What pods use of the nodes.
+        audience: Whose names the remarks show.
+    """
     if not cluster.nodes_known:
         yield (
             "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "
             "limits (add: kubectl get nodes -o yaml)"
         )
-    if question.claims and not cluster.claims_known:
+    if (question.claims or by_resource) and not cluster.claims_known:
         yield (
             "no ResourceClaims are known, so every device counts as free (add: kubectl get resourceclaims -A -o yaml)"
         )
+    yield from _of_devices(question, view)
     if question.pod is not None and cluster.nodes_known and not resource_usage.pods_known:
         yield "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
     if (
@@ -75,11 +93,26 @@ def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
+def _of_devices(question: Question, view: ClusterView) -> Iterator[str]:
+    """A remark if claims may serve requested GPUs, and it is unknown which."""
+    if not _requests_gpu(question) or not claims_may_serve_resources(view):
+        return
+    unknown = [words for kind, words in _DEVICE_KINDS if view.list(kind) is UNKNOWN]
+    if unknown:
+        yield (
+            f"no {format_list(unknown)} are known, so only GPUs of device plugins count "
+            "(add: kubectl get deviceclasses,resourceslices -o yaml)"
+        )
+
+
+def _requests_gpu(question: Question) -> bool:
+    return any(parse_resource(resource) is not None for resource in question.resources)
+
+
 def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iterator[str]:
     """Problems of nodes after scheduling."""
-    requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
     warned = {warning.rule for warning in question.warnings}
-    both = nodes_with_both(view) if (question.claims or requests_gpu) and TWICE not in warned else ()
+    both = nodes_with_both(view) if (question.claims or _requests_gpu(question)) and TWICE not in warned else ()
     if both:
         yield (
             f"{audience.nodes(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "

@@ -1,6 +1,7 @@
 """Usage: who holds which GPUs of a cluster, which are free, and which are free but serve no pod."""
 
+from policies.usage.plugin_gpus import pod_use
 from policies.usage.report import UsageReport
 from policies.usage.reporting import READ_FROM, usage_report
 
-__all__ = ["READ_FROM", "UsageReport", "usage_report"]
+__all__ = ["READ_FROM", "UsageReport", "pod_use", "usage_report"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["plugin_gpus"]
+__all__ = ["plugin_gpus", "pod_use"]
 
 _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
 """The node of a pod, the pod, and how many devices of each resource it holds."""
@@ -59,7 +59,7 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
 
 def _uses_by_node(view: ClusterView) -> Mapping[str, _ResourceUse]:
     found: dict[str, _ResourceUse] = {}
-    pods = view.derive_each("Pod", _pod_use)
+    pods = view.derive_each("Pod", pod_use)
     for use in () if pods is UNKNOWN else pods:
         if use is not None:
             node, holder, amounts = use
@@ -68,7 +68,7 @@ def _uses_by_node(view: ClusterView) -> Mapping[str, _ResourceUse]:
     return found
 
 
-def _pod_use(pod: Object) -> _PodUse | None:
+def pod_use(pod: Object) -> _PodUse | None:
     """The devices of device plugins that a pod holds; those that a claim holds for it are left out."""
     taken = taken_by(pod)
     if taken is None:

@@ -98,6 +98,7 @@ def test_facts_missing_from_the_files_are_noted(invoke, write):
         "the files have no Pods, so what they hold is not shown, and usage is shown only if a status has it",
         "the files have no ResourceClaims, so what they hold is not shown",
         "the files have no Nodes, so pods are shown with the most that they could have got",
+        "the files have no ResourceSlices, so pods and claims with devices of DRA are shown with the most that they could have got",
     ]
 
 

@@ -119,6 +119,7 @@ async def test_report_for_a_user_who_sees_only_quotas_says_what_is_not_shown(liv
         "you may not list Pods, so what they hold is not shown, and usage is shown only if a status has it",
         "you may not list ResourceClaims, so what they hold is not shown",
         "you may not list Nodes, so pods are shown with the most that they could have got",
+        "you may not list ResourceSlices, so pods and claims with devices of DRA are shown with the most that they could have got",
     ]
 
 

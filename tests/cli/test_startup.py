@@ -82,7 +82,7 @@ def test_help_of_all_commands_imports_none_of_them(folder):
     assert not imported(folder, "--help") & {"policies", "yaml", "difflib"}
 
 
-@pytest.mark.parametrize("command", ["review", "explain", "snapshot"])
+@pytest.mark.parametrize("command", ["review", "explain", "snapshot", "generate"])
 def test_help_of_a_command_on_manifests_imports_no_policies(folder, command):
     assert not imported(folder, command, "--help") & {"policies", "yaml", "difflib"}
 
@@ -147,6 +147,7 @@ Options:
 Commands:
   review      Review manifests as the webhook would, before they are applied.
   test        Test that manifests are decided on as your suites expect.
+  migrate     Rewrite manifests from the device plugin to claims, and back.
   explain     Show where a pod or claim fits, and why not elsewhere.
   plan        Show what a change of GPU configuration would break, before it is
               applied.
@@ -156,6 +157,7 @@ Commands:
               use it.
   usage       Show who holds which GPUs, and which are free.
   snapshot    Write a running cluster into files for --cluster, without secrets.
+  generate    Print a configuration, quota, claim or wish from a few flags.
   rules       List the rules, or explain one.
   serve       Serve the webhook over HTTPS.
   sandbox     Serve a Kubernetes API of manifests, for tests and for trying out.
@@ -166,7 +168,8 @@ Commands:
 
 
 @pytest.mark.parametrize(
-    "command", ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "rules", "serve"]
+    "command",
+    ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve"],
 )
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")
@@ -193,3 +196,13 @@ def test_help_of_the_sandbox_imports_no_server(folder):
 @pytest.mark.parametrize("name", MODULES)
 def test_lazy_module_is_the_one_of_the_table(name):
     assert lazy_module(name).__name__ == MODULES[name]
+
+
+@pytest.mark.parametrize("module", ["live explanations", "live audits"])
+def test_command_that_reads_a_cluster_prints_no_log_messages(module):
+    code = (
+        "import logging, sys; from webhook.cli.lazy_modules import lazy_module; lazy_module(sys.argv[1]); "
+        "logging.getLogger('gpu_admission.cluster').warning('cached namespaces are forbidden')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, module], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""

@@ -16,6 +16,9 @@ NO_NODES = (
 )
 NO_CLAIMS = "no ResourceClaims are known, so every device counts as free (add: kubectl get resourceclaims -A -o yaml)"
 NO_PODS = "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
+NO_DEVICES = (
+    "no {} are known, so only GPUs of device plugins count (add: kubectl get deviceclasses,resourceslices -o yaml)"
+)
 ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
 
 
@@ -136,3 +139,42 @@ def test_obstacles_are_json_too(ask, k8s):
         "remedy": BRING,
         "rule": "",
     }
+
+
+def served_class(k8s):
+    """The DeviceClass by which claims serve nvidia.com/gpu."""
+    return k8s.device_class(extendedResourceName="nvidia.com/gpu")
+
+
+def test_without_claims_devices_of_extended_resources_count_as_free(ask, k8s):
+    known = [served_class(k8s), k8s.namespace(), k8s.empty_list("Pod")]
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=known)
+    assert (answer.verdict, answer.remarks) == (Feasibility.FITS, (NO_CLAIMS,))
+
+
+def test_without_slices_it_is_unknown_whether_claims_serve_the_resource(ask, k8s):
+    known = [served_class(k8s), k8s.namespace(), k8s.empty_list("Pod")]
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
+    assert answer.verdict is Feasibility.UNKNOWN
+    assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
+        ("no ResourceSlices are known, so the devices that serve nvidia.com/gpu are unknown", BRING)
+    ]
+
+
+def test_without_slices_a_node_with_a_device_plugin_fits_for_certain(ask, k8s):
+    known = [served_class(k8s), k8s.namespace(), k8s.empty_list("Pod")]
+    node = k8s.node(allocatable={"nvidia.com/gpu": "1"})
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), node, base=known)
+    assert (answer.verdict, answer.remarks) == (Feasibility.FITS, (NO_DEVICES.format("ResourceSlices"),))
+
+
+def test_without_classes_only_device_plugins_count(ask, k8s):
+    known = [k8s.namespace(), k8s.empty_list("Pod")]
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
+    assert answer.remarks == (NO_DEVICES.format("DeviceClasses and ResourceSlices"),)
+
+
+def test_without_classes_nothing_is_missing_before_kubernetes_1_36(ask, k8s):
+    known = [k8s.namespace(), k8s.empty_list("Pod"), {"serverVersion": {"gitVersion": "v1.35.0"}}]
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
+    assert answer.remarks == ()

@@ -124,6 +124,11 @@ def test_warning_is_json(ask, k8s):
     ]
 
 
+def test_warning_that_the_author_waives_is_left_out(ask, k8s):
+    answer = ask(wishing(k8s.pod(), product="H100*", ignore="GA407 because it comes later"), k8s.node())
+    assert (answer.verdict, warned(answer)) == (Feasibility.FITS, [])
+
+
 def test_what_has_nothing_to_do_with_placement_is_left_to_review(ask, k8s, labelled):
     pod = k8s.pod({"nvidia.com/gpu": "1"})
     pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]

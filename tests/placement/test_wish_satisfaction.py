@@ -12,6 +12,15 @@ GPU = {"nvidia.com/gpu": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}
 BY_CLASS_NAME = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 BY_CLASS = {BY_CLASS_NAME: 1}
+SERVING_GPU = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu.nvidia.com"},
+    "spec": {
+        "extendedResourceName": "nvidia.com/gpu",
+        "selectors": [{"cel": {"expression": "device.attributes['gpu.nvidia.com'].type == 'gpu'"}}],
+    },
+}
 EMPTY = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
 ALL = ("f1", "f2", "f3", "f4", "f5", "f6")
 
@@ -310,6 +319,7 @@ def test_nothing_is_reported_while_nodes_are_unknown(said):
 
 def test_devices_may_be_there_while_slices_are_unknown(said):
     assert said({"product": "H100*"}, BY_CLASS, EMPTY) is None
+    assert said({"product": "H100*"}, GPU, "f1", SERVING_GPU) is None
 
 
 def test_what_the_pod_selects_beside_its_wish_does_not_count(said):

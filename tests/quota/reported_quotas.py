@@ -73,7 +73,11 @@ def charge(name="next", kind="Pod", *, time="", pieces=("",), amount="1", of=Non
 
 EMPTY = [
     {"apiVersion": version, "kind": f"{kind}List", "items": []}
-    for version, kind in (("v1", "Pod"), ("resource.k8s.io/v1", "ResourceClaim"))
+    for version, kind in (
+        ("v1", "Pod"),
+        ("resource.k8s.io/v1", "ResourceClaim"),
+        ("resource.k8s.io/v1", "ResourceSlice"),
+    )
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from policies.quota.ledger.ledger import ROOM
 from policies.quota.report.report import QuotaState
-from tests.quota.reported_quotas import before, charge, counted, namespace, node, pod, quota, reported
+from tests.quota.reported_quotas import EMPTY, before, charge, counted, namespace, node, pod, quota, reported
 
 LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"
 
@@ -71,6 +71,11 @@ def test_pod_that_was_seen_since_makes_no_count_old():
 def test_count_is_not_judged_by_pods_alone():
     known = [{"apiVersion": "v1", "kind": "PodList", "items": []}]
     assert reported(counted(quota(), all="4"), namespace(), node(), known=known).remarks == ()
+
+
+def test_count_is_not_judged_without_slices():
+    known = [each for each in EMPTY if each["kind"] != "ResourceSliceList"]
+    assert reported(counted(quota(), all="4"), namespace(), node(), pod("a", 3), known=known).remarks == ()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["Audited", "as_json", "audit_files", "text", "uncovered_notes"]
-
-# The report and errors say what goes wrong; without a handler, Python would print the log messages as well.
-logging.getLogger("gpu_admission").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)

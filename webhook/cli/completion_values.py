@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.resources import Resource
 
-__all__ = ["contexts", "kinds", "namespaces", "objects", "rules"]
+__all__ = ["contexts", "kinds", "namespaces", "objects", "products", "rules"]
 
 Items = list[CompletionItem[Any]]
 
@@ -38,6 +38,7 @@ _TITLES = "rule_titles.txt"
 """The rules, a line for each; importing all of them takes a second."""
 _MOST = 500
 """The most objects that are listed."""
+_BRAND = "NVIDIA-"
 _HARMLESS = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_@%+=:,./-]*")
 """Values that no shell reads as anything else than a word. Shells insert values as they are, and files have any names."""
 _LARGEST = 1_000_000
@@ -54,6 +55,18 @@ def rules(_ctx: click.Context, incomplete: str) -> Items:
 def kinds(_ctx: click.Context, incomplete: str) -> Items:
     """The kinds that have rules."""
     return _items(kind for kind in lazy_module("rules").ruled_kinds() if kind.lower().startswith(incomplete.lower()))
+
+
+def products(_ctx: click.Context, incomplete: str) -> Items:
+    """The known products, as labels have them and without `NVIDIA-`."""
+    names = {
+        name for label in lazy_module("known products").KNOWN_PRODUCTS for name in (label, label.removeprefix(_BRAND))
+    }
+    typed = incomplete.lower()
+    found = sorted(name for name in names if name.lower().startswith(typed))
+    return _items(
+        found if typed.startswith(_BRAND[0].lower()) else [name for name in found if not name.startswith(_BRAND)]
+    )
 
 
 def contexts(ctx: click.Context, incomplete: str) -> Items:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
-    Values = Literal["contexts", "kinds", "namespaces", "objects", "rules"]
+    Values = Literal["contexts", "kinds", "namespaces", "objects", "products", "rules"]
 
 __all__ = ["complete_from", "complete_paths"]
 

@@ -59,6 +59,7 @@ WITHOUT = {
     "Pod": "what they hold is not shown, and usage is shown only if a status has it",
     "ResourceClaim": "what they hold is not shown",
     "Node": "pods are shown with the most that they could have got",
+    "ResourceSlice": "pods and claims with devices of DRA are shown with the most that they could have got",
 }
 """What a report lacks if a kind cannot be read."""
 

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.printable import printable
 from policies.kubernetes.workloads import group_of
 from policies.view import UNKNOWN
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES, Resource
@@ -49,6 +50,10 @@ _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by n
 """Which objects a live view keeps, for kinds that it keeps only in part."""
 
 
+_LONGEST_NAME = 253
+"""Characters of a name, or of a kind with its group, that are read and shown."""
+
+
 def find_resource(text: str, added: Iterable[AddedKind] = ()) -> Resource:
     """The resource with a name such as `pod`, `deploy`, `resourceclaims` or `job.batch`.
 
@@ -59,6 +64,8 @@ def find_resource(text: str, added: Iterable[AddedKind] = ()) -> Resource:
     Raises:
         KindUnknownError: No kind that can be explained has this name.
     """
+    # Guessing what a text of 2 MiB means takes a third of a second.
+    text = text[:_LONGEST_NAME]
     word, _, group = text.lower().partition(".")
     own = (Resource(each.group, "", each.plural, each.kind, namespaced=True) for each in added)
     names = {resource: _names(resource) for resource in (*_RESOURCES, *own)}
@@ -69,7 +76,7 @@ def find_resource(text: str, added: Iterable[AddedKind] = ()) -> Resource:
     alike = get_close_matches(word, usual, n=1)
     every = ", ".join(dict.fromkeys(accepted[0] for accepted in names.values()))
     hint = f"did you mean {usual[alike[0]]}?" if alike else f"supported kinds: {every}"
-    raise KindUnknownError(f"unknown kind {text[:100]}; {hint}")
+    raise KindUnknownError(f"unknown kind {printable(text[:100])}; {hint}")
 
 
 def _names(resource: Resource) -> list[str]:
@@ -106,7 +113,7 @@ def look_up(
         if name_of(item) == name and _namespace(item) == where:
             return item
     hint = _hint(objects, name, where, hints_elsewhere=hints_elsewhere)
-    wanted = f"{resource.kind} {name[:253]} in namespace {where[:63]}"
+    wanted = printable(f"{resource.kind} {name[:_LONGEST_NAME]} in namespace {where[:63]}")
     if found is UNKNOWN:
         because = f": {_KEPT[resource.kind]}" if resource.kind in _KEPT else ""
         raise NotFoundError(f"{wanted} is unknown{because}", hint, is_certain=False)
@@ -118,7 +125,9 @@ def _hint(objects: list[Object], name: str, namespace: str, *, hints_elsewhere: 
     if elsewhere and hints_elsewhere:
         others = f" and {len(elsewhere) - 1} more" if len(elsewhere) > 1 else ""
         return f"; one is in namespace {elsewhere[0]}{others}"
-    alike = get_close_matches(name, {name_of(item) for item in objects if _namespace(item) == namespace}, n=1)
+    alike = get_close_matches(
+        name[:_LONGEST_NAME], {name_of(item) for item in objects if _namespace(item) == namespace}, n=1
+    )
     return f"; did you mean {alike[0]}?" if alike else ""
 
 

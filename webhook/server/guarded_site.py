@@ -151,7 +151,14 @@ def create_reporting_runner(handle: Handle) -> web.ServerRunner:
 def create_application_runner(app: web.Application) -> web.AppRunner:
     """Create the runner of an application."""
     app.middlewares.insert(0, _report_request)
+    app.on_response_prepare.append(_close_after_unknown_expectation)
     return web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS, **_HTTP)
+
+
+async def _close_after_unknown_expectation(_request: web.Request, response: web.StreamResponse) -> None:
+    """Close a connection to which `_report_request` reported nothing: it would not limit the next head."""
+    if isinstance(response, web.HTTPExpectationFailed):
+        response.force_close()
 
 
 @web.middleware

@@ -136,7 +136,10 @@ async def _confirm_expectation(request: web.BaseRequest) -> None:
     if not expected or request.version != HttpVersion11:
         return
     if expected.lower() != "100-continue":
-        raise web.HTTPExpectationFailed(text=f"Unknown Expect: {expected}")
+        refusal = web.HTTPExpectationFailed(text=f"Unknown Expect: {expected}")
+        # The request was never reported to its connection, which would not limit the next head.
+        refusal.force_close()
+        raise refusal
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # the answer has not begun
     await request.writer.drain()

@@ -63,15 +63,19 @@ def unmet_wishes(
 ) -> Iterator[Finding]:
     """Findings about the first word of a wish that no node meets together with the words before it.
 
-    None if nodes are unknown, or if no node offers the resource at all, which another rule reports.
+    None if nodes are unknown, if a DRA driver may have such a GPU and slices are unknown, or if no node offers the resource
+    at all, which another rule reports.
     """
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not wishes.wish:
         return
+    groups = gpu_groups(view)
     severity = Severity(settings.placement.unsatisfiable)
     reported: set[str] = set()
     for gpu in requested:
-        if not nodes.nodes and _have_no_devices(gpu, view):
+        if groups is UNKNOWN and gpu.devices is not None:
+            continue
+        if not nodes.nodes and (groups is UNKNOWN or not groups):
             missed: _Missed | None = _Missed(next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
         else:
             missed = _unmet_word(gpu, view, wishes)
@@ -87,12 +91,6 @@ class _Missed:
     word: str
     message: str
     remedy: str | None
-
-
-def _have_no_devices(gpu: RequestedGPU, view: ClusterView) -> bool:
-    """True if no ResourceSlice has a GPU; if slices are unknown, if no DRA driver could have one."""
-    groups = gpu_groups(view)
-    return gpu.devices is None if groups is UNKNOWN else not groups
 
 
 def _unmet_word(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed | None:

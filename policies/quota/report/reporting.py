@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNTED_FROM", "quota_report"]
 
-COUNTED_FROM = ("Pod", "ResourceClaim", "Node")
+COUNTED_FROM = ("Pod", "ResourceClaim", "Node", "ResourceSlice")
 """Kinds that are needed to count existing objects."""
+_CLUSTER_SCOPED = frozenset({"Node", "ResourceSlice"})
 _ALMOST_NOTHING = 1e-9
 
 
@@ -83,7 +84,7 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
 
 
 def _missing_kinds(view: ClusterView, namespace: str) -> list[str]:
-    return [kind for kind in COUNTED_FROM if view.list(kind, "" if kind == "Node" else namespace) is UNKNOWN]
+    return [kind for kind in COUNTED_FROM if view.list(kind, "" if kind in _CLUSTER_SCOPED else namespace) is UNKNOWN]
 
 
 def _limits(quota: Quota, stored: Ledger, ledger: Ledger, *, is_countable: bool) -> tuple[LimitUse, ...]:

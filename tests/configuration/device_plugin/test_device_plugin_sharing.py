@@ -181,6 +181,13 @@ def test_as_many_mps_clients_as_the_gpus_serve_are_fine(findings_of, replicas, c
     assert findings_of(mps(replicas), policy(), with_capability(*capability)) == []
 
 
+@pytest.mark.parametrize(("capability", "warned"), [(("7", "0"), ["GA139"]), (("7", "5"), [])])
+def test_before_a_node_selects_the_configuration_all_gpus_count(findings_of, capability, warned):
+    document = {**mps(48), "metadata": {"name": "time-slicing", "namespace": "gpu-operator", "labels": FOR_ITSELF}}
+    nodes = with_capability("9", "0"), with_capability(*capability, "gpu-2")
+    assert [rule for rule, *_ in findings_of(document, *nodes)] == warned
+
+
 def test_very_many_slices_warn(findings_of):
     many = config_map(any=sliced({"name": "nvidia.com/gpu", "replicas": 21}))
     assert findings_of(many, policy()) == [

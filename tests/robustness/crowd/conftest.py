@@ -33,6 +33,7 @@ class Served:
 
     def __init__(self, service, ready, session):
         self.service, self.port, self.probe_port = service, ready.port, ready.probe_port
+        self.explain_port = ready.explain_port
         self.context = ssl.create_default_context(cadata=ready.ca_pem.decode())
         self._session = session
 

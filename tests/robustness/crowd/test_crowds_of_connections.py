@@ -101,6 +101,16 @@ async def test_half_a_head_after_an_answer_is_closed_while_an_idle_connection_st
     assert (await idle.ask()).startswith("HTTP/1.1 404 ")
 
 
+@pytest.mark.parametrize("port", ["port", "explain_port", "probe_port"])
+async def test_connection_with_an_unknown_expectation_is_closed(serve, connect, port):
+    served = await serve()
+    context = None if port == "probe_port" else served.context
+    odd = await connect(getattr(served, port), context)
+    await odd.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nExpect: 200-ok\r\n\r\n")
+    assert (await odd.answer()).startswith("HTTP/1.1 417 ")
+    assert await odd.is_closed()
+
+
 async def test_byte_by_byte_a_head_gets_no_more_time(serve, connect, until):
     served = await serve()
     slow = await connect(served.port, served.context)

@@ -1,8 +1,12 @@
 """Refused calls for explanations: unknown callers, invalid questions, bodies that are too large."""
 
+from difflib import get_close_matches
+
 import pytest
 
 from tests.server.explain.calls import CLAIM, PATH, ask, plain
+from webhook.cluster.lookups import NotFoundError, find_resource, look_up
+from webhook.cluster.manifests import ManifestsView
 from webhook.server.explain_calls import LARGEST_QUESTION
 from webhook.server.explain_question import MOST_TEMPLATES
 
@@ -114,6 +118,40 @@ async def test_message_about_a_missing_object_names_similar_ones(start_webhook, 
     assert plain(await ask(client, question), 404) == (
         "ResourceClaim gpus in namespace team-a not found; did you mean gpu?"
     )
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """The lengths of the texts that were compared with known names."""
+    lengths = []
+
+    def guess(word, names, **options):
+        lengths.append(len(word))
+        return get_close_matches(word, names, **options)
+
+    monkeypatch.setattr("webhook.cluster.lookups.get_close_matches", guess)
+    return lengths
+
+
+def said_of(name):
+    """The error about a claim with this name, which does not exist."""
+    with pytest.raises(NotFoundError) as missing:
+        look_up(ManifestsView([CLAIM]), find_resource("claim"), name, "team-a")
+    return missing.value.sentence
+
+
+async def test_nothing_is_guessed_from_a_kind_that_is_very_long(caller, compared):
+    await ask(caller, {"kind": "k" * 100_000, "name": "a"})
+    assert compared == [253]
+
+
+def test_nothing_is_guessed_from_a_name_that_is_very_long(compared):
+    said_of("n" * 100_000)
+    assert compared == [253]
+
+
+def test_name_that_cannot_be_printed_is_shown_on_one_line():
+    assert said_of("a\n\x1b[2Jb") == "ResourceClaim a  [2Jb in namespace team-a not found"
 
 
 async def test_object_of_a_kind_that_the_server_does_not_know_is_not_said_to_be_missing(caller):

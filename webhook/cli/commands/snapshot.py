@@ -45,8 +45,8 @@ def command(*, folder: Path, kubeconfig: str | None, context: str | None, namesp
     For a bug report, with other names:
       gpu-admission snapshot --redact report/
 
-    Exit code: 0 if a snapshot was written; 2 if not, because the cluster cannot be read or the folder has other files; 3 if
-    gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    Exit code: 0 if a snapshot was written; 2 if not, because the cluster cannot be read, or the folder has other files or
+    cannot be written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     check_cluster_options((), kubeconfig, context, namespace)
     taking = lazy_module("snapshots")

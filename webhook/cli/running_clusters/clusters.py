@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from webhook.cluster.live import LiveView
 
 __all__ = ["Cluster", "read_cluster"]
+
+# Notes and errors say what goes wrong; without a handler, Python would print the log messages as well.
+logging.getLogger("gpu_admission").addHandler(logging.NullHandler())
 
 _SECONDS = 60.0
 """Time limit for the first lists; those of 100,000 pods take 10 seconds."""

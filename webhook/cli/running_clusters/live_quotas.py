@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report_quotas"]
 
-_KINDS = (*COUNTED_FROM, "DeviceClass", "ResourceSlice")
+_KINDS = (*COUNTED_FROM, "DeviceClass")
 """Listed beside quotas and namespaces: the kinds that hold GPUs, and those that describe the GPUs."""
 
 

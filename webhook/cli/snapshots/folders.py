@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import signal
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import yaml
@@ -16,19 +19,50 @@ from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 __all__ = ["HEAD", "check_target", "replaced_folder"]
 
 HEAD = "snapshot.yaml"
 """The file that says what the others are."""
+_HINTS = {
+    errno.EBUSY: "; if it is a mount point, name a folder in it",
+    errno.ENOTEMPTY: "; another command wrote into it at the same moment",
+}
+
+
+class UnwritableFolderError(click.ClickException):
+    """A snapshot cannot be written."""
+
+    exit_code = 2
+
+
+@contextmanager
+def _file_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of files into one sentence about the folder of the snapshot.
+
+    Raises:
+        UnwritableFolderError: The snapshot cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower() + _HINTS.get(error.errno or 0, "")
+        raise UnwritableFolderError(f"the snapshot cannot be written to {folder}: {reason}") from error
 
 
 def check_target(folder: Path) -> None:
     """Refuse to replace a folder that has other files than those of a snapshot.
 
     Raises:
-        click.UsageError: The folder cannot be written or replaced.
+        click.UsageError: The folder cannot be replaced.
+        UnwritableFolderError: The folder cannot be read.
     """
+    with _file_errors(folder):
+        _check_target(folder)
+
+
+def _check_target(folder: Path) -> None:
     if not folder.exists():
         if not folder.parent.is_dir():
             raise click.UsageError(f"the folder {folder.parent} does not exist")
@@ -37,12 +71,20 @@ def check_target(folder: Path) -> None:
         raise click.UsageError(f"{folder} is a file, and a snapshot is a folder")
     if folder.resolve() == Path.cwd():
         raise click.UsageError("name a folder below the current one, because the whole folder is replaced")
-    others = sorted({each.name for each in folder.iterdir()} - _files_of(folder))
-    if others:
+    _check_files(folder, folder)
+
+
+def _check_files(folder: Path, name: Path) -> None:
+    """Refuse other files in a folder than those of a snapshot; messages call it `name`."""
+    if others := _others_in(folder):
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         raise click.UsageError(
-            f"{folder} has files that are not of a snapshot ({others[0]}{more}), and would be replaced; name another folder"
+            f"{name} has files that are not of a snapshot ({others[0]}{more}), and would be replaced; name another folder"
         )
+
+
+def _others_in(folder: Path) -> list[str]:
+    return sorted({each.name for each in folder.iterdir()} - _files_of(folder))
 
 
 def _files_of(folder: Path) -> set[str]:
@@ -59,28 +101,62 @@ def _files_of(folder: Path) -> set[str]:
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to write into, which replaces `folder` at the end.
 
-    Nothing is left of it after an error. Only the user may read it: it says what runs in the cluster.
+    Nothing is left of it after an error or a signal, except SIGKILL. Only the user may read it: it says what runs in the cluster.
+
+    Raises:
+        click.UsageError: Other files have come into the folder.
+        UnwritableFolderError: Nothing can be written, such as on a full disk.
     """
     target = Path(os.path.realpath(folder))
-    written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    with _signals_that_exit(), _file_errors(folder):
+        written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            yield written
+            _move(written, target, folder)
+        except BaseException:
+            shutil.rmtree(written, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def _signals_that_exit() -> Iterator[None]:
+    """Let the end of a job or of a terminal raise SystemExit, so that what was written is removed."""
+    # nohup lets SIGHUP be ignored, and it stays so.
+    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ending:
+        signal.signal(each, _exit)
     try:
-        yield written
-        _move(written, target)
-    except BaseException:
-        shutil.rmtree(written, ignore_errors=True)
-        raise
+        yield
+    finally:
+        for each in ending:
+            signal.signal(each, signal.SIG_DFL)
 
 
-def _move(written: Path, target: Path) -> None:
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _move(written: Path, target: Path, folder: Path) -> None:
     if not target.exists():
         written.rename(target)
         return
     before = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    # An empty folder is replaced in one step.
-    target.rename(before)
     try:
+        # An empty folder is replaced in one step.
+        target.rename(before)
+        # Reading the cluster takes minutes, in which files of others may have come.
+        _check_files(before, folder)
         written.rename(target)
-    except OSError:
-        before.rename(target)
+    except BaseException:
+        _put_back(before, target)
         raise
     shutil.rmtree(before)
+
+
+def _put_back(before: Path, target: Path) -> None:
+    """Undo a move; a snapshot that another command has put there meanwhile is newer, and stays."""
+    try:
+        before.rename(target)
+    except OSError:
+        if not _others_in(before):
+            shutil.rmtree(before)

@@ -14,17 +14,21 @@ from policies.nvidia.identifiers import COMPUTE_LABELS
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
     from policies.kubernetes.objects import Object
 
-_MOST_CLIENTS = 48
-_MOST_CLIENTS_BEFORE_TURING = 16
+__all__ = ["MANY_SLICES", "MOST_CLIENTS", "MOST_CLIENTS_BEFORE_TURING"]
+
+MOST_CLIENTS = 48
+"""The MPS clients that a GPU serves."""
+MOST_CLIENTS_BEFORE_TURING = 16
 _TURING = (7, 5)
 """The compute capability from which on the MPS control daemon allows 48 clients: V100 (7.0) is below it."""
-_MANY_SLICES = 20
+MANY_SLICES = 20
+"""The pods that share a GPU by time-slicing, beyond which there is a warning."""
 
 
 @CONFIGURATION.rule(
@@ -44,12 +48,12 @@ def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
     for resource in configuration.shared_resources():
         if resource.strategy.name == "mps":
             yield from _of_mps(configuration, resource)
-        elif resource.replicas > _MANY_SLICES and configuration.strategy("mps") is None:
+        elif resource.replicas > MANY_SLICES and configuration.strategy("mps") is None:
             text = (
                 f"is {resource.replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit "
                 "into it"
             )
-            remedy = f"write {_MANY_SLICES} or fewer, unless every pod is known to need very little"
+            remedy = f"write {MANY_SLICES} or fewer, unless every pod is known to need very little"
             steps = (*resource.steps, "replicas")
             yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
 
@@ -57,30 +61,35 @@ def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
 def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
     steps = (*resource.steps, "replicas")
     replicas = resource.replicas
-    if replicas <= _MOST_CLIENTS_BEFORE_TURING:
+    if replicas <= MOST_CLIENTS_BEFORE_TURING:
         return
     would = f"the MPS control daemon would report: invalid device maximum allowed replicas exceeded: {replicas} >"
-    if replicas > _MOST_CLIENTS:
-        text = f"is {replicas}, and no GPU serves more than {_MOST_CLIENTS} MPS clients; {would} {_MOST_CLIENTS}"
-        yield configuration.embedded.problem(steps, text, f"write {_MOST_CLIENTS} or fewer")
+    if replicas > MOST_CLIENTS:
+        text = f"is {replicas}, and no GPU serves more than {MOST_CLIENTS} MPS clients; {would} {MOST_CLIENTS}"
+        yield configuration.embedded.problem(steps, text, f"write {MOST_CLIENTS} or fewer")
         return
     nodes = nodes_using(configuration.change, configuration.key)
-    capable = {} if nodes is UNKNOWN else {id(node): _capability(node) for node in nodes}
-    older = [] if nodes is UNKNOWN else [node for node in nodes if (capable[id(node)] or _TURING) < _TURING]
-    remedy = f"write {_MOST_CLIENTS_BEFORE_TURING} or fewer"
+    using = [] if nodes is UNKNOWN else nodes
+    older = [node for node in using if (_capability(node) or _TURING) < _TURING]
+    remedy = f"write {MOST_CLIENTS_BEFORE_TURING} or fewer"
     if older:
         text = (
             f"is {replicas}, and {the_nodes(older)} with GPUs before Turing serve{'s' * (len(older) == 1)} "
-            f"{_MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {_MOST_CLIENTS_BEFORE_TURING}"
+            f"{MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {MOST_CLIENTS_BEFORE_TURING}"
         )
         yield configuration.embedded.problem(steps, text, remedy)
-    elif not capable or None in capable.values():
+    elif not _are_capable(using or configuration.change.facts.known_gpu_nodes()):
         text = (
             f"is {replicas}, which only GPUs since Turing (compute capability 7.5) serve; which GPUs this is for is "
             "not known here"
         )
         remedy = f"{remedy} where the GPU is older, a V100 for example"
         yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
+
+
+def _are_capable(nodes: Sequence[Object]) -> bool:
+    """True if all of these nodes have GPUs since Turing. Before any node selects a key, any of them may."""
+    return bool(nodes) and all((_capability(node) or (0, 0)) >= _TURING for node in nodes)
 
 
 def _capability(node: Object) -> tuple[int, int] | None:

@@ -1,0 +1,1 @@
+"""Generation: manifests and commands that do what a few words say, and that review without a finding."""

@@ -1,0 +1,118 @@
+"""The ConfigMap that a configuration is written into: a new one, or one that has other configurations."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, configs_in, configs_of
+from policies.generation.documents import GenerationError
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.printable import shown
+from policies.kubernetes.yaml import load_document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Target"]
+
+_OPTION = "--add-to"
+_LABEL = "gpu-admission.io/config"
+_OF_THE_OPERATOR = "default-mig-parted-config"
+"""The ConfigMap that the operator overwrites, so that a copy of it needs another name."""
+_KEPT = ("labels", "annotations")
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_HEAD = re.compile(rf"^{CONFIGS}:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*?([ ]+)(?=[^\s#-])", re.MULTILINE)
+"""The line that begins the configurations of a file in block style, and the indentation of the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a configuration goes."""
+
+    namespace: str
+    """Of a new ConfigMap, and of one that names none."""
+    existing: Object | None = None
+    """The ConfigMap that the configuration is added to; None for a new one."""
+
+    def name(self, default: str) -> str:
+        """The name of the ConfigMap."""
+        name = name_of(self.existing) if self.existing else ""
+        return default if name in ("", _OF_THE_OPERATOR) else name
+
+    def config_map(self, default: str, role: str, data: Mapping[str, str]) -> Object:
+        """The ConfigMap with data, labelled so that it is reviewed in every namespace.
+
+        Args:
+            default: The name of a new ConfigMap.
+            role: The value of the label.
+            data: New data, which replaces that of the same keys.
+
+        Raises:
+            GenerationError: The existing one is for another component.
+        """
+        metadata = self._metadata()
+        other = metadata.get("labels", {}).get(_LABEL, "mig-parted" if FILE in self._data() else role)
+        if other != role:
+            raise GenerationError(_OPTION, f"is a ConfigMap for {other}, not for {role}; name another one")
+        labels = {**metadata.get("labels", {}), _LABEL: role}
+        own = {"name": self.name(default), "namespace": metadata.pop("namespace", "") or self.namespace}
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**own, **metadata, "labels": labels}}
+        return {**document, "data": {**self._data(), **data}}
+
+    def replaces(self, key: str, text: str) -> bool:
+        """True if a key exists with another text."""
+        return self._data().get(key, text) != text
+
+    def file_with(self, name: str, lines: Sequence[str], otherwise: str) -> str:
+        """The file of the MIG manager with one more configuration; its other lines stay as they are.
+
+        Args:
+            name: Of the configuration.
+            lines: Its entries, without indentation.
+            otherwise: The whole file, if there is none to add to.
+
+        Raises:
+            GenerationError: The ConfigMap has another one of this name, or cannot be added to.
+        """
+        if self.existing is None:
+            return otherwise
+        text, configs = self._data().get(FILE), configs_of(self.existing)
+        head = _HEAD.search(text) if text is not None else None
+        if text is None or configs is None or head is None:
+            raise GenerationError(_OPTION, f"has no {FILE} with {CONFIGS} in block style; correct it, or leave it out")
+        indent = head[1]
+        added = "".join(f"{indent}{line}\n" for line in (f"{name}:", *lines))
+        if name in configs:
+            same = configs_in(load_document(f"{CONFIGS}:\n{added}").value)[name]
+            if configs[name] == same:
+                return text
+            raise GenerationError(_OPTION, f"has another configuration {shown(name)}; rename that one first")
+        start = head.start(1)
+        return f"{text[:start]}{added}{text[start:]}"
+
+    def _metadata(self) -> dict[str, Any]:
+        """What of the existing metadata is the user's."""
+        metadata = self.existing.get("metadata") if self.existing else None
+        if not isinstance(metadata, dict):
+            return {}
+        kept = {key: {**metadata[key]} for key in _KEPT if isinstance(metadata.get(key), dict)}
+        kept.get("annotations", {}).pop(_APPLIED, None)
+        namespace = {"namespace": metadata["namespace"]} if isinstance(metadata.get("namespace"), str) else {}
+        return {**namespace, **{key: value for key, value in kept.items() if value}}
+
+    def _data(self) -> dict[str, str]:
+        """The existing data.
+
+        Raises:
+            GenerationError: It is not text by keys.
+        """
+        data = self.existing.get("data") if self.existing else None
+        if data is None:
+            return {}
+        if not isinstance(data, dict) or not all(isinstance(text, str) for text in data.values()):
+            raise GenerationError(_OPTION, "has data that is not text by keys; correct it first")
+        return data

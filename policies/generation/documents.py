@@ -1,0 +1,88 @@
+"""What is generated: an object or a fragment of one, and the steps that belong to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.product_choices import choose_products
+from policies.nvidia.wishes import WishError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.nvidia.product_choices import ProductChoice
+
+__all__ = [
+    "Generated",
+    "GenerationError",
+    "Step",
+    "label_nodes",
+    "patch_cluster_policy",
+    "products",
+    "slug",
+]
+
+
+class GenerationError(ValueError):
+    """Nothing can be generated; the text is a sentence without a full stop, and says what to write."""
+
+    def __init__(self, option: str, sentence: str) -> None:
+        """Keep the option that is wrong, `--want`; empty if several are."""
+        super().__init__(sentence)
+        self.option = option
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do after the object is applied."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+    """Commands, or lines of YAML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The answer of one kind of generation."""
+
+    remarks: tuple[str, ...]
+    """Sentences about the object, each a line."""
+    document: Object | None
+    """None if the cluster has everything already, and only the steps are left."""
+    steps: tuple[Step, ...] = ()
+
+
+def products(text: str) -> ProductChoice:
+    """The products that `--product` means.
+
+    Raises:
+        GenerationError: It means none that is known.
+    """
+    if not text.strip():
+        raise GenerationError("--product", 'is empty; write a product such as "T4" or "H100*"')
+    try:
+        return choose_products(text)
+    except WishError as error:
+        raise GenerationError("--product", f"{error}; {error.remedy}") from None
+
+
+def patch_cluster_policy(spec: dict[str, Any]) -> str:
+    """The command that changes fields of the ClusterPolicy, by the name that the Helm chart gives it."""
+    patch = json.dumps({"spec": spec}, separators=(",", ":"))
+    return f"kubectl patch clusterpolicies.nvidia.com/cluster-policy --type merge -p '{patch}'"
+
+
+def label_nodes(labels: Sequence[str], key: str, value: str) -> str:
+    """The command that labels all nodes with some products."""
+    selector = f"={labels[0]}" if len(labels) == 1 else f" in ({','.join(labels)})"
+    return f"kubectl label nodes -l '{PRODUCT_LABEL}{selector}' --overwrite {key}={value}"
+
+
+def slug(text: str) -> str:
+    """A text as part of a name: lower-case letters, digits and single dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

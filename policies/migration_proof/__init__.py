@@ -1,0 +1,8 @@
+"""Proves a migration: what workloads keep and lose when claims replace the device plugin."""
+
+from __future__ import annotations
+
+from policies.migration_proof.cells import Cell
+from policies.migration_proof.proof import FACTS, Proof, WorkloadProof, prove_migration
+
+__all__ = ["FACTS", "Cell", "Proof", "WorkloadProof", "prove_migration"]

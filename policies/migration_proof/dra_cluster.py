@@ -1,0 +1,258 @@
+"""A cluster after its migration: the DRA driver provides the GPUs, and running pods have claims.
+
+Devices of nodes without ResourceSlices are predicted from the labels of GPU Feature Discovery. Nodes whose device plugin
+shares GPUs keep it, because the driver does not share them.
+
+Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin (attributes and capacities of devices);
+github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (labels).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from policies.changed_view import ChangedView
+from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
+from policies.dra.resource_claims import Claim
+from policies.fleet.gpu_nodes import node_facts
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import items_at, lookup
+from policies.migration import converting_namespace
+from policies.nvidia.identifiers import COMPUTE_LABELS, DRIVER, FAMILY_LABEL
+from policies.nvidia.resources import parse_resource
+from policies.quota.devices.node_kinds import offer_of
+from policies.usage import pod_use
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.fleet.gpu_nodes import GPUNode
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import DeviceKind
+    from policies.view import ClusterView, Key
+
+__all__ = ["MigratedCluster", "migrated_cluster"]
+
+_DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
+_CUDA_VERSION = "nvidia.com/cuda.runtime-version.full"
+_MEBIBYTE = 2**20
+_MOST_DEVICES = 512
+"""Devices of one resource that are predicted for a node; an eight-GPU node has at most 56 MIG devices."""
+_Free = dict[tuple[str, str], list[str]]
+"""The devices of a node that no claim holds, by type and MIG profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedCluster:
+    """A cluster after its migration."""
+
+    view: ClusterView
+    predicted: tuple[str, ...]
+    """Nodes whose devices are predicted from their labels."""
+    sharing: tuple[str, ...]
+    """Nodes that keep the device plugin, because it shares their GPUs."""
+    unplaced: tuple[str, ...]
+    """Pods that hold more GPUs than their node shows, `namespace/name`."""
+
+
+def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCluster:
+    """The cluster when namespaces convert and nodes use the DRA driver; nodes must be known."""
+    listed = view.list("Node")
+    documents = {} if listed is UNKNOWN else {name_of(each): each for each in listed}
+    facts = {name: node_facts(each) for name, each in documents.items()}
+    by_plugin = {name: each for name, each in facts.items() if each.traits.has_device_plugin}
+    sharing = {name for name, each in by_plugin.items() if _shares(each)}
+    free = _free_devices(view)
+    predicted = [name for name in by_plugin if name not in sharing and name not in free]
+    objects: dict[Key, Object | None] = {}
+    for name in by_plugin.keys() - sharing:
+        objects["Node", "", name] = _without_plugin(documents[name], by_plugin[name])
+    for name in predicted:
+        devices = _predicted_devices(by_plugin[name])
+        objects["ResourceSlice", "", _slice_name(name)] = _slice(name, devices)
+        free[name] = _by_kind(devices)
+    for each in (GPU_CLASS, MIG_CLASS):
+        if view.get("DeviceClass", each) is None:
+            objects["DeviceClass", "", each] = _device_class(each)
+    objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
+    claims, unplaced = _claims_of_pods(view, by_plugin.keys() - sharing, free)
+    changed = ChangedView(view, objects | claims)
+    return MigratedCluster(changed, tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced))
+
+
+def _shares(node: GPUNode) -> bool:
+    resources = (parse_resource(name) for name in node.offers)
+    return any(each is not None and offer_of(each, node.labels).sharing.strategy for each in resources) or (
+        node.traits.plugin_product.shared
+    )
+
+
+def _without_plugin(node: Object, facts: GPUNode) -> Object:
+    status = dict(node["status"])
+    for field in ("allocatable", "capacity"):
+        amounts = status.get(field)
+        if isinstance(amounts, dict):
+            status[field] = {key: value for key, value in amounts.items() if key not in facts.traits.plugin_resources}
+    return {**node, "status": status}
+
+
+def _predicted_devices(node: GPUNode) -> list[Object]:
+    """The devices that the driver would publish for what the device plugin offers."""
+    devices: list[Object] = []
+    for name, amount in sorted(node.offers.items()):
+        resource = parse_resource(name)
+        if resource is None:
+            continue
+        kind = offer_of(resource, node.labels).device
+        facts = _device(kind, node.labels.get(FAMILY_LABEL, ""), *_versions(node.labels))
+        prefix = "gpu" if not kind.profile else "mig"
+        for _ in range(min(amount, _MOST_DEVICES)):
+            devices.append({"name": f"{prefix}-{len(devices)}", **facts})
+    return devices
+
+
+@lru_cache(maxsize=1024)
+def _device(kind: DeviceKind, family: str, compute: str, driver: str, cuda: str) -> Object:
+    """Attributes and capacity of a device; what no label says is missing.
+
+    Equal devices share one object, so that the allocator compares its parts once.
+    """
+    attributes: dict[str, Any] = {"type": {"string": "mig" if kind.profile else "gpu"}}
+    if kind.product:
+        attributes["productName"] = {"string": kind.product}
+    if kind.profile:
+        attributes["profile"] = {"string": kind.profile}
+    if family:
+        attributes["architecture"] = {"string": family}
+    for name, version in (
+        ("cudaComputeCapability", compute),
+        ("driverVersion", driver),
+        ("cudaDriverVersion", cuda),
+    ):
+        if normal := _version(version):
+            attributes[name] = {"version": normal}
+    capacity = {"memory": {"value": f"{kind.memory // _MEBIBYTE}Mi"}} if kind.memory else {}
+    return {"attributes": attributes, "capacity": capacity}
+
+
+def _versions(labels: Mapping[str, str]) -> tuple[str, str, str]:
+    """The compute capability, and the versions of driver and CUDA, as labels spell them."""
+    compute = ".".join(filter(None, map(labels.get, COMPUTE_LABELS)))
+    return compute, labels.get(_DRIVER_VERSION, ""), labels.get(_CUDA_VERSION, "")
+
+
+def _version(text: str) -> str:
+    """A semantic version, which has three numbers without leading zeros; empty if the text is none."""
+    numbers = text.split(".")
+    if not 2 <= len(numbers) <= 3 or not all(each.isdecimal() and each.isascii() for each in numbers):
+        return ""
+    return ".".join(str(int(each)) for each in (*numbers, "0")[:3])
+
+
+def _slice_name(node: str) -> str:
+    return f"predicted-{DRIVER}-{node}"
+
+
+def _slice(node: str, devices: Sequence[Object]) -> Object:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": _slice_name(node)},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": list(devices),
+        },
+    }
+
+
+def _device_class(name: str) -> Object:
+    expression = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == '{SHIPPED_TYPES[name]}'"
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def _free_devices(view: ClusterView) -> dict[str, _Free]:
+    """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
+    slices, claims = view.list("ResourceSlice"), view.list("ResourceClaim")
+    held = {
+        (str(result.get("pool")), str(result.get("device")))
+        for claim in (() if claims is UNKNOWN else claims)
+        for result in Claim(claim).allocated_devices
+        if result.get("driver") == DRIVER
+    }
+    found: dict[str, _Free] = {}
+    for each in () if slices is UNKNOWN else slices:
+        node, pool = lookup(each, ("spec", "nodeName")), lookup(each, ("spec", "pool", "name"))
+        if lookup(each, ("spec", "driver")) == DRIVER and isinstance(node, str):
+            devices = items_at(each, ("spec", "devices"))
+            free = [device for device in devices if (pool, lookup(device, ("name",))) not in held]
+            of_node = found.setdefault(node, defaultdict(list))
+            for kind, names in _by_kind(free).items():
+                of_node[kind] += names
+    return found
+
+
+def _by_kind(devices: Iterable[Object]) -> _Free:
+    found: _Free = defaultdict(list)
+    for device in devices:
+        kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
+        found[kind, profile].append(str(device.get("name")))
+    return found
+
+
+def _claims_of_pods(
+    view: ClusterView, nodes: Iterable[str], free: Mapping[str, _Free]
+) -> tuple[dict[Key, Object], list[str]]:
+    """Claims for the GPUs that running pods hold by device plugins, and pods without enough devices."""
+    migrated, claims, unplaced = {*nodes}, {}, []
+    pods = view.derive_each("Pod", pod_use)
+    for use in () if pods is UNKNOWN else pods:
+        if use is None or use[0] not in migrated:
+            continue
+        node, holder, amounts = use
+        labels = _labels(view, node)
+        results = []
+        for resource, count in amounts:
+            parsed = parse_resource(resource)
+            if parsed is None:
+                continue
+            profile = offer_of(parsed, labels).device.profile
+            devices = free[node]["mig" if profile else "gpu", profile]
+            taken, devices[:] = devices[:count], devices[count:]
+            results += taken
+            if len(taken) < count:
+                unplaced += [f"{holder.namespace}/{name}" for name in holder.pods]
+        for name in holder.pods:
+            claim = _claim(holder.namespace, name, node, results)
+            claims["ResourceClaim", holder.namespace, name_of(claim)] = claim
+    return claims, unplaced
+
+
+def _labels(view: ClusterView, node: str) -> Mapping[str, str]:
+    found = view.get("Node", node)
+    return node_facts(found).labels if isinstance(found, dict) else {}
+
+
+def _claim(namespace: str, pod: str, node: str, devices: Iterable[str]) -> Object:
+    """An allocated claim that a pod uses."""
+    results = [{"request": "gpu", "driver": DRIVER, "pool": node, "device": device} for device in devices]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"migrated-{pod}", "namespace": namespace},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU_CLASS}}]}},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": pod, "uid": f"{namespace}/{pod}"}],
+        },
+    }

@@ -1,0 +1,166 @@
+"""The proof of a migration: what each workload keeps, and what it loses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.comparison import Outcome, Situation, compare_fits, subjects_of
+from policies.decision import Severity
+from policies.migration import migrate_pod
+from policies.migration_proof.autoscaling import autoscaling_cell
+from policies.migration_proof.cells import Cell
+from policies.migration_proof.dra_cluster import migrated_cluster
+from policies.migration_proof.requests import RequestComparer
+from policies.phrases import format_count, format_list
+from policies.work import CancelCheck, never_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.comparison import FitComparison
+    from policies.migration import MigratedPod
+    from policies.migration_proof.dra_cluster import MigratedCluster
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["FACTS", "Proof", "WorkloadProof", "prove_migration"]
+
+FACTS = ("fit", "devices", "quota", "preemption", "autoscaling")
+"""What is compared, in the order of the columns."""
+_PREEMPTION = "GA335"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProof:
+    """What becomes of a workload, or of pods without one."""
+
+    label: str
+    """For people: `Deployment team-a/web`."""
+    namespace: str
+    pods: int
+    left: str
+    """Why it is not migrated; empty if it is."""
+    cells: Mapping[str, Cell]
+    """By the names of `FACTS`."""
+
+    @property
+    def loses(self) -> bool:
+        """True if something is lost."""
+        return any(cell.outcome is Outcome.LOST for cell in self.cells.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data: `workload`, `namespace`, `pods`, `left`, and a mapping for each of `FACTS`."""
+        cells = {name: {"outcome": str(cell.outcome), "sentence": cell.sentence} for name, cell in self.cells.items()}
+        return {
+            "workload": self.label,
+            "namespace": self.namespace,
+            "pods": self.pods,
+            "left": self.left,
+            **cells,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What becomes of all workloads that request GPUs of a device plugin."""
+
+    workloads: tuple[WorkloadProof, ...]
+    assumptions: tuple[str, ...]
+    """What the cells rest on, sentences without a full stop."""
+
+    @property
+    def loses(self) -> bool:
+        """True if a workload loses something."""
+        return any(each.loses for each in self.workloads)
+
+
+def prove_migration(
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    namespace: str = "",
+    check_cancelled: CancelCheck = never_cancelled,
+) -> Proof:
+    """Compare all workloads of a cluster before and after their migration to claims.
+
+    After it, all nodes use NVIDIA's DRA driver except those that share their GPUs, all namespaces convert, and running
+    pods hold their devices by claims. Workloads that request no GPUs of a device plugin are left out.
+
+    Args:
+        view: The cluster; its nodes must be known.
+        settings: The administrator's settings.
+        namespace: The only namespace whose workloads are compared; empty for all.
+        check_cancelled: What may stop the work by an exception of its own.
+    """
+    subjects = subjects_of(view, settings)
+    cluster = migrated_cluster(view, {subject.namespace for subject in subjects})
+    before, after = Situation(view, settings), Situation(cluster.view, settings)
+    migrated = [
+        (subject, migrate_pod(subject.document, subject.namespace, view, settings))
+        for subject in subjects
+        if subject.is_pod and namespace in ("", subject.namespace)
+    ]
+    concerned = [(subject, pod) for subject, pod in migrated if pod.pod is not None or pod.is_left]
+    compare = RequestComparer(before, after)
+    autoscaling = autoscaling_cell(view)
+    fits = compare_fits([subject for subject, _ in concerned], before, after, check_cancelled)
+    workloads = []
+    for fit, (subject, pod) in zip(fits, concerned, strict=True):
+        cells = {"fit": _fit_cell(fit)}
+        if pod.is_left:
+            kept = Cell(Outcome.KEPT, "not migrated")
+            cells |= dict.fromkeys(FACTS[1:], kept)
+        else:
+            cells |= {
+                "devices": compare.devices(subject),
+                "quota": compare.quota(subject),
+                "preemption": _preemption_cell(pod),
+                "autoscaling": autoscaling,
+            }
+        workloads.append(WorkloadProof(subject.label, subject.namespace, subject.count, _why_left(pod), cells))
+    return Proof(tuple(workloads), tuple(_assumptions(cluster)))
+
+
+def _why_left(pod: MigratedPod) -> str:
+    denied = [str(each) for each in pod.findings if each.severity is Severity.DENY]
+    return (pod.reason or (denied or [str(each) for each in pod.findings])[0]) if pod.is_left else ""
+
+
+def _fit_cell(fit: FitComparison) -> Cell:
+    if fit.outcome is not Outcome.KEPT:
+        return Cell(fit.outcome, fit.sentence)
+    fewer = fit.before.nodes - fit.after.nodes
+    if fewer:
+        # As many pods find a place, and yet fewer nodes could take one when they are empty.
+        names = format_list(sorted(fewer))
+        return Cell(Outcome.LOST, f"no longer fits on {format_count(len(fewer), 'node')}: {names}")
+    if not fit.after.nodes:
+        return Cell(Outcome.KEPT, f"fits on no node, before and after: {fit.after.why}")
+    return Cell(Outcome.KEPT, f"fits on {format_count(len(fit.after.nodes), 'node')}")
+
+
+def _preemption_cell(pod: MigratedPod) -> Cell:
+    lost = [each for each in pod.findings if each.rule.id == _PREEMPTION]
+    if lost:
+        return Cell(Outcome.LOST, lost[0].message)
+    return Cell(Outcome.KEPT, "no pod of lower priority holds what it requests")
+
+
+def _assumptions(cluster: MigratedCluster) -> list[str]:
+    said = []
+    if cluster.predicted:
+        said.append(
+            f"the devices of {format_count(len(cluster.predicted), 'node')} without ResourceSlices are predicted from "
+            f"node labels: {format_list(cluster.predicted)}"
+        )
+    if cluster.sharing:
+        said.append(
+            f"{format_count(len(cluster.sharing), 'node')} shares GPUs and keeps the device plugin: "
+            f"{format_list(cluster.sharing)}"
+        )
+    if cluster.unplaced:
+        said.append(
+            f"{format_count(len(cluster.unplaced), 'pod')} holds more GPUs than the node shows: "
+            f"{format_list(cluster.unplaced)}"
+        )
+    return said

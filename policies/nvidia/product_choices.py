@@ -1,0 +1,51 @@
+"""Product choices: the known GPUs that a name means, as people write it (`T4`, `H100`, `A100-80GB`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from policies.kubernetes.printable import shown
+from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
+from policies.nvidia.wishes import ProductPatterns, WishError
+
+__all__ = ["ProductChoice", "choose_products"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductChoice:
+    """Patterns of products, and the known products that they select."""
+
+    patterns: ProductPatterns
+    labels: tuple[str, ...]
+    """Values of the label `nvidia.com/gpu.product`, without any suffix; at least one."""
+
+
+def choose_products(text: str) -> ProductChoice:
+    """The products that a text means: a list of patterns as in a wish, or names that have the same words.
+
+    Raises:
+        WishError: it is no such list, or a name of it means no known product.
+    """
+    patterns = ProductPatterns.read(text)
+    patterns = replace(patterns, includes=tuple(dict.fromkeys(_understood(each) for each in patterns.includes)))
+    labels = tuple(label for label in KNOWN_PRODUCTS if patterns.admits(label))
+    if not labels:
+        raise WishError(f"is {shown(text)}, which excludes all that it names", "exclude less")
+    return ProductChoice(patterns, labels)
+
+
+def _understood(pattern: str) -> str:
+    """A pattern that selects known products: the pattern itself, or one with all its words."""
+    if any(ProductPatterns((pattern,)).admits(label) for label in KNOWN_PRODUCTS):
+        return pattern
+    if found := _names().with_words_of(pattern):
+        return found
+    near = _names().suggestion(pattern)
+    remedy = f'write "{near}"' if near else "write the name as the label nvidia.com/gpu.product has it"
+    raise WishError(f"has the name {shown(pattern)}, which means no product that is known here", remedy)
+
+
+@cache
+def _names() -> ProductNames:
+    return ProductNames.of(KNOWN_PRODUCTS)

@@ -1,0 +1,240 @@
+"""What workloads keep and lose when claims replace the device plugin."""
+
+import pytest
+
+from policies.comparison import Outcome
+from policies.migration_proof import FACTS, prove_migration
+from policies.settings import DEFAULTS, parse_settings
+from tests.comparison.clusters import BASE, GPU, bound, gpu_node
+from tests.explanation import conftest as k8s
+from webhook.cluster.manifests import ManifestsView
+
+H100 = {
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+    "nvidia.com/gpu.memory": "81559",
+    "nvidia.com/gpu.family": "hopper",
+    "nvidia.com/gpu.compute.major": "9",
+    "nvidia.com/gpu.compute.minor": "0",
+    "nvidia.com/cuda.driver-version.full": "580.95.05",
+    "nvidia.com/cuda.runtime-version.full": "13.0",
+}
+A100 = {**H100, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.family": "ampere"}
+EMPTY = (k8s.empty_list("NodePool", "karpenter.sh/v1"), k8s.empty_list("Deployment", "apps/v1"))
+
+
+def h100(name="node-1", gpus=2, **more):
+    return gpu_node(name, gpus, **{**H100, **more})
+
+
+def proof(*objects):
+    return prove_migration(ManifestsView([*BASE, *EMPTY, *objects]), DEFAULTS)
+
+
+def cells(*objects):
+    """The cells of the only workload."""
+    (workload,) = proof(*objects).workloads
+    return workload.cells
+
+
+def outcomes(*objects):
+    return [cells(*objects)[fact].outcome for fact in FACTS]
+
+
+def test_workload_that_loses_nothing_keeps_all():
+    assert outcomes(h100(), bound("train")) == [Outcome.KEPT] * len(FACTS)
+    assert not proof(h100(), bound("train")).loses
+
+
+def test_cells_say_what_is_kept():
+    assert [cells(h100(), bound("train"))[fact].sentence for fact in FACTS] == [
+        "fits on 1 node",
+        "1 x NVIDIA-H100-80GB-HBM3",
+        "no quota counts it",
+        "no pod of lower priority holds what it requests",
+        "no autoscaler is seen",
+    ]
+
+
+def test_workload_without_gpus_of_a_device_plugin_is_left_out():
+    claim = k8s.claim(stored=True)
+    pod = k8s.pod(name="claiming", stored=True, resourceClaims=k8s.claiming(resourceClaimName="gpus"))
+    assert proof(h100(), k8s.pod(name="cpu", stored=True), claim, pod).workloads == ()
+
+
+def test_pods_of_other_namespaces_hold_their_devices():
+    other = bound("other", gpus=2) | {}
+    other["metadata"]["namespace"] = "team-b"
+    pending = k8s.pod({GPU: "1"}, name="train", stored=True)
+    found = {each.label: each.cells["fit"] for each in proof(h100(), other, pending).workloads}
+    assert found["pod team-a/train"].outcome is Outcome.KEPT
+    assert found["pod team-a/train"].sentence == "fits on 1 node"
+    assert found["pod team-b/other"].outcome is Outcome.KEPT
+
+
+def test_devices_of_running_pods_are_not_given_twice():
+    pods = [bound(f"train-{number}", owner=f"ReplicaSet/train-{number}") for number in range(2)]
+    found = proof(h100(), *pods, k8s.pod({GPU: "1"}, name="pending", stored=True))
+    rooms = {each.label: each.cells["fit"].sentence for each in found.workloads}
+    assert rooms["pod team-a/pending"] == "fits on 1 node"
+    assert found.assumptions[1:] == ()
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"),
+        ("nvidia.com/gpu.memory", "81559"),
+        ("nvidia.com/gpu.family", "hopper"),
+        ("nvidia.com/gpu.compute.major", "9"),
+        ("nvidia.com/cuda.driver-version.full", "580.95.05"),
+        ("nvidia.com/cuda.driver-version.major", "580"),
+    ],
+)
+def test_condition_on_a_label_selects_the_predicted_devices(label, value):
+    more = {"nvidia.com/cuda.driver-version.major": "580"}
+    nodes = h100(**more), gpu_node("node-2", 2, **{**A100, **more, "nvidia.com/gpu.memory": "81920"})
+    found = cells(*nodes, bound("train", nodeSelector={label: value}))
+    assert (found["fit"].outcome, found["devices"].outcome) == (Outcome.KEPT, Outcome.KEPT)
+
+
+def test_condition_that_conversion_refuses_is_left_with_the_reason():
+    node = h100(**{"nvidia.com/gpu.count": "2"})
+    (workload,) = proof(node, bound("train", nodeSelector={"nvidia.com/gpu.count": "2"})).workloads
+    assert workload.left.startswith("spec.nodeSelector[nvidia.com/gpu.count]: ")
+    assert workload.cells["fit"].outcome is Outcome.LOST
+    assert workload.loses
+
+
+def test_mig_devices_are_predicted_by_profile():
+    labels = {**A100, "nvidia.com/mig-1g.10gb.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
+    node = k8s.node("node-1", {"nvidia.com/gpu.present": "true", **labels}, allocatable={"nvidia.com/mig-1g.10gb": "7"})
+    pod = k8s.pod({"nvidia.com/mig-1g.10gb": "1"}, name="train", stored=True, nodeName="node-1")
+    found = cells(node, pod | {"status": {"phase": "Running"}})
+    assert [found[fact].outcome for fact in FACTS] == [Outcome.KEPT] * len(FACTS)
+
+
+def test_node_that_shares_its_gpus_keeps_the_device_plugin():
+    node = h100(**{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4"})
+    found = proof(node, bound("train"))
+    (workload,) = found.workloads
+    assert (workload.cells["fit"].outcome, workload.left != "") == (Outcome.KEPT, True)
+    assert found.assumptions == ("1 node shares GPUs and keeps the device plugin: node-1",)
+
+
+def test_prediction_is_an_assumption():
+    assert proof(h100(), bound("train")).assumptions == (
+        "the devices of 1 node without ResourceSlices are predicted from node labels: node-1",
+    )
+
+
+def test_published_devices_are_not_predicted():
+    found = proof(k8s.resource_slice(k8s.gpus(2)), h100(), bound("train"))
+    assert found.assumptions == ()
+    assert found.workloads[0].cells["fit"].outcome is Outcome.KEPT
+
+
+def test_pod_that_holds_more_than_its_node_shows_is_an_assumption():
+    assert (
+        "1 pod holds more GPUs than the node shows: team-a/train"
+        in proof(h100(gpus=1), bound("train", gpus=2)).assumptions
+    )
+
+
+def test_resourcequota_of_the_device_plugin_limits_claims_no_more():
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "gpus", "namespace": "team-a"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "4"}},
+    }
+    assert proof(h100(), bound("train"), quota).workloads[0].left.endswith("[GA312]")
+    lenient = parse_settings(
+        {
+            "apiVersion": "gpu-admission.io/v1alpha1",
+            "kind": "GPUAdmissionPolicy",
+            "metadata": {"name": "default"},
+            "spec": {"rules": [{"rule": "GA312", "severity": "warn"}]},
+        }
+    )
+    view = ManifestsView([*BASE, *EMPTY, h100(), bound("train"), quota])
+    assert prove_migration(view, lenient).workloads[0].cells["quota"] == (
+        Outcome.LOST,
+        "ResourceQuota gpus limits requests.nvidia.com/gpu, which claims do not use",
+    )
+    quota["spec"]["hard"]["gpu.nvidia.com.deviceclass.resource.k8s.io/devices"] = "4"
+    assert cells(h100(), bound("train"), quota)["quota"].outcome is Outcome.KEPT
+
+
+def test_gpuquota_counts_the_same():
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"limits": [{"name": "all", "gpus": 1}, {"name": "mem", "memory": "100Gi"}]},
+    }
+    found = cells(h100(), bound("train"), quota)["quota"]
+    assert found == (Outcome.KEPT, "the GPUQuota counts the same: all 1 GPU and mem 81559Mi")
+
+
+def test_preemption_of_lower_pods_is_lost():
+    low = bound("low", priority=1, priorityClassName="low")
+    low["metadata"]["namespace"] = "team-b"
+    high = k8s.pod({GPU: "1"}, name="high", stored=True, priority=1000, priorityClassName="high")
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in (("low", 1), ("high", 1000))
+    ]
+    found = {each.label: each.cells["preemption"] for each in proof(h100(), low, high, *classes).workloads}
+    assert found["pod team-a/high"].outcome is Outcome.LOST
+    assert found["pod team-b/low"].outcome is Outcome.KEPT
+
+
+def node_pool(**spec):
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}, "spec": spec}
+
+
+def deployment(name, image):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": image}]},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (node_pool(), Outcome.LOST),
+        (node_pool(replicas=3), Outcome.KEPT),
+        (deployment("scaler", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0"), Outcome.UNKNOWN),
+        (deployment("web", "nginx:1"), Outcome.KEPT),
+    ],
+    ids=["karpenter", "static-pool", "cluster-autoscaler", "none"],
+)
+def test_autoscaling_depends_on_the_autoscaler(found, outcome):
+    assert cells(h100(), bound("train"), found)["autoscaling"].outcome is outcome
+
+
+def test_autoscaling_is_unknown_without_node_pools():
+    view = ManifestsView([*BASE, h100(), bound("train")])
+    (workload,) = prove_migration(view, DEFAULTS).workloads
+    assert workload.cells["autoscaling"].outcome is Outcome.UNKNOWN
+
+
+def test_one_namespace_is_compared_in_the_whole_cluster():
+    other = bound("other", gpus=2)
+    other["metadata"]["namespace"] = "team-b"
+    view = ManifestsView([*BASE, *EMPTY, h100(), other, k8s.pod({GPU: "1"}, name="train", stored=True)])
+    assert [each.label for each in prove_migration(view, DEFAULTS, "team-a").workloads] == ["pod team-a/train"]
+
+
+def test_absurd_number_of_gpus_is_bounded():
+    found = proof(h100(gpus=10**12), bound("train"))
+    assert found.workloads[0].cells["fit"].outcome is Outcome.KEPT

@@ -1,0 +1,50 @@
+"""Products by the names that people use."""
+
+import pytest
+
+from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.product_choices import choose_products
+from policies.nvidia.wishes import WishError
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns", "labels"),
+    [
+        ("T4", "Tesla-T4", "Tesla-T4"),
+        ("tesla-t4", "tesla-t4", "Tesla-T4"),
+        ("A100-80GB", "A100*80GB*", "NVIDIA-A100-80GB-PCIe NVIDIA-A100-SXM4-80GB"),
+        ("A100 80GB", "A100*80GB*", "NVIDIA-A100-80GB-PCIe NVIDIA-A100-SXM4-80GB"),
+        ("H100", "H100*", "NVIDIA-H100-PCIe NVIDIA-H100-80GB-HBM3 NVIDIA-H100-NVL"),
+        ("H100*,!*NVL", "H100*,!*NVL", "NVIDIA-H100-PCIe NVIDIA-H100-80GB-HBM3"),
+        ("NVIDIA-H100-NVL", "H100-NVL", "NVIDIA-H100-NVL"),
+        ("A10", "A10", "NVIDIA-A10"),
+        ("T4, A10", "Tesla-T4,A10", "Tesla-T4 NVIDIA-A10"),
+    ],
+)
+def test_names_of_people_are_understood(text, patterns, labels):
+    choice = choose_products(text)
+    assert (str(choice.patterns), " ".join(choice.labels)) == (patterns, labels)
+
+
+@pytest.mark.parametrize("label", KNOWN_PRODUCTS)
+def test_label_means_its_product_only(label):
+    assert choose_products(label).labels == (label,)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "remedy"),
+    [
+        ("H1000", 'has the name "H1000", which means no product that is known here', 'write "H100*"'),
+        (
+            "MI300X",
+            'has the name "MI300X", which means no product that is known here',
+            "write the name as the label nvidia.com/gpu.product has it",
+        ),
+        ("H100,!H*", 'is "H100,!H*", which excludes all that it names', "exclude less"),
+        ("H100|T4", 'has the name "H100|T4", and "|" is in no product name', "write a comma between names"),
+    ],
+)
+def test_name_of_no_known_product_is_refused_with_what_to_write(text, error, remedy):
+    with pytest.raises(WishError) as caught:
+        choose_products(text)
+    assert (str(caught.value), caught.value.remedy) == (error, remedy)

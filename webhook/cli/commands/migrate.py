@@ -1,0 +1,130 @@
+"""`gpu-admission migrate`: rewrites manifests from the device plugin to claims, and back."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import click
+
+from webhook.cli.completions import complete_paths
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import (
+    check_cluster_options,
+    filename_option,
+    files_option,
+    live_options,
+    namespace_option,
+    settings_option,
+)
+
+__all__ = ["command"]
+
+
+@click.command("migrate")
+@click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_paths)
+@filename_option
+@files_option("the objects of the cluster: nodes, ResourceSlices, DeviceClasses, namespaces, LimitRanges.")
+@live_options
+@namespace_option("The namespace of objects without one; with --live the one of the context, otherwise default.")
+@settings_option("the one of the cluster")
+@click.option(
+    "--to",
+    type=click.Choice(["dra", "device-plugin"]),
+    default="dra",
+    show_default=True,
+    help="dra: to claims. device-plugin: back to what the files were before their migration.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["diff", "yaml", "json"]),
+    default="diff",
+    show_default=True,
+    help="diff: what changes in each file. yaml: the whole new texts of the files. json: for --prove, instead of a table.",
+)
+@click.option("--in-place", is_flag=True, help="Write the files instead of printing anything to standard output.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Rewrite nothing; show what each workload of the --cluster would keep and lose, with -n those of a namespace.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    paths: tuple[str, ...],
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    live: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    settings: str | None,
+    to: str,
+    output: str,
+    in_place: bool,
+    prove: bool,
+) -> None:
+    """Rewrite manifests from the device plugin to claims, and back.
+
+    Pods and the pod templates of workloads get the claims that conversion would give them, as text in the same files: a
+    ResourceClaimTemplate before each object, `claims` in the containers, `resourceClaims` and a toleration in the pod.
+    Everything else stays as it is, byte for byte: comments, order, quotes, anchors. The former lines stay as comments, with
+    which --to device-plugin restores them. Nothing is written without --in-place.
+
+    Files that are rendered first (Helm charts, patches of kustomize) are not rewritten; the report says which lines of
+    them to change, and how.
+
+    \b
+    What would change in a folder, with the facts of the running cluster:
+      gpu-admission migrate --live manifests/
+    Write it:
+      gpu-admission migrate --live --in-place manifests/
+    What a Helm chart would have to render:
+      helm template ./chart | gpu-admission migrate --cluster cluster/ -n team-a -o yaml -
+    What the workloads of a cluster would keep and lose:
+      gpu-admission migrate --prove --cluster cluster/
+    Back again:
+      gpu-admission migrate --to device-plugin --in-place manifests/
+
+    The report on standard error has a line for each object that is migrated or left, with the reason.
+
+    Exit code: 0 if everything that requests GPUs is migrated, or was already; 1 if something was left, or with --prove if a
+    workload loses something; 2 if some of the input
+    cannot be read or a file cannot be written; 3 if gpu-admission has an internal error; please report it with the output
+    of GPU_ADMISSION_TRACE=1.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    paths = (*files, *paths)
+    if prove:
+        if paths or in_place or to != "dra" or not cluster or output == "yaml":
+            raise click.UsageError(
+                "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster"
+            )
+        check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
+        proofs = lazy_module("proofs of migrations")
+        proof = proofs.prove_cluster(cluster, namespace, settings)
+        click.echo(proofs.as_json(proof) if output == "json" else proofs.text(proof))
+        ctx.exit(1 if proof.loses else 0)
+    if output == "json":
+        raise click.UsageError("-o json is for --prove")
+    if not paths:
+        raise click.UsageError("nothing to migrate: name files, folders, or - for standard input")
+    if in_place and "-" in paths:
+        raise click.UsageError("--in-place writes files, and - is standard input")
+    is_live = bool(live or kubeconfig or context)
+    check_cluster_options(cluster, kubeconfig, context, namespace, live=is_live)
+    if is_live:
+        namespace = namespace or lazy_module("contexts").context_namespace(kubeconfig, context)
+    progress = lazy_module("progress").Progress()
+    running = lazy_module("live facts").running_cluster(kubeconfig, context, progress) if is_live else nullcontext()
+    migrations = lazy_module("migrations")
+    with running as read_cluster, progress:
+        outcome = migrations.migrate_files(paths, cluster, settings, namespace, read_cluster, to)
+    if in_place:
+        migrations.write_files(outcome)
+    elif output == "diff":
+        migrations.print_diffs(outcome)
+    else:
+        migrations.print_texts(outcome)
+    migrations.print_report(outcome)
+    ctx.exit(outcome.exit_code)

@@ -1,0 +1,1 @@
+"""`gpu-admission migrate`: reads files, rewrites the objects in them, and reports what was left."""

@@ -1,0 +1,124 @@
+"""Proofs of migrations for people: what each workload keeps and loses, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.comparison import Outcome
+from policies.kubernetes.printable import printable
+from policies.migration_proof import FACTS, prove_migration
+from policies.phrases import format_count, format_list
+from policies.view import UNKNOWN
+from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import Progress
+from webhook.cli.settings import read_cluster_files
+from webhook.cli.text_layout import Column, column, item, json_text, paragraph, table, terminal_width
+from webhook.cluster.manifests import ManifestsView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.migration_proof import Proof, WorkloadProof
+
+__all__ = ["as_json", "prove_cluster", "text"]
+
+_COLOURS = {Outcome.KEPT: "green", Outcome.GAINED: "green", Outcome.LOST: "red", Outcome.UNKNOWN: "yellow"}
+_MOST_NAMED = 3
+"""Workloads that a sentence names; the table and JSON have all of them."""
+
+
+def prove_cluster(cluster: Sequence[str], namespace: str, settings: str | None) -> Proof:
+    """Compare the workloads of a cluster in files before and after their migration.
+
+    Args:
+        cluster: Files and folders, such as a snapshot.
+        namespace: The only namespace whose workloads are compared; empty for all.
+        settings: The file with the administrator's settings; if None, the GPUAdmissionPolicy among the objects.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+        click.UsageError: The files have no nodes.
+        NoNamespaceError: The namespace does not exist.
+    """
+    files = read_cluster_files(cluster, settings)
+    files.print_notes()
+    view = ManifestsView(files.facts)
+    if view.list("Node") is UNKNOWN:
+        raise click.UsageError(
+            f"nothing to compare: no Node in {', '.join(cluster)}; gpu-admission snapshot writes all that is needed"
+        )
+    check_namespace_exists(view, namespace)
+    with Progress() as progress:
+        progress.show("comparing all workloads before and after their migration")
+        return prove_migration(view, files.settings, namespace)
+
+
+def as_json(proof: Proof) -> str:
+    """The workloads and the assumptions as one mapping."""
+    return json_text({"workloads": [each.as_json() for each in proof.workloads], "assumptions": [*proof.assumptions]})
+
+
+def text(proof: Proof, width: int | None = None) -> str:
+    """The table, the reasons and the assumptions; `width` is that of the terminal if None."""
+    width = terminal_width() if width is None else width
+    if not proof.workloads:
+        return "No workload requests GPUs of a device plugin."
+    parts = ["\n".join(_table(proof.workloads)), *_sections(proof, width)]
+    lost = sum(each.loses for each in proof.workloads)
+    left = sum(bool(each.left) for each in proof.workloads)
+    numbers = [f"{lost} lose something", *([f"{left} cannot be migrated"] if left else [])]
+    return "\n\n".join([*parts, f"{format_count(len(proof.workloads), 'workload')}: {', '.join(numbers)}"])
+
+
+def _table(workloads: Sequence[WorkloadProof]) -> Iterator[str]:
+    names = [printable(each.label) for each in workloads]
+    pods = [str(each.pods) for each in workloads]
+    columns = [
+        column("WORKLOAD", names),
+        column("PODS", pods, right=True),
+        *(Column(fact.upper(), _width(fact)) for fact in FACTS),
+    ]
+    rows = [
+        [[name], [count], *([_shown_cell(each, fact)] for fact in FACTS)]
+        for name, count, each in zip(names, pods, workloads, strict=True)
+    ]
+    yield from table(columns, rows)
+
+
+def _shown_cell(workload: WorkloadProof, fact: str) -> str:
+    width = _width(fact)
+    if workload.left and fact != FACTS[0]:
+        return "-".ljust(width)
+    outcome = workload.cells[fact].outcome
+    return click.style(str(outcome).ljust(width), fg=_COLOURS[outcome])
+
+
+def _width(fact: str) -> int:
+    return max(len(fact), len(Outcome.UNKNOWN))
+
+
+def _sections(proof: Proof, width: int) -> Iterator[str]:
+    for title, wanted in (("Lost:", Outcome.LOST), ("Unknown:", Outcome.UNKNOWN)):
+        reasons = _reasons(proof.workloads, wanted)
+        if reasons:
+            lines = [line for fact, why, names in reasons for line in item(f"{fact} of {names}: {why}", width)]
+            yield "\n".join([title, *lines])
+    left = [each for each in proof.workloads if each.left]
+    if left:
+        lines = [line for each in left for line in item(printable(f"{each.label}: {each.left}"), width)]
+        yield "\n".join(["Not migrated:", *lines])
+    if proof.assumptions:
+        yield "\n".join(line for each in proof.assumptions for line in paragraph(f"Assumed: {each}.", width))
+
+
+def _reasons(workloads: Sequence[WorkloadProof], wanted: Outcome) -> list[tuple[str, str, str]]:
+    """The facts with an outcome: fact, why, and the workloads with the same reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for fact in FACTS:
+        for each in workloads:
+            cell = each.cells[fact]
+            if cell.outcome is wanted:
+                found.setdefault((fact, printable(cell.sentence)), []).append(printable(each.label))
+    return [(fact, why, format_list(names, _MOST_NAMED)) for (fact, why), names in found.items()]
