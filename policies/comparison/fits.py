@@ -21,7 +21,7 @@ from policies.explanation.selector_failures import costly_selectors
 from policies.explanation.survey import survey
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.quota.opt_in import QUOTA_NAME
 from policies.view import UNKNOWN, Overlay
 from policies.work import CancelCheck, never_cancelled
@@ -236,12 +236,12 @@ def _templates_of_claims(subject: Subject, view: ClusterView) -> Mapping[Key, Ob
     """Templates that the view does not know, from the claims that were made from them for the first pod."""
     found: dict[Key, Object] = {}
     made = {
-        lookup(each, ("name",)): lookup(each, ("resourceClaimName",))
+        str(each.get("name")): each.get("resourceClaimName")
         for pod in subject.pods[:1]
-        for each in items_at(pod, ("status", "resourceClaimStatuses"))
+        for each in mappings_at(pod, ("status", "resourceClaimStatuses"))
     }
     for entry in items_at(subject.document, ("spec", "resourceClaims")):
-        template, name = lookup(entry, ("resourceClaimTemplateName",)), made.get(lookup(entry, ("name",)))
+        template, name = lookup(entry, ("resourceClaimTemplateName",)), made.get(str(lookup(entry, ("name",))))
         if not (isinstance(template, str) and isinstance(name, str)):
             continue
         claim = view.get("ResourceClaim", name, subject.namespace)

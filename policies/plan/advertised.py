@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import mapping_at
 from policies.nvidia.identifiers import COUNT_LABEL, GPU_RESOURCE, MEMORY_LABEL, PRODUCT_LABEL
 from policies.nvidia.resources import parse_resource
 from policies.plan.hardware import COUNT_SUFFIX, MIG_PREFIX, REPLICAS_LABEL
@@ -67,15 +67,15 @@ def with_advertised(node: Object, before: Advertised, after: Advertised) -> Obje
         for name, value in labels_of(node).items()
         if not (name in before.labels or name in _OWN_LABELS or _is_of_profile(name)) or name in after.labels
     }
-    allocatable = dict(lookup(node, ("status", "allocatable")) or {})
-    capacity = dict(lookup(node, ("status", "capacity")) or {})
+    allocatable = dict(mapping_at(node, ("status", "allocatable")))
+    capacity = dict(mapping_at(node, ("status", "capacity")))
     for amounts in (allocatable, capacity):
         gone = {name: "0" for name in amounts if parse_resource(name) is not None}
         amounts.update(gone | {name: str(count) for name, count in after.resources.items()})
     return {
         **node,
         "metadata": {**node["metadata"], "labels": {**labels, **after.labels}},
-        "status": {**(node.get("status") or {}), "allocatable": allocatable, "capacity": capacity},
+        "status": {**mapping_at(node, ("status",)), "allocatable": allocatable, "capacity": capacity},
     }
 
 

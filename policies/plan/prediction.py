@@ -12,7 +12,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
 
-__all__ = ["NodeChange", "Prediction", "offers_of", "predict"]
+__all__ = ["NodeChange", "Prediction", "predict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +221,8 @@ def _has_gpus(node: Object, view: ClusterView) -> bool:
 
 def _resources(node: Object) -> dict[str, int]:
     """The resources of the device plugin that a node offers, with an amount above 0."""
-    offered = lookup(node, ("status", "allocatable"))
-    found = {name: billionths(amount) // ONE for name, amount in (offered if isinstance(offered, dict) else {}).items()}
+    offered = mapping_at(node, ("status", "allocatable"))
+    found = {name: billionths(amount) // ONE for name, amount in offered.items()}
     return {name: amount for name, amount in found.items() if amount and parse_resource(name) is not None}
 
 
@@ -235,14 +235,9 @@ def _same_offers(old: Object, new: Object) -> bool:
 
 
 def _without_gpus(node: Object) -> Object:
-    offered = lookup(node, ("status", "allocatable")) or {}
+    offered = mapping_at(node, ("status", "allocatable"))
     kept = {name: "0" if parse_resource(name) is not None else amount for name, amount in offered.items()}
-    return {**node, "status": {**(node.get("status") or {}), "allocatable": kept}}
-
-
-def offers_of(node: Object, view: ClusterView) -> str:
-    """What a node offers, in words."""
-    return _offers(node, gpu_slices_of(node, view))
+    return {**node, "status": {**mapping_at(node, ("status",)), "allocatable": kept}}
 
 
 def _offers(node: Object, slices: Sequence[Object]) -> str:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN
 
@@ -96,8 +96,8 @@ def _devices(
 
 def _device(name: str, like: Object, example: Object, own: Mapping[str, str], *, without: Iterable[str] = ()) -> Object:
     """A device with the attributes and capacities of an example, on the GPU of another device."""
-    attributes = {**(example.get("attributes") or {})}
-    attributes |= {key: value for key, value in (like.get("attributes") or {}).items() if "/" in key}
+    attributes = {**mapping_at(example, ("attributes",))}
+    attributes |= {key: value for key, value in mapping_at(like, ("attributes",)).items() if "/" in key}
     attributes |= {key: {"string": value} for key, value in own.items()}
     return {
         **{key: value for key, value in example.items() if key not in ("taints", "bindsToNode")},

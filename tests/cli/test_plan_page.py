@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from policies.comparison import MOST_SUBJECTS
 from policies.plan import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,10 @@ def test_page_shows_what_the_command_prints(invoke, command, shown):
     files = [argument for name in CLUSTERS for argument in ("--cluster", ROOT / "examples" / name)]
     named = [ROOT / word if word.startswith("examples/") else word for word in shlex.split(command)]
     assert invoke(*named, *files).stdout == shown
+
+
+def test_page_has_the_number_of_templates():
+    assert f"**More than {MOST_SUBJECTS:,} pod templates**" in PAGE
 
 
 def test_page_has_every_kind():
