@@ -76,6 +76,15 @@ def test_refused_change_is_printed_as_by_review_and_not_planned(planned):
     assert "NODE" not in done.stdout
 
 
+def test_refused_change_is_one_mapping_in_json(planned):
+    found = json.loads(planned(config_map(whole=time_slicing(1)), options=["-o", "json"]).stdout)
+    assert (found["plan"], found["warnings"]) == (None, [])
+    (refusal,) = found["refusals"]
+    assert refusal.startswith(
+        "GA132 ConfigMap gpu-operator/plugin data.whole.sharing.timeSlicing.resources[0].replicas: "
+    )
+
+
 def test_refused_deletion_is_not_planned(planned):
     done = planned(options=["--delete", "configmap/plugin"])
     assert done.exit_code == 1

@@ -24,6 +24,7 @@ GPU = "nvidia.com/gpu"
 FIRST, SECOND = "test-node-1", "test-node-2"
 CONFIG = "plan-config"
 MIG = "nvidia.com/mig-1g.10gb"
+WORKLOAD = "nvidia.com/gpu.workload.config"
 KEPT, LOST, GAINED, UNKNOWN = "kept", "lost", "gained", "unknown"
 
 
@@ -269,6 +270,37 @@ def test_device_plugin_is_disabled(plugin):
     plugin.check(plan, before=["cpu"])
 
 
+def test_gpus_are_given_to_virtual_machines(plugin):
+    plugin.run(pod(plugin.team, "whole", node=FIRST), pod(plugin.team, "other", node=SECOND))
+    assert plugin.cluster.patch("Node", SECOND, body=node_labels(SECOND, **{WORKLOAD: "container"})).accepted
+    machines = {"vfioManager": {"enabled": True}, "sandboxDevicePlugin": {"enabled": True}}
+    change = policy(sandboxWorkloads={"enabled": True, "defaultWorkload": "vm-passthrough"}, **machines)
+    plan = plugin.plan(change)
+    assert plugin.outcomes(plan) == {"whole": LOST, "other": KEPT}
+    assert [each["name"] for each in plan["disrupted"]] == [f"pod {plugin.team}/whole"]
+    plugin.apply(change)
+    plugin.offer(FIRST, **{GPU: 0})
+    plugin.check(plan)
+
+
+def test_namespace_converts_its_pods_to_claims(plugin):
+    """The nodes of the device plugin have no devices for claims."""
+    plugin.run(pod(plugin.team, "converted", node=FIRST), pod(plugin.team, "part", f"{GPU}.shared", node=FIRST))
+    labels = {"gpu-admission.io/dra": "enabled"}
+    change = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": plugin.team, "labels": labels}}
+    plan = plugin.plan(change)
+    assert plugin.outcomes(plan) == {"converted": LOST, "part": KEPT}
+    assert plugin.cluster.patch("Namespace", plugin.team, body={"metadata": {"labels": labels}}).accepted
+    if plugin.cluster.schedules:
+        until(lambda: _is_converted(plugin), "the service knows the label")
+    plugin.check(plan, before=["part"])
+
+
+def _is_converted(stage):
+    trial = stage.cluster.create(pod(stage.team, "trial"), dry_run=True)
+    return trial.accepted and "resourceClaims" in trial.object["spec"]
+
+
 @pytest.mark.parametrize(
     ("strategy", "offered", "labels", "outcomes"),
     [
@@ -371,6 +403,22 @@ def test_device_class_that_claims_name(stage, spare_class, change):
         plan = stage.plan(document)
         assert stage.cluster.patch("DeviceClass", "spare", body={"spec": document["spec"]}).accepted
     assert stage.outcomes(plan) == {"own": LOST, "other": KEPT}
+    stage.check(plan)
+
+
+def test_device_class_that_serves_a_resource(stage, spare_class):
+    """Since Kubernetes 1.36, a DeviceClass can serve an extended resource by claims."""
+    resource = "example.com/gpu"
+    serving = {**spare_class, "spec": {**spare_class["spec"], "extendedResourceName": resource}}
+    assert stage.cluster.patch("DeviceClass", "spare", body={"spec": serving["spec"]}).accepted
+    assert stage.cluster.create(pod(stage.team, "served", resource)).accepted
+    stage.pods["served"] = pod(stage.team, "served", resource)
+    if stage.cluster.schedules and not stage.verdict("served"):
+        pytest.skip("this cluster serves no extended resources by claims")
+    change = {**serving, "spec": {**spare_class["spec"], "extendedResourceName": "example.com/other"}}
+    plan = stage.plan(change)
+    assert stage.outcomes(plan) == {"served": LOST}
+    assert stage.cluster.patch("DeviceClass", "spare", body={"spec": change["spec"]}).accepted
     stage.check(plan)
 
 

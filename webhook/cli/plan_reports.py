@@ -43,7 +43,7 @@ def text(report: PlanReport, width: int | None = None) -> str:
     width = terminal_width() if width is None else width
     plan = report.plan
     if plan is None:
-        return "\n".join(line for each in report.refusals for line in item(f"refused: {each}", width))
+        return "\n".join(line for each in report.refused_deletions for line in item(f"refused: {each}", width))
     sections = [
         paragraph(_summary(plan), width),
         [*_nodes(plan.nodes, width)],

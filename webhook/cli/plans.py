@@ -63,9 +63,11 @@ class PlanReport:
     review: Review | None
     """The review of all objects of the files, if it refuses one."""
     refusals: tuple[str, ...] = ()
-    """Why deletions are refused, sentences without full stops."""
+    """Why objects and deletions are refused, sentences without full stops."""
     warnings: tuple[str, ...] = ()
     """What review warns about, sentences without full stops."""
+    refused_deletions: tuple[str, ...] = ()
+    """The refusals that the review of the files does not have."""
 
 
 def make_plan(given: PlanInput, running: RunningCluster | None, progress: Progress) -> PlanReport:
@@ -109,10 +111,11 @@ def make_plan(given: PlanInput, running: RunningCluster | None, progress: Progre
     reviewed = _review(by_key, objects, before)
     refusals = tuple(_refused_deletions(deleted, before))
     if refusals or reviewed.exit_code == 1:
-        return PlanReport(None, reviewed, refusals)
+        found = (*_findings(reviewed, Severity.DENY), *refusals)
+        return PlanReport(None, reviewed, found, refused_deletions=refusals)
     progress.show("planning")
     plan = plan_change(PlannedChange(before, objects, given.namespace))
-    return PlanReport(plan, None, (), tuple(_warnings(reviewed)))
+    return PlanReport(plan, None, (), tuple(_findings(reviewed, Severity.WARN)))
 
 
 def _by_key(
@@ -187,10 +190,11 @@ def _refused_deletions(deleted: Sequence[Key], before: Situation) -> Iterator[st
             yield f"{kind} {name}: {finding.message}; {finding.remedy} [{finding.rule.id}]"
 
 
-def _warnings(reviewed: Review) -> Iterator[str]:
+def _findings(reviewed: Review, severity: Severity) -> Iterator[str]:
+    """The findings of a severity, sentences without full stops."""
     for each in reviewed.objects:
         subject = each.result.subject
         for finding in each.result.findings:
-            if finding.severity is Severity.WARN and not finding.waived:
+            if finding.severity is severity and not finding.waived:
                 remedy = f"; {finding.remedy}" if finding.remedy else ""
                 yield f"{finding.rule.id} {subject.label} {finding.path}: {finding.message}{remedy}"

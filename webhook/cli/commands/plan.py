@@ -85,9 +85,11 @@ def command(
     running = nullcontext() if cluster else lazy_module("live facts").running_cluster(kubeconfig, context, progress)
     with running as read_cluster, progress:
         report = plans.make_plan(given, read_cluster, progress)
-    if report.review is not None and report.review.exit_code:
+    if report.review is not None and report.review.exit_code and output == "text":
         reviews = lazy_module("file reviews")
         reviews.print_review(report.review, output, reviews.TextOptions(is_quiet=True, with_diffs=False))
-    if report.plan is not None or report.refusals:
-        click.echo(reports.as_json(report) if output == "json" else reports.text(report))
+    if output == "json":
+        click.echo(reports.as_json(report))
+    elif report.plan is not None or report.refused_deletions:
+        click.echo(reports.text(report))
     ctx.exit(0 if report.plan is not None and report.plan.is_harmless else 1)
