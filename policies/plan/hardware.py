@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_products import MIGProduct
 
-__all__ = ["Cut", "Hardware", "cut_by", "hardware_of"]
+__all__ = ["COUNT_SUFFIX", "MIG_PREFIX", "REPLICAS_LABEL", "Cut", "Hardware", "cut_by", "hardware_of"]
 
 MIG_PREFIX, COUNT_SUFFIX = "nvidia.com/mig-", ".count"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
