@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 # Registers all rules, so that a mistyped id is found.
@@ -57,6 +57,14 @@ Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_given(cls, value: Any) -> Any:
+        """A field without a value would be compared with nothing, whatever its author meant by it."""
+        if value is None:
+            raise ValueError("is empty; write a value, or remove the field")
+        return value
 
 
 class User(_Model):
