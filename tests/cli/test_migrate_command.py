@@ -237,3 +237,42 @@ def test_wrong_use_of_prove_is_refused(invoke, write, arguments, said):
     write("pod.yaml", POD)
     done = invoke("migrate", *arguments)
     assert (done.exit_code, done.stdout, done.stderr.splitlines()[-1]) == (2, "", f"Error: {said}")
+
+
+MARKS_IN_A_TEXT = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: manifests, namespace: team-a}
+data:
+  pod.yaml: |
+    # gpu-admission was: nvidia.com/gpu: 1
+    claims: [{name: gpu}]  # added by gpu-admission
+"""
+
+
+def test_text_of_another_object_with_marks_stays_on_the_way_back(migrate, write, folder):
+    write("pod.yaml", f"{MARKS_IN_A_TEXT}---\n{POD}")
+    migrate("--in-place", "pod.yaml")
+    done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
+    assert done.exit_code == 0
+    assert (folder / "pod.yaml").read_text() == f"{MARKS_IN_A_TEXT}---\n{POD}"
+
+
+def test_object_that_replaced_a_template_is_not_removed(migrate, write, folder):
+    write("pod.yaml", f"---\n{POD}")
+    migrate("--in-place", "pod.yaml")
+    edited = (folder / "pod.yaml").read_text().replace("---\n", f"---  # added by gpu-admission: x\n{LEFT}---\n")
+    write("pod.yaml", edited)
+    done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
+    assert done.exit_code == 1
+    assert "Pod team-a/b  left: the marked lines cannot be read; edit it by hand\n" in done.stderr
+    assert (folder / "pod.yaml").read_text() == edited
+
+
+def test_pod_whose_requests_of_no_gpus_were_removed_is_turned_back(migrate, write, folder):
+    text = POD.replace("gpu: 1", "gpu: 0")
+    write("pod.yaml", text)
+    migrate("--in-place", "pod.yaml")
+    done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
+    assert done.stderr.splitlines()[0] == "pod.yaml:1  Pod team-a/a  migrated: back to the device plugin"
+    assert (folder / "pod.yaml").read_text() == text
