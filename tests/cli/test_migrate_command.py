@@ -10,6 +10,7 @@ import yaml
 
 from policies.migration_proof import FACTS
 from tests.cli.conftest import EXAMPLES
+from tests.counted_steps import steps
 
 POD = """\
 apiVersion: v1
@@ -276,3 +277,14 @@ def test_pod_whose_requests_of_no_gpus_were_removed_is_turned_back(migrate, writ
     done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
     assert done.stderr.splitlines()[0] == "pod.yaml:1  Pod team-a/a  migrated: back to the device plugin"
     assert (folder / "pod.yaml").read_text() == text
+
+
+def test_one_uneditable_object_of_a_long_file_costs_few_passes(migrate, write):
+    shared = POD.replace("name: a,", "name: shared,").replace("resources: {", "resources: &x {")
+    shared += "  - name: d\n    resources: *x\n"
+    pods = [POD.replace("name: a,", f"name: p{number},") for number in range(40)]
+    write("pods.yaml", "---\n".join(pods))
+    write("shared.yaml", "---\n".join([*pods[:25], shared, *pods[25:]]))
+    done = migrate("shared.yaml")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, "41 objects: 40 migrated, 1 left")
+    assert steps(lambda: migrate("shared.yaml")) < 4 * steps(lambda: migrate("pods.yaml"))
