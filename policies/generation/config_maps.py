@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, configs_in, configs_of
 from policies.generation.documents import GenerationError
+from policies.kubernetes.names import is_dns_subdomain
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
 from policies.kubernetes.yaml import load_document
@@ -52,9 +53,11 @@ class Target:
             data: New data, which replaces that of the same keys.
 
         Raises:
-            GenerationError: The existing one is for another component.
+            GenerationError: The existing one is for another component, or its name is invalid.
         """
         metadata = self._metadata()
+        if not is_dns_subdomain(self.name(default)):
+            raise GenerationError(_OPTION, f"has the invalid name {shown(self.name(default))}; correct it first")
         other = metadata.get("labels", {}).get(_LABEL, "mig-parted" if FILE in self._data() else role)
         if other != role:
             raise GenerationError(_OPTION, f"is a ConfigMap for {other}, not for {role}; name another one")
