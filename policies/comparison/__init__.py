@@ -6,7 +6,7 @@ once; `compare_fits` says what is kept, lost, gained or unknown; `compare_limits
 
 from __future__ import annotations
 
-from policies.comparison.comparison import MOST_SUBJECTS, FitComparison, Outcome, compare_fits
+from policies.comparison.comparison import MOST_SUBJECTS, FitComparison, Outcome, affected_subjects, compare_fits
 from policies.comparison.fits import Fit, FitFinder, Situation
 from policies.comparison.quotas import LimitComparison, LimitUse, QuotaRefusal, compare_limits, quota_refusals
 from policies.comparison.subjects import Subject, subjects_of
@@ -22,6 +22,7 @@ __all__ = [
     "QuotaRefusal",
     "Situation",
     "Subject",
+    "affected_subjects",
     "compare_fits",
     "compare_limits",
     "quota_refusals",

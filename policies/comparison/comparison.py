@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.comparison.fits import Fit, FitFinder
 from policies.explanation import Feasibility
+from policies.kubernetes.paths import lookup
 from policies.phrases import format_count
 from policies.work import CancelCheck, never_cancelled
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
     from policies.comparison.fits import Situation
     from policies.comparison.subjects import Subject
+    from policies.kubernetes.objects import Object
 
-__all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "compare_fits"]
+__all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
 
 MOST_SUBJECTS = 2_000
 """Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""
@@ -82,6 +84,39 @@ def compare_fits(
         will_be = then.fit(subject, was.nodes)
         outcome = _outcome(was, will_be)
         yield FitComparison(subject, was, will_be, outcome, _sentence(subject, was, will_be, outcome))
+
+
+def affected_subjects(
+    subjects: Iterable[Subject],
+    before: Situation,
+    after: Situation,
+    nodes: frozenset[str],
+    check_cancelled: CancelCheck = never_cancelled,
+) -> Iterator[tuple[Subject, bool]]:
+    """Each subject, and whether a change of some nodes can concern it.
+
+    Args:
+        subjects: Those of `subjects_of`.
+        before: The cluster as it is.
+        after: The cluster as it would be.
+        nodes: The names of all nodes that differ, or whose devices differ; nothing else may differ that places depend on.
+        check_cancelled: What may stop the work by an exception of its own.
+    """
+    first, then = FitFinder(before, check_cancelled), FitFinder(after, check_cancelled)
+    is_exact = first.has_local_devices and then.has_local_devices
+    for subject in subjects:
+        was, will_be = first.service_of(subject, nodes), then.service_of(subject, nodes)
+        is_same = was == will_be
+        if not is_same and was.requested == will_be.requested and not (was.failure or will_be.failure):
+            # The nodes on which its pods run are as before: each finds the place again that it has.
+            own = frozenset(node for pod in subject.pods if (node := _node_of(pod))) - nodes
+            is_same = bool(own) and first.service_of(subject, own).room >= subject.count
+        yield subject, not (is_exact and is_same)
+
+
+def _node_of(pod: Object) -> str:
+    node = lookup(pod, ("spec", "nodeName"))
+    return node if isinstance(node, str) else ""
 
 
 def _outcome(before: Fit, after: Fit) -> Outcome:

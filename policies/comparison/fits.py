@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held, Usage
@@ -20,7 +21,7 @@ from policies.explanation.selector_failures import costly_selectors
 from policies.explanation.survey import survey
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.quota.opt_in import QUOTA_NAME
 from policies.view import UNKNOWN, Overlay
 from policies.work import CancelCheck, never_cancelled
@@ -71,6 +72,19 @@ class Fit:
         return self.verdict in (Feasibility.FITS, Feasibility.FULL)
 
 
+class Service(NamedTuple):
+    """What some nodes do for a subject; equal in two clusters if they serve it alike there."""
+
+    requested: tuple[Any, ...]
+    """What the pods request after admission, and what keeps them from every node."""
+    nodes: Mapping[str, tuple[bool, bool, int | None]] = MappingProxyType({})
+    """By node: whether one fits now, whether one would if nothing were in use, and the room without devices."""
+    room: int = 0
+    """How many of its pods find a place on these nodes at once."""
+    failure: object = None
+    """What stops the scheduler, or the number of nodes that are unknown."""
+
+
 class FitFinder:
     """Finds the fits of many subjects in one cluster, which is digested once."""
 
@@ -79,7 +93,8 @@ class FitFinder:
         self._check_cancelled = check_cancelled
         self._cluster = self._view.derive(read_cluster)
         self._holding_of = _by_pod(self._cluster.holding)
-        self._has_local_devices = self._view.derive(_devices_are_local)
+        self.has_local_devices = self._view.derive(_devices_are_local)
+        """True if every device can be reached from one node only."""
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
         """Each set of nodes once, because most subjects fit the same nodes."""
 
@@ -108,6 +123,36 @@ class FitFinder:
             return Fit(Feasibility.BLOCKED, 0, frozenset(), f"the scheduler fails: {error}")
         verdict, headline = survey_headline(question, found, len(cluster.nodes), None)
         return Fit(verdict, room, self._nodes_of(found, cluster), _why(headline, found, question, cluster, expected))
+
+    def service_of(self, subject: Subject, names: frozenset[str]) -> Service:
+        """What some nodes do for a subject, after its own pods have ended.
+
+        This takes as long as there are such nodes, and not as there are nodes in the cluster.
+        """
+        self._check_cancelled()
+        question = self._question(subject)
+        spec = question.pod.spec if question.pod is not None else None
+        claims = [claim.claim.document.get("spec") for claim in (*question.claims, *question.allocated)]
+        requested = (question.obstacles, spec, claims, question.resources, self._cluster.problem)
+        if question.obstacles or self._cluster.problem:
+            return Service(requested)
+        cluster = self._without_own_devices(subject)
+        found_nodes = (self._view.get("Node", name) for name in sorted(names))
+        cluster = replace(cluster, nodes=[node for node in found_nodes if isinstance(node, dict)])
+        usage = _without_own_amounts(subject, ResourceUsage(self._view))
+        problem = allocation_problem(question, cluster, self._view, self._settings, self._check_cancelled)
+        checks = NodeChecks(problem.question, cluster.nodes, usage, problem.by_resource)
+        try:
+            found = survey(problem, checks, cluster, EVERYTHING)
+            placed = count_replicas(problem, checks, found, cluster.usage) if found.failure is None else None
+        except AllocationError as error:
+            return Service(requested, failure=error)
+        served = {
+            name_of(cluster.nodes[position]): (alike.fits, alike.fits_if_empty, checks.room(position))
+            for alike in found.groups
+            for position in alike.positions
+        }
+        return Service(requested, served, 0 if placed is None else placed.count, found.failure or found.unknown)
 
     def _question(self, subject: Subject) -> Question:
         """The question of the subject, which is created anew; quotas are compared apart."""
@@ -153,7 +198,7 @@ class FitFinder:
         if not now:
             return None if found.unknown else 0
         shares = any(claim.shared for claim in (*problem.claims, *problem.question.allocated))
-        if subject.count <= 1 or (now >= subject.count and self._has_local_devices and not shares):
+        if subject.count <= 1 or (now >= subject.count and self.has_local_devices and not shares):
             return subject.count
         placed = count_replicas(problem, checks, found, cluster.usage)
         if placed.count >= subject.count:
@@ -191,12 +236,12 @@ def _templates_of_claims(subject: Subject, view: ClusterView) -> Mapping[Key, Ob
     """Templates that the view does not know, from the claims that were made from them for the first pod."""
     found: dict[Key, Object] = {}
     made = {
-        lookup(each, ("name",)): lookup(each, ("resourceClaimName",))
+        str(each.get("name")): each.get("resourceClaimName")
         for pod in subject.pods[:1]
-        for each in items_at(pod, ("status", "resourceClaimStatuses"))
+        for each in mappings_at(pod, ("status", "resourceClaimStatuses"))
     }
     for entry in items_at(subject.document, ("spec", "resourceClaims")):
-        template, name = lookup(entry, ("resourceClaimTemplateName",)), made.get(lookup(entry, ("name",)))
+        template, name = lookup(entry, ("resourceClaimTemplateName",)), made.get(str(lookup(entry, ("name",))))
         if not (isinstance(template, str) and isinstance(name, str)):
             continue
         claim = view.get("ResourceClaim", name, subject.namespace)

@@ -14,7 +14,7 @@ from policies.quota.charging.outcomes import COUNTABLE, FITS
 from policies.quota.counting.counter import uid_of
 from policies.quota.counting.counting import counted_ledger
 from policies.quota.ledger.sums import ZERO
-from policies.quota.limits.amounts import amount_text
+from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import QUOTA_NAME, quota_shown
 from policies.request import Request
@@ -120,11 +120,11 @@ def quota_refusals(
 
 def _namespaces_with_quotas(*situations: Situation) -> list[str]:
     found: dict[str, None] = {}
-    for view, settings in situations:
+    for view, _ in situations:
         listed = view.list("GPUQuota")
         for document in view.objects_under_review("GPUQuota") if listed is UNKNOWN else listed:
             namespace = namespace_of(document) or DEFAULT_NAMESPACE
-            if name_of(document) == QUOTA_NAME and not exemption_in_cluster("quota", namespace, settings):
+            if name_of(document) == QUOTA_NAME:
                 found[namespace] = None
     return sorted(found)
 
@@ -136,7 +136,7 @@ _Limits = dict[tuple[str, str], tuple["Limit", LimitUse]]
 def _limits(namespace: str, situation: Situation) -> _Limits:
     view, settings = situation
     document = quota_shown(namespace, view)
-    if document is None:
+    if document is None or exemption_in_cluster("quota", namespace, settings):
         return {}
     try:
         quota = parse_quota(document)
@@ -173,7 +173,7 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
     known = [each for each in (before, after) if each is not None]
     if any(each.used is None for each in known):
         return Outcome.UNKNOWN, "what it counts is unknown, because the pods of the namespace are"
-    used = f"{_text(unit, after.used)} of {amount_text(unit, after.hard)} used"
+    used = f"{_use_text(unit, after)} used"
     if before is None:
         return (
             (Outcome.LOST, f"a new limit, exceeded at once: {used}")
@@ -185,7 +185,7 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
         )
     if before == after:
         return Outcome.KEPT, used
-    was = f"{_text(unit, before.used)} of {amount_text(unit, before.hard)}"
+    was = _use_text(unit, before)
     if after.is_over and not before.is_over:
         return Outcome.LOST, f"exceeded at once: {used}, before {was}"
     if before.is_over and not after.is_over:
@@ -195,8 +195,10 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
     return (Outcome.GAINED if after.hard > before.hard else Outcome.KEPT), f"{used}, before {was}"
 
 
-def _text(unit: Unit, amount: Fraction | None) -> str:
-    return "?" if amount is None else amount_text(unit, amount)
+def _use_text(unit: Unit, use: LimitUse) -> str:
+    """The use of a limit: `2 of 8 GPUs`, `80Gi of 800Gi of memory`."""
+    used = "?" if use.used is None else bare_amount(unit, use.used)
+    return f"{used} of {amount_text(unit, use.hard)}"
 
 
 def _refusal(subject: Subject, situation: Situation) -> Finding | None:

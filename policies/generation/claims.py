@@ -13,6 +13,7 @@ from policies.generation.wanted_profiles import check_profile, read_profile
 from policies.generation.wishes import memory_remarks, read_wish
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.printable import shown
+from policies.kubernetes.yaml_scalars import plain
 from policies.nvidia.labels import Subject, profile_is
 from policies.nvidia.predicates import all_of
 from policies.nvidia.wishes.device_predicate import device_predicate
@@ -81,12 +82,13 @@ def _devices(words: ClaimWords) -> tuple[str, Predicate]:
 
 def _pod_lines(words: ClaimWords) -> Step:
     field = "resourceClaimTemplateName" if words.is_template else "resourceClaimName"
+    name = words.name if isinstance(plain(words.name), str) else f'"{words.name}"'
     return Step(
         "In the spec of a pod, beside its other fields:",
         (
             "resourceClaims:",
             "- name: gpu",
-            f"  {field}: {words.name}",
+            f"  {field}: {name}",
             "containers:",
             "- name: main",
             "  resources:",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, configs_in, configs_of
 from policies.generation.documents import GenerationError
+from policies.kubernetes.names import is_dns_subdomain
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
 from policies.kubernetes.yaml import load_document
@@ -55,10 +56,12 @@ class Target:
             data: New data, which replaces that of the same keys.
 
         Raises:
-            GenerationError: The existing one is for another component.
+            GenerationError: The existing one is for another component, or its name is invalid.
         """
         self._check_role(role)
         metadata = self._metadata()
+        if not is_dns_subdomain(self.name(default)):
+            raise GenerationError(_OPTION, f"has the invalid name {shown(self.name(default))}; correct it first")
         labels = {**metadata.get("labels", {}), _LABEL: role}
         own = {"name": self.name(default), "namespace": metadata.pop("namespace", "") or self.namespace}
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**own, **metadata, "labels": labels}}

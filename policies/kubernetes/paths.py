@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FieldPath", "items_at", "lookup", "mappings_at", "replace_at"]
+__all__ = ["FieldPath", "items_at", "lookup", "mapping_at", "mappings_at", "replace_at"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -58,6 +58,12 @@ def items_at(document: Any, path: Iterable[str | int]) -> list[Any]:
     """The items of the list at `path`; empty if the value is missing or not a list."""
     value = lookup(document, path)
     return value if isinstance(value, list) else []
+
+
+def mapping_at(document: Any, path: Iterable[str | int]) -> dict[str, Any]:
+    """The mapping at `path`; empty if the value is missing or not a mapping."""
+    value = lookup(document, path)
+    return value if isinstance(value, dict) else {}
 
 
 def mappings_at(document: Any, path: Iterable[str | int]) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def _splices(text: str, items: list[Any], node: TextNode) -> Iterator[Splice]:
                 Splice(target.start + int(begin), target.start + int(begin + size), str(old))
                 for begin, size, old in was
             ]
-        except (ValueError, KeyError, TypeError, IndexError):
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
             raise UneditableError(f"the annotation {RECORD_KEY} of its template is invalid") from None
         if _digest(text[target.start : target.end]) != digest:
             raise UneditableError("it was edited after its migration; take its former text from version control")

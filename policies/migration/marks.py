@@ -6,13 +6,14 @@ With them a migrated text is turned back line by line, whatever else was edited 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.migration.text_edits import Splice, apply_splices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 __all__ = ["ADDED", "has_marks", "marked_splices", "template_lines", "without_marks"]
 
@@ -55,9 +56,24 @@ def has_marks(text: str) -> bool:
     return ADDED in text or _WAS in text
 
 
-def without_marks(text: str) -> str:
-    """The text without what is marked as added, and with the former lines."""
-    return "".join(_restored_lines(_lines(text)))
+def without_marks(text: str, scalars: Iterable[tuple[int, int]]) -> str:
+    """The text without what is marked as added, and with the former lines.
+
+    Args:
+        text: The text.
+        scalars: The parts of the text that are scalars. What looks like a mark there is no comment.
+    """
+    return "".join(_restored_lines(_lines(text), _lines_in(text, scalars)))
+
+
+def _lines_in(text: str, scalars: Iterable[tuple[int, int]]) -> set[int]:
+    """The numbers of the lines that begin in a scalar, counted from 0."""
+    breaks = [each.start() for each in re.finditer("\n", text)]
+    return {
+        number
+        for start, end in scalars
+        for number in range(bisect_left(breaks, start) + 1, bisect_left(breaks, end) + 1)
+    }
 
 
 def _lines(text: str) -> list[str]:
@@ -65,9 +81,9 @@ def _lines(text: str) -> list[str]:
     return _LINES.findall(text)
 
 
-def _restored_lines(lines: Iterable[str]) -> Iterator[str]:
+def _restored_lines(lines: Iterable[str], scalars: Container[int]) -> Iterator[str]:
     skips = ""
-    for line in lines:
+    for number, line in enumerate(lines):
         is_divider = line.startswith("---")
         if skips and not is_divider:
             continue
@@ -75,7 +91,9 @@ def _restored_lines(lines: Iterable[str]) -> Iterator[str]:
             skips = ""
             continue
         skips = ""
-        if line.startswith(ADDED):
+        if number in scalars:
+            yield line
+        elif line.startswith(ADDED):
             skips = "inclusive"
         elif is_divider and line.removeprefix("---").lstrip().startswith(ADDED):
             skips = "exclusive"

@@ -80,7 +80,20 @@ def restored_text(text: str) -> str:
         return restored_json(text) if RECORD_KEY in text else text
     if not has_marks(text):
         return text
-    return without_marks(text) if text.endswith("\n") else without_marks(f"{text}\n").removesuffix("\n")
+    scalars = [span for document in read_text(text) for span in _scalars(document.root)]
+    if text.endswith("\n"):
+        return without_marks(text, scalars)
+    return without_marks(f"{text}\n", scalars).removesuffix("\n")
+
+
+def _scalars(root: TextNode) -> Iterator[tuple[int, int]]:
+    """Where the scalars below a value begin and end."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.entries is None:
+            yield node.start, node.end
+        waiting += [entry.value for entry in node.entries or []]
 
 
 def _is_json(text: str) -> bool:

@@ -194,7 +194,11 @@ def _free_devices(view: ClusterView) -> dict[str, _Free]:
         node, pool = lookup(each, ("spec", "nodeName")), lookup(each, ("spec", "pool", "name"))
         if lookup(each, ("spec", "driver")) == DRIVER and isinstance(node, str):
             devices = items_at(each, ("spec", "devices"))
-            free = [device for device in devices if (pool, lookup(device, ("name",))) not in held]
+            free = [
+                device
+                for device in devices
+                if isinstance(device, dict) and (pool, lookup(device, ("name",))) not in held
+            ]
             of_node = found.setdefault(node, defaultdict(list))
             for kind, names in _by_kind(free).items():
                 of_node[kind] += names

@@ -96,7 +96,7 @@ def prove_migration(
     cluster = migrated_cluster(view, {subject.namespace for subject in subjects})
     before, after = Situation(view, settings), Situation(cluster.view, settings)
     migrated = [
-        (subject, migrate_pod(subject.document, subject.namespace, view, settings))
+        (subject, migrate_pod(subject.document, subject.namespace, cluster.view, settings))
         for subject in subjects
         if subject.is_pod and namespace in ("", subject.namespace)
     ]

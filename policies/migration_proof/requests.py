@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["RequestComparer"]
 
 _REQUESTS = "requests."
+_SOURCES = {"ResourceSlice": "ResourceSlices", "DeviceClass": "DeviceClasses"}
+"""Kinds that say which devices a claim may get, and their plurals."""
 
 
 class RequestComparer:
@@ -45,6 +47,9 @@ class RequestComparer:
 
     def devices(self, subject: Subject) -> Cell:
         """Whether the pods may get the same devices."""
+        missing = [name for kind, name in _SOURCES.items() if self._after.view.list(kind) is UNKNOWN]
+        if missing:
+            return Cell(Outcome.UNKNOWN, f"unknown without {format_list(missing)}")
         was, will_be = self._demands(subject, self._before), self._demands(subject, self._after)
         if was is None or will_be is None:
             return Cell(Outcome.UNKNOWN, "the devices that it requests are unknown")

@@ -132,6 +132,10 @@ def test_commands_alone_are_comments_only(invoke):
         (("quota", "-n", "team-a"), "no limit is given; set --gpus, --product, --mig or --memory"),
         (("wish",), 'no wish is given; set an option such as --product "H100*"'),
         (("mps", "--product", "T4", "--replicas", "4", "--operator-namespace", "a/b"), 'invalid namespace name "a/b"'),
+        (
+            ("mig", "--product", "H100", "--want", "1g.10gb=7", "--operator-namespace", ""),
+            "Invalid value for '--operator-namespace': is empty; name the namespace of the operator",
+        ),
         (("time-slicing", "--product", "T4"), "Missing option '--replicas'."),
         (("mig", "--product", "H100"), "Missing option '--want'."),
         (("quato",), "No such command 'quato'. Did you mean 'quota'?"),

@@ -15,16 +15,18 @@ from tests.cli.shells import EXECUTABLES
 from webhook.cli import COMMANDS
 from webhook.cli.lazy_modules import lazy_module
 
-LIVE = ("serve", "sandbox", "audit", "quota", "usage", "snapshot")
+LIVE = ("serve", "sandbox", "audit", "plan", "quota", "usage", "snapshot")
 """Commands that read or serve a cluster, unless --cluster names files; a server with files would not end."""
 NOT_RUN = re.compile(r"gpu-admission (serve|sandbox) |my-examples|less$|<\(")
 """What does not end, needs a terminal or another shell, or names what only the reader has."""
 EXIT_CODES = {
     "gpu-admission audit --cluster cluster/": 1,
     "gpu-admission explain --cluster cluster/ -n team-a pod/train": 1,
+    "gpu-admission plan --cluster cluster/ time-slicing.yaml": 1,
     "gpu-admission usage --cluster cluster/": 1,
 }
-"""The exit codes other than 0: the pod of the workplace escaped conversion and tolerates no taint, and claims are unknown."""
+"""The exit codes other than 0: the pod of the workplace escaped conversion and tolerates no taint, claims are unknown, and so
+is which nodes use a ConfigMap without a ClusterPolicy."""
 HELM = """\
 #!/bin/sh
 cat examples/single-gpu/pod.yaml
@@ -68,6 +70,7 @@ def workplace(folder, write, pod):
         ("cluster.yaml", "cluster/namespaces.yaml"),
         ("claim.yaml", "claim-unguarded-selector/guarded.yaml"),
         ("quota.yaml", "cluster-with-quota/gpuquotas.yaml"),
+        ("time-slicing.yaml", "plan/time-slicing.yaml"),
     ):
         (folder / name).symlink_to(EXAMPLES / target)
     write("policies/team-a.yaml", SUITE)

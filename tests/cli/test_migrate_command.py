@@ -10,6 +10,7 @@ import yaml
 
 from policies.migration_proof import PROPERTIES
 from tests.cli.conftest import EXAMPLES
+from tests.counted_steps import steps
 
 POD = """\
 apiVersion: v1
@@ -240,3 +241,53 @@ def test_wrong_use_of_prove_is_refused(invoke, write, arguments, said):
     write("pod.yaml", POD)
     done = invoke("migrate", *arguments)
     assert (done.exit_code, done.stdout, done.stderr.splitlines()[-1]) == (2, "", f"Error: {said}")
+
+
+MARKS_IN_A_TEXT = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: manifests, namespace: team-a}
+data:
+  pod.yaml: |
+    # gpu-admission was: nvidia.com/gpu: 1
+    claims: [{name: gpu}]  # added by gpu-admission
+"""
+
+
+def test_text_of_another_object_with_marks_stays_on_the_way_back(migrate, write, folder):
+    write("pod.yaml", f"{MARKS_IN_A_TEXT}---\n{POD}")
+    migrate("--in-place", "pod.yaml")
+    done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
+    assert done.exit_code == 0
+    assert (folder / "pod.yaml").read_text() == f"{MARKS_IN_A_TEXT}---\n{POD}"
+
+
+def test_object_that_replaced_a_template_is_not_removed(migrate, write, folder):
+    write("pod.yaml", f"---\n{POD}")
+    migrate("--in-place", "pod.yaml")
+    edited = (folder / "pod.yaml").read_text().replace("---\n", f"---  # added by gpu-admission: x\n{LEFT}---\n")
+    write("pod.yaml", edited)
+    done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
+    assert done.exit_code == 1
+    assert "Pod team-a/b  left: the marked lines cannot be read; edit it by hand\n" in done.stderr
+    assert (folder / "pod.yaml").read_text() == edited
+
+
+def test_pod_whose_requests_of_no_gpus_were_removed_is_turned_back(migrate, write, folder):
+    text = POD.replace("gpu: 1", "gpu: 0")
+    write("pod.yaml", text)
+    migrate("--in-place", "pod.yaml")
+    done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
+    assert done.stderr.splitlines()[0] == "pod.yaml:1  Pod team-a/a  migrated: back to the device plugin"
+    assert (folder / "pod.yaml").read_text() == text
+
+
+def test_one_uneditable_object_of_a_long_file_costs_few_passes(migrate, write):
+    shared = POD.replace("name: a,", "name: shared,").replace("resources: {", "resources: &x {")
+    shared += "  - name: d\n    resources: *x\n"
+    pods = [POD.replace("name: a,", f"name: p{number},") for number in range(40)]
+    write("pods.yaml", "---\n".join(pods))
+    write("shared.yaml", "---\n".join([*pods[:25], shared, *pods[25:]]))
+    done = migrate("shared.yaml")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, "41 objects: 40 migrated, 1 left")
+    assert steps(lambda: migrate("shared.yaml")) < 4 * steps(lambda: migrate("pods.yaml"))

@@ -149,6 +149,8 @@ Commands:
   test        Test that gpu-admission decides as your suites expect.
   migrate     Rewrite manifests from the device plugin to claims, and back.
   explain     Show where a pod or claim fits, and why not elsewhere.
+  plan        Show what a change of GPU configuration would break, before it is
+              applied.
   audit       Review all objects of a cluster; show which namespaces are ready
               to convert.
   quota       Show the GPU limits of namespaces, what is used, and which pods
@@ -166,7 +168,8 @@ Commands:
 
 
 @pytest.mark.parametrize(
-    "command", ["review", "explain", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve"]
+    "command",
+    ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve"],
 )
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")

@@ -193,13 +193,23 @@ def _is_gone(cluster, name, team):
     return cluster.get("Pod", name, team).code == 404 and not cluster.list("ResourceClaim", team)
 
 
-@pytest.mark.timeout(900)
-def test_proof_equals_what_the_scheduler_does_before_and_after(real, tmp_path):
+@pytest.fixture
+def migrating(real):
+    """The cluster with nodes of its own, until the scenario ends."""
     if not real.schedules or not real.makes_pods:
         pytest.skip("no kube-scheduler and kube-controller-manager run here")
-    random, team = Random(20), real.namespace()
     for each in hardware():
         real.belongings.add(node(*each))
+    yield real
+    for name, product, gpus in hardware():
+        real.delete("Node", name)
+        real.delete("ResourceSlice", resource_slice(name, product, gpus)["metadata"]["name"])
+
+
+@pytest.mark.timeout(900)
+def test_proof_equals_what_the_scheduler_does_before_and_after(migrating, tmp_path):
+    real = migrating
+    random, team = Random(20), real.namespace()
     deployments = [
         workload(team, f"w-{number:03}", random.choice([1, 1, 2, 4, 5, 8, 9]), conditions(random))
         for number in range(PODS)

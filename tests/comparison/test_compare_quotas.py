@@ -32,7 +32,7 @@ def refused(before, after):
 def test_lower_limit_is_exceeded_at_once_and_refuses_the_next_pod():
     before = situation(gpu_node(**WHOLE), quota(2), bound("a"), bound("b"))
     after = changed(before, quota(1))
-    assert limits(before, after) == [(Outcome.LOST, "exceeded at once: 2 GPUs of 1 GPU used, before 2 GPUs of 2 GPUs")]
+    assert limits(before, after) == [(Outcome.LOST, "exceeded at once: 2 of 1 GPU used, before 2 of 2 GPUs")]
     (sentence,) = refused(before, after).values()
     assert sentence.endswith("[GA502]")
 
@@ -40,14 +40,14 @@ def test_lower_limit_is_exceeded_at_once_and_refuses_the_next_pod():
 def test_limit_that_still_suffices_is_kept():
     before = situation(gpu_node(**WHOLE), quota(3), bound("a"))
     after = changed(before, quota(2))
-    assert limits(before, after) == [(Outcome.KEPT, "1 GPU of 2 GPUs used, before 1 GPU of 3 GPUs")]
+    assert limits(before, after) == [(Outcome.KEPT, "1 of 2 GPUs used, before 1 of 3 GPUs")]
     assert refused(before, after) == {}
 
 
 def test_new_quota_that_is_exceeded_refuses_pods_that_start_again():
     before = situation(gpu_node(**WHOLE), bound("a"), bound("b"), bound("big", gpus=2))
     after = changed(before, quota(3))
-    assert limits(before, after) == [(Outcome.LOST, "a new limit, exceeded at once: 4 GPUs of 3 GPUs used")]
+    assert limits(before, after) == [(Outcome.LOST, "a new limit, exceeded at once: 4 of 3 GPUs used")]
     assert list(refused(before, after)) == ["pod team-a/a and 1 like it", "pod team-a/big"]
 
 
@@ -55,7 +55,7 @@ def test_shared_gpus_count_as_parts():
     before = situation(gpu_node(**WHOLE), quota(2), bound("a"))
     after = changed(before, gpu_node(gpus=8, **SHARED))
     assert limits(before, after) == [
-        (Outcome.LOST, "counts the same pods differently: 1/4 GPU of 2 GPUs used, before 1 GPU of 2 GPUs")
+        (Outcome.LOST, "counts the same pods differently: 1/4 of 2 GPUs used, before 1 of 2 GPUs")
     ]
 
 

@@ -13,13 +13,14 @@ import yaml
 from testbed.commands import run_command
 
 ROOT = Path(__file__).parents[2]
-CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
+CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy", "cluster-with-operator")
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in CLUSTERS)
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
 USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
+PLANS = [folder for folder in FOLDERS if folder.name == "plan"]
 SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
-REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SUITES)]
+REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *PLANS, *SUITES)]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
@@ -28,6 +29,7 @@ WITHOUT_PODS = {
     "ConfigMap",
     "DeviceClass",
     "GPUAdmissionPolicy",
+    "Node",
     "PriorityClass",
     "ResourceClaim",
     "ResourceClaimTemplate",
@@ -55,7 +57,8 @@ def is_refused(expected):
     """Whether something is refused, as the last line of a review says, or does not fit, as the first of an explanation."""
     first, *_, last = expected.splitlines()
     is_summed_up = re.match(r"\d+ objects?: .*\d refused", last) is not None
-    return is_summed_up or first.endswith(("  full", "  impossible", "  blocked", "  unknown"))
+    is_broken = re.search(r" would (be disrupted|not start again)", first) is not None
+    return is_summed_up or is_broken or first.endswith(("  full", "  impossible", "  blocked", "  unknown"))
 
 
 def test_there_is_an_example_of_each_feature():
@@ -79,6 +82,7 @@ def test_there_is_an_example_of_each_feature():
         "misspelt-product",
         "multi-container-and-init",
         "opt-out",
+        "plan",
         "preview-namespace",
         "product-selector",
         "quota",
@@ -162,6 +166,12 @@ def test_example_has_pods_as_people_write_them(folder):
 @pytest.mark.parametrize("folder", USAGES, ids=lambda folder: folder.name)
 def test_example_of_usage_uses_the_busy_cluster(folder):
     assert commands(folder) == [["gpu-admission", "usage", *BUSY]]
+
+
+@pytest.mark.parametrize("folder", PLANS, ids=lambda folder: folder.name)
+def test_example_of_a_plan_uses_the_busy_cluster_with_an_operator(folder):
+    with_operator = [*BUSY, "--cluster", "examples/cluster-with-operator"]
+    assert commands(folder) == [["gpu-admission", "plan", *with_operator, "examples/plan/time-slicing.yaml"]]
 
 
 @pytest.mark.parametrize(

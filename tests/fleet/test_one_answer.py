@@ -21,6 +21,8 @@ ALLOWED = {
         "policies/quota/devices",
         "policies/audit/surroundings.py",  # the names in a ResourceQuota
         "policies/usage/plugin_gpus.py",  # the names that a node advertises
+        "policies/plan",  # the names that it will advertise
+        "policies/migration_proof",  # the names that it no longer advertises, and those in a ResourceQuota
         "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question
     },
 }

@@ -163,3 +163,10 @@ def test_mig_file_takes_no_configuration_of_the_device_plugin():
     with pytest.raises(GenerationError) as caught:
         generate_sharing("mps", "T4", 2, Target("gpu-operator", first))
     assert str(caught.value) == "is a ConfigMap for mig-parted, not for device-plugin; name another one"
+
+
+@pytest.mark.parametrize("name", ["x'; reboot; '", "a\nb", "$(reboot)"])
+def test_config_map_whose_name_a_shell_would_run_is_refused(name):
+    with pytest.raises(GenerationError, match=r"^has the invalid name .*; correct it first$") as caught:
+        generate_sharing("mps", "T4", 2, Target("gpu-operator", {"kind": "ConfigMap", "metadata": {"name": name}}))
+    assert caught.value.option == "--add-to"

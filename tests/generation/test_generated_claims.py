@@ -1,6 +1,7 @@
 """Claims: selectors that select the wanted devices, and no finding in a review."""
 
 import pytest
+import yaml
 
 from policies.dra.cel import compile_selector
 from policies.generation.claims import ClaimWords, generate_claim
@@ -124,3 +125,9 @@ def test_what_cannot_be_claimed_is_refused(words, option, error):
     with pytest.raises(GenerationError) as caught:
         generate_claim(words)
     assert (caught.value.option, str(caught.value)) == (option, error)
+
+
+@pytest.mark.parametrize("name", ["gpu", "no", "1", "null", "1e3"])
+def test_lines_of_the_pod_name_the_claim_as_text(name):
+    (step,) = generate_claim(ClaimWords({}, name=name)).steps
+    assert yaml.safe_load("\n".join(step.lines))["resourceClaims"] == [{"name": "gpu", "resourceClaimName": name}]

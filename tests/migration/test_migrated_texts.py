@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from textwrap import dedent
 
 import pytest
@@ -262,3 +263,14 @@ def test_every_layout_is_migrated_once_and_turned_back(text):
     assert migrated != text
     assert migrate_text(migrated) == migrated
     assert restored_text(migrated) == text
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["[" * 100_000, '{"text": "x", "templates": 1, "was": [[Infinity, 1, "a"]]}', '{"text": "x"}', "1"],
+    ids=["deep", "infinite", "incomplete", "number"],
+)
+def test_invalid_record_in_json_is_reported(record):
+    template = {"metadata": {"annotations": {"gpu-admission.io/migrated": record}}}
+    with pytest.raises(UneditableError, match=r"the annotation gpu-admission\.io/migrated of its template is invalid"):
+        restored_text(json.dumps({"items": [template, {"kind": "Pod"}]}))

@@ -249,3 +249,28 @@ def test_assumptions_count_nodes_and_pods():
 def test_absurd_number_of_gpus_is_bounded():
     found = proof(h100(gpus=10**12), bound("train"))
     assert found.workloads[0].cells["fit"].outcome is Outcome.KEPT
+
+
+def test_cluster_without_the_driver_is_compared_as_if_it_had_it():
+    classes = k8s.empty_list("DeviceClass", "resource.k8s.io/v1")
+    view = ManifestsView([*BASE[1:], classes, *EMPTY, h100(), bound("train")])
+    (workload,) = prove_migration(view, DEFAULTS).workloads
+    assert (workload.left, [workload.cells[fact].outcome for fact in PROPERTIES]) == (
+        "",
+        [Outcome.KEPT] * len(PROPERTIES),
+    )
+
+
+@pytest.mark.parametrize(
+    ("index", "said"), [(0, "unknown without DeviceClasses"), (-1, "unknown without ResourceSlices")]
+)
+def test_devices_are_unknown_without_what_says_them(index, said):
+    base = [each for each in BASE if each is not BASE[index]]
+    (workload,) = prove_migration(ManifestsView([*base, *EMPTY, h100(), bound("train")]), DEFAULTS).workloads
+    assert (workload.cells["devices"].outcome, workload.cells["devices"].sentence) == (Outcome.UNKNOWN, said)
+
+
+def test_slice_with_devices_of_a_wrong_type_is_compared():
+    broken = k8s.resource_slice(k8s.gpus(2))
+    broken["spec"]["devices"] = [1, None]
+    assert cells(broken, h100(), bound("train"))["devices"].outcome is Outcome.LOST

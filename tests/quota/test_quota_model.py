@@ -92,6 +92,7 @@ def leaves_claims_of_groups_to_their_pods(monkeypatch):
     monkeypatch.setattr(WorldWithPodGroups, "charge_of", charged)
 
 
+@pytest.mark.timeout(400)  # most take seconds; chance makes some take a minute
 @pytest.mark.parametrize(
     ("wrong", "machine", "soon"),
     [

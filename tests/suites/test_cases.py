@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import yaml
 
@@ -120,10 +122,16 @@ def test_whole_admission_review_is_a_case(failures, pod):
         ({"manifest": {"kind": "Pod"}}, "suite.yaml:7:3: cases[0].manifest: has no apiVersion; every object of Kubernetes names one"),
         ({"manifest": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}, "user": {"name": "a"}}, "suite.yaml:10:3: cases[0].user: an AdmissionReview has its own user; remove the field from the case"),
         ({"cluster": ["missing"]}, "missing: no such file or directory"),
+        ({"file": "a" * 300}, f"{'a' * 300}: file name too long"),
+        ({"manifest": {"apiVersion": "v1", "kind": "PodList", "items": []}}, "suite.yaml:7:3: cases[0].manifest: is a list; a case is about one object"),
+        ({"file": "pipe"}, "suite.yaml:7:9: cases[0].file: pipe is not a regular file"),
+        ({"cluster": ["/dev/zero"]}, "suite.yaml:6:3: cases[0]: /dev/zero is not a regular file"),
+        ({"file": "-"}, "./-: no such file or directory"),
     ],
-    ids=["missing-file", "several", "other-name", "empty", "no-version", "user-twice", "missing-cluster"],
+    ids=["missing-file", "several", "other-name", "empty", "no-version", "user-twice", "missing-cluster", "long", "list", "pipe", "device", "stdin"],
 )  # fmt: skip
-def test_case_that_cannot_be_tried_is_an_error(try_case, files, pod, case, said):
+def test_case_that_cannot_be_tried_is_an_error(try_case, files, folder, pod, case, said):
+    os.mkfifo(folder / "pipe")
     files("two.yaml", pod, NAMESPACE)
     files("empty.yaml")
     done = try_case(expect={"verdict": "admitted"}, **case)

@@ -36,6 +36,13 @@ def written(folder, text, name="suite.yaml"):
         ("verdict: not reviewed", "findings: 1", "suite.yaml:6:22: cases[0].expect.findings: is 1; it must be a list"),
         ("verdict: not reviewed", "warnings: ['(']", 'suite.yaml:6:23: cases[0].expect.warnings[0]: invalid regular expression "(": missing ), unterminated subpattern at position 0'),
         ("verdict: not reviewed", "charges: {all: 1.5}", 'suite.yaml:6:27: cases[0].expect.charges.all: must be an amount, such as 8, "1/2" or "80Gi"'),
+        ("verdict: not reviewed", "verdict: ", "suite.yaml:6:21: cases[0].expect.verdict: is empty; write a value, or remove the field"),
+        ("verdict: not reviewed", "findings: null", "suite.yaml:6:22: cases[0].expect.findings: is empty; write a value, or remove the field"),
+        ("verdict: not reviewed", "findings: [{rule: GA307, severity: ~}]", "suite.yaml:6:47: cases[0].expect.findings[0].severity: is empty; write a value, or remove the field"),
+        ("verdict: not reviewed", "fits: {verdict: unknown, nodes: }", "suite.yaml:6:44: cases[0].expect.fits.nodes: is empty; write a value, or remove the field"),
+        ("verdict: not reviewed", 'golden: "a\\0b"', "suite.yaml:6:20: cases[0].expect.golden: has a NUL character, which the name of a file cannot have"),
+        ("cases:", 'cluster: ["a\\0"]\ncases:', "suite.yaml:3:11: cluster[0]: has a NUL character, which the name of a file cannot have"),
+        ("  expect", '  old: "a\\0"\n  operation: UPDATE\n  expect', "suite.yaml:6:8: cases[0].old: has a NUL character, which the name of a file cannot have"),
         ("  expect", "  old: 1\n  operation: UPDATE\n  expect", "suite.yaml:6:8: cases[0].old: must be an object, or the name of a file with it"),
         ("  expect", "  operation: UPDATE\n  expect", "suite.yaml:4:3: cases[0]: operation UPDATE and old go together: an update is judged by what it changes"),
         ("  expect", "  file: pod.yaml\n  expect", "suite.yaml:4:3: cases[0]: a case is about one object: write either file or manifest"),
@@ -72,6 +79,11 @@ def test_missing_file_is_a_problem(run):
     assert (done.exit_code, done.stderr.splitlines()[0]) == (2, "suite.yaml: no such file or directory")
 
 
+def test_name_that_is_too_long_is_a_problem(run):
+    done = run("a" * 5000)
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (2, f"{'a' * 5000}: file name too long")
+
+
 def test_folder_is_searched_for_suites(run, folder):
     written(folder, SUITE, "a/one.yaml")
     written(folder, SUITE, "a/b/two.yml")
@@ -84,6 +96,15 @@ def test_folder_is_searched_for_suites(run, folder):
         "",
         "2 cases: 2 passed",
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_suite_in_utf_16_is_a_problem(run, folder, encoding):
+    written(folder, SUITE, "a/good.yaml")
+    (folder / "a" / "windows.yaml").write_bytes(f"\ufeff{SUITE}".encode(encoding))
+    done = run("a")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (2, "PASS  a/good.yaml:4  admitted")
+    assert done.stderr.startswith("a/windows.yaml:1:1: the text is not UTF-8")
 
 
 def test_folder_without_suites_is_a_problem(run, folder):

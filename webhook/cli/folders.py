@@ -12,7 +12,7 @@ from webhook.cli.lazy_modules import lazy_module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["SUFFIXES", "Exclusion", "NamedFiles", "exclusion_of", "files_of", "is_covered"]
+__all__ = ["SUFFIXES", "Exclusion", "NamedFiles", "exclusion_of", "files_of", "is_covered", "is_special"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -93,6 +93,11 @@ def is_covered(file: str, path: str, exclusion: Exclusion | None) -> bool:
     return not any(_is_left_out(relative, part, exclusion) for relative, part in paths)
 
 
+def is_special(path: str) -> bool:
+    """True for pipes and devices: reading them could block, or never end."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 def _patterns(ignore_file: str | None) -> list[str]:
     if ignore_file is None:
         return []
@@ -116,5 +121,5 @@ def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:
 
 
 def _is_document(file: str) -> bool:
-    """False for pipes and devices, which could block; True for a broken link, to report it."""
-    return os.path.isfile(file) or not os.path.exists(file)
+    """True also for a broken link, to report it."""
+    return not is_special(file) and not os.path.isdir(file)

@@ -86,10 +86,16 @@ def _words(options: dict[str, str]) -> dict[str, str]:
 
 
 def _show_sharing(strategy: str, product: str, replicas: int, namespace: str, add_to: str | None) -> None:
-    _check_namespace(namespace)
+    _check_operator_namespace(namespace)
     generation, text = lazy_module("generation of sharing"), lazy_module("generated text")
     target = text.read_target(namespace, add_to)
     text.show(lambda: generation.generate_sharing(strategy, product, replicas, target))
+
+
+def _check_operator_namespace(namespace: str) -> None:
+    if not namespace:
+        raise click.BadParameter("is empty; name the namespace of the operator", param_hint="'--operator-namespace'")
+    _check_namespace(namespace)
 
 
 def _check_namespace(namespace: str) -> None:
@@ -160,7 +166,7 @@ def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, 
     What the GPU Operator ships already:
       gpu-admission generate mig --product H200 --want 1g.18gb=7
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    _check_namespace(operator_namespace)
+    _check_operator_namespace(operator_namespace)
     generation, text = lazy_module("generation of MIG layouts"), lazy_module("generated text")
     target = text.read_target(operator_namespace, add_to)
     text.show(lambda: generation.generate_mig(product, want, gpus, target))

@@ -80,28 +80,29 @@ class Migrator:
         outcome.files.append(FileOutcome(file, self._write(file, changes, outcome)))
 
     def _write(self, file: SourceFile, changes: list[tuple[Manifest, TextChange]], outcome: Migration) -> str:
-        text = file.text
-        if not changes:
-            return text
-        try:
-            return changed_text(text, [change for _, change in changes], LIMITS)
-        except UneditableError:
-            pass
-        written: list[tuple[Manifest, TextChange]] = []
-        result = text
-        for manifest, change in changes:
+        result, written = file.text, list[TextChange]()
+        # Halves are tried first, so that one object that cannot be edited costs few readings of a long text.
+        waiting = [changes] if changes else []
+        while waiting:
+            tried = waiting.pop()
             try:
-                result = changed_text(text, [*(each for _, each in written), change], LIMITS)
-                written.append((manifest, change))
+                result = changed_text(file.text, [*written, *(change for _, change in tried)], LIMITS)
+                written += [change for _, change in tried]
             except UneditableError as error:
-                label, place = self._label(manifest), manifest.position()
-                outcome.lines[:] = [
-                    line
-                    for line in outcome.lines
-                    if (line.file, line.position, line.label) != (manifest.file, place, label)
-                ]
-                outcome.lines.append(Line("left", manifest.file, place, label, str(error)))
+                if len(tried) == 1:
+                    self._leave(tried[0][0], str(error), outcome)
+                else:
+                    half = len(tried) // 2
+                    waiting += [tried[half:], tried[:half]]
         return result
+
+    def _leave(self, manifest: Manifest, reason: str, outcome: Migration) -> None:
+        """Replace the lines about an object, which turns out to have no editable text."""
+        label, place = self._label(manifest), manifest.position()
+        outcome.lines[:] = [
+            line for line in outcome.lines if (line.file, line.position, line.label) != (manifest.file, place, label)
+        ]
+        outcome.lines.append(Line("left", manifest.file, place, label, reason))
 
     def _label(self, manifest: Manifest) -> str:
         return label_of(manifest.object, self.namespace_of(manifest.object))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.decision import TEMPLATE
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.yaml import scan_documents
 from policies.migration.restoration import gpu_templates, identity_of, names_template, with_specs
 from policies.migration.text_edits import UneditableError
@@ -14,6 +15,9 @@ from webhook.cli.migrations.outcomes import FileOutcome, Line, label_of
 from webhook.cluster.manifests import unwrap_lists
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.kubernetes.objects import Object
     from webhook.cli.manifest_reader import Manifest
     from webhook.cli.migrations.files import SourceFile
     from webhook.cli.migrations.outcomes import Migration
@@ -35,14 +39,16 @@ def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> No
     migrated = [each for each in file.manifests if names_template(each.object, templates)]
     try:
         after = restored_text(text)
-        problems = _problems(after, migrated, templates, migrator)
+        restored = _objects(after)
+        migrated = [each for each in file.manifests if each in migrated or _differs(each, migrated, restored)]
+        problems = _problems(restored, migrated, templates, migrator)
     except UneditableError as error:
         after, problems = text, {identity_of(each.object): str(error) for each in migrated}
     if problems:
         after = text
     for manifest in file.manifests:
         document = manifest.object
-        if document["kind"] == TEMPLATE and any(names_template(each.object, templates) for each in migrated):
+        if manifest not in migrated and _is_template_of(document, migrated):
             continue
         place, label = manifest.position(), label_of(document, migrator.namespace_of(document))
         if manifest not in migrated:
@@ -57,17 +63,37 @@ def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> No
     outcome.files.append(FileOutcome(file, after))
 
 
+def _objects(text: str) -> dict[tuple[str, ...], Object]:
+    """The objects of a restored text; empty if it cannot be read."""
+    documents, errors = scan_documents(text, limits=LIMITS, keeps_duplicates=True)
+    found = () if errors else (each for document in documents for each in unwrap_lists(document.value))
+    return {identity_of(each): each for each in found}
+
+
+def _is_template_of(document: Object, migrated: Iterable[Manifest]) -> bool:
+    """True if a migrated object refers to a template, which goes with it."""
+    name = {name_of(document): ""}
+    return document["kind"] == TEMPLATE and any(names_template(each.object, name) for each in migrated)
+
+
+def _differs(manifest: Manifest, migrated: list[Manifest], restored: Mapping[tuple[str, ...], Object]) -> bool:
+    """True for an object that restoration changes or removes, besides the templates of migrated objects."""
+    document = manifest.object
+    return restored.get(identity_of(document)) != document and not _is_template_of(document, migrated)
+
+
 def _problems(
-    after: str, migrated: list[Manifest], templates: dict[str, str], migrator: Migrator
+    restored: Mapping[tuple[str, ...], Object],
+    migrated: list[Manifest],
+    templates: dict[str, str],
+    migrator: Migrator,
 ) -> dict[tuple[str, ...], str]:
     """Why objects cannot be turned back, by identity: a second migration must give the object again."""
-    documents, errors = scan_documents(after, limits=LIMITS, keeps_duplicates=True)
-    restored = {identity_of(each): each for document in documents for each in unwrap_lists(document.value)}
     problems = {}
     for manifest in migrated:
         identity = identity_of(manifest.object)
         before = restored.get(identity)
-        if errors or before is None:
+        if before is None:
             problems[identity] = "the marked lines cannot be read; edit it by hand"
         elif before == manifest.object:
             problems[identity] = _NO_MARKS

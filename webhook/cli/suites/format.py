@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 # Registers all rules, so that a mistyped id is found.
@@ -33,6 +33,12 @@ def _checked_pattern(text: str) -> str:
     return text
 
 
+def _checked_file_name(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("has a NUL character, which the name of a file cannot have")
+    return text
+
+
 def _checked_amount(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError('must be an amount, such as 8, "1/2" or "80Gi"')  # noqa: TRY004 - pydantic reports a ValueError
@@ -42,7 +48,7 @@ def _checked_amount(value: Any) -> Any:
 def _checked_old(value: Any) -> Any:
     if not isinstance(value, str | dict):
         raise ValueError("must be an object, or the name of a file with it")  # noqa: TRY004 - as above
-    return value
+    return _checked_file_name(value) if isinstance(value, str) else value
 
 
 Amount = Annotated[Any, AfterValidator(_checked_amount), WithJsonSchema({"type": ["integer", "string"]})]
@@ -51,12 +57,23 @@ Amount = Annotated[Any, AfterValidator(_checked_amount), WithJsonSchema({"type":
 Old = Annotated[Any, AfterValidator(_checked_old), WithJsonSchema({"type": ["string", "object"]})]
 """An object, or the name of a file with it."""
 
+FileName = Annotated[str, AfterValidator(_checked_file_name)]
+"""A file or folder, relative to the suite."""
+
 Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 """A regular expression, which may match anywhere in a text."""
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_given(cls, value: Any) -> Any:
+        """A field without a value would be compared with nothing, whatever its author meant by it."""
+        if value is None:
+            raise ValueError("is empty; write a value, or remove the field")
+        return value
 
 
 class User(_Model):
@@ -108,7 +125,7 @@ class Expectation(_Model):
         default=None,
         description="Fields of the admitted object. Fields that are not listed may have any value; null: no such field.",
     )
-    golden: str | None = Field(
+    golden: FileName | None = Field(
         default=None, description="A file with the admitted object and its templates, as review -o yaml prints them."
     )
     templates: list[dict[str, Any]] | None = Field(
@@ -132,7 +149,7 @@ class Case(_Model):
     """An object, the circumstances of its request, and what is expected."""
 
     name: str = Field(min_length=1, description="What the case shows. Unique in the suite.")
-    file: str | None = Field(
+    file: FileName | None = Field(
         default=None, description="The file with the object or AdmissionReview, relative to the suite."
     )
     object: str | None = Field(
@@ -149,7 +166,9 @@ class Case(_Model):
     namespace: str | None = Field(
         default=None, description="The namespace of an object without one; default: that of the suite."
     )
-    cluster: list[str] = Field(default_factory=list, description="More files or folders with objects of the cluster.")
+    cluster: list[FileName] = Field(
+        default_factory=list, description="More files or folders with objects of the cluster."
+    )
     expect: Expectation = Field(description="What gpu-admission is expected to do.")
 
     @model_validator(mode="after")
@@ -175,10 +194,10 @@ class Suite(_Model):
     api_version: Literal["test.gpu-admission.io/v1alpha1"] = Field(description="The version of the format.")
     kind: Literal["Suite"] = Field(description="The kind.")
     metadata: Metadata = Field(default_factory=Metadata, description="The name of the suite.")
-    cluster: list[str] = Field(
+    cluster: list[FileName] = Field(
         default_factory=list, description="Files or folders with objects of the cluster, relative to the suite."
     )
-    settings: str | None = Field(
+    settings: FileName | None = Field(
         default=None,
         description="A file with a GPUAdmissionPolicy; default: that of the cluster, else the built-in defaults.",
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webhook.cli.dump import dump_all
 from webhook.cli.file_replacement import replace_file
+from webhook.cli.folders import is_special
 
 if TYPE_CHECKING:
     from webhook.cli.admit import Result
@@ -32,7 +34,7 @@ def golden_difference(file: str, text: str) -> str:
         OSError: The file exists, and cannot be read.
     """
     try:
-        golden = Path(file).read_bytes().decode(errors="replace")
+        golden = _content(Path(file)).decode(errors="replace")
     except FileNotFoundError:
         return f"{file} does not exist; --update writes it"
     if golden == text:
@@ -49,8 +51,14 @@ def update_golden(file: str, text: str) -> bool:
         OSError: It cannot be written.
     """
     path = Path(file)
-    if path.exists() and path.read_bytes() == text.encode():
+    if path.exists() and _content(path) == text.encode():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, text.encode())
     return True
+
+
+def _content(path: Path) -> bytes:
+    if is_special(str(path)):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.read_bytes()

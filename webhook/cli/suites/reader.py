@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SuiteCase", "SuiteFile", "read_suites"]
 
+_ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
+"""Suites in UTF-16, which Windows writes, are not read, but are not skipped silently."""
 _UNKNOWN_FIELD = "is an unknown field of a suite; docs/test.md lists all fields"
 
 
@@ -42,7 +44,8 @@ class SuiteFile:
 
     def path_of(self, name: str) -> str:
         """The path of a file that the suite names: relative to the folder of the suite."""
-        return os.path.normpath(Path(self.file).parent / name)
+        path = os.path.normpath(Path(self.file).parent / name)
+        return path if path != "-" else "./-"  # "-" would be standard input
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def read_suites(paths: Iterable[str], reader: ManifestReader) -> list[SuiteFile]
     suites: list[SuiteFile] = []
     for path in paths:
         known = len(suites), len(reader.problems)
-        is_folder = Path(path).is_dir()
+        is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises an error for long names
         for file in _files_with_suites(path, reader) if is_folder else [path]:
             for name, document in reader.documents([file]):
                 if is_suite(document.value) or not is_folder:
@@ -92,7 +95,8 @@ def _files_with_suites(folder: str, reader: ManifestReader) -> Iterator[str]:
     for file in files_of(folder, None, lambda error: reader.problems.append(Problem(folder, str(error)))):
         # Other files of a folder may be anything, such as broken manifests that a case is about.
         try:
-            if SUITE_GROUP.encode() in Path(file).read_bytes():
+            content = Path(file).read_bytes()
+            if any(SUITE_GROUP.encode(encoding) in content for encoding in _ENCODINGS):
                 yield file
         except OSError as error:
             reader.problems.append(Problem(file, (error.strerror or "cannot be read").lower()))

@@ -13,6 +13,7 @@ from policies.phrases import format_list
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
+from webhook.cli.folders import is_special
 from webhook.cli.manifest_reader import Manifest, ManifestReader, untyped_problem
 from webhook.cli.settings import ClusterFiles, cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
@@ -81,6 +82,7 @@ class CaseReader:
             return error.problems
 
     def _trial(self, case: SuiteCase) -> Trial:
+        _check_regular(case)
         files = self._cluster(case)
         manifest, others = _manifests(case)
         given = [name for name in _CIRCUMSTANCES if name in case.case.model_fields_set]
@@ -115,6 +117,16 @@ class CaseReader:
         raise _CannotTryError(*found)
 
 
+def _check_regular(case: SuiteCase) -> None:
+    """Check that no pipe or device is named, which could block or never end."""
+    suite = case.suite_file.suite
+    own = {"file": case.case.file, "old": case.case.old if isinstance(case.case.old, str) else None}
+    named = [*own.items(), *(("", name) for name in (suite.settings, *suite.cluster, *case.case.cluster))]
+    for field, name in named:
+        if name is not None and is_special(case.suite_file.path_of(name)):
+            raise _CannotTryError(case.problem(f"{printable(name)} is not a regular file", *filter(None, [field])))
+
+
 def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
     """The object of a case, and the others of its file, which are applied with it."""
     if case.case.manifest is not None:
@@ -139,6 +151,8 @@ def _old(case: SuiteCase) -> list[Manifest]:
 
 
 def _inline(case: SuiteCase, document: dict[str, object], field: str) -> Manifest:
+    if str(document.get("kind")).endswith("List") and "items" in document:
+        raise _CannotTryError(case.problem("is a list; a case is about one object", field))
     if untyped := untyped_problem(document):
         raise _CannotTryError(case.problem(untyped[1], field))
     return Manifest(document, case.suite_file.file, case.suite_file.document, case.path / field)

@@ -1,0 +1,27 @@
+"""Plans a change of GPU configuration: which pods, workloads and quotas of a cluster it would break.
+
+`changed_objects` applies manifests to what is stored, `predict` computes what the GPU Operator's components make of them on
+each node, and `plan_change` compares the cluster before and after.
+"""
+
+from __future__ import annotations
+
+from policies.plan.changes import KINDS, ChangeError, changed_objects, key_of
+from policies.plan.disruptions import Disruption
+from policies.plan.plan import READ_FROM, Plan, PlannedChange, plan_change
+from policies.plan.prediction import NodeChange, Prediction, predict
+
+__all__ = [
+    "KINDS",
+    "READ_FROM",
+    "ChangeError",
+    "Disruption",
+    "NodeChange",
+    "Plan",
+    "PlannedChange",
+    "Prediction",
+    "changed_objects",
+    "key_of",
+    "plan_change",
+    "predict",
+]

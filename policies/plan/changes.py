@@ -1,0 +1,182 @@
+"""Changes: the objects of a plan, as they would be stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.change import SPEC
+from policies.configuration.facts import Facts
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.kubernetes.workloads import group_of
+from policies.phrases import format_list
+from policies.plan.applying import apply_manifest
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.comparison import Situation
+    from policies.kubernetes.objects import Object
+    from policies.view import Key
+
+__all__ = ["KINDS", "ChangeError", "changed_objects", "find_delays", "find_unpredicted", "key_of"]
+
+KINDS: Mapping[str, tuple[str, bool]] = {
+    "ClusterPolicy": ("nvidia.com", False),
+    "ConfigMap": ("", True),
+    "DeviceClass": ("resource.k8s.io", False),
+    "GPUAdmissionPolicy": ("gpu-admission.io", False),
+    "GPUCluster": ("nvidia.com", False),
+    "GPUQuota": ("gpu-admission.io", True),
+    "NVIDIADriver": ("nvidia.com", False),
+    "Namespace": ("", False),
+    "Node": ("", False),
+    "ResourceClaimTemplate": ("resource.k8s.io", True),
+    "ResourceSlice": ("resource.k8s.io", False),
+}
+"""The kinds of a plan, each with its API group, and whether its objects are in namespaces."""
+
+_PREDICTED = (
+    ("daemonsets", "tolerations"),
+    ("devicePlugin", "config"),
+    ("devicePlugin", "enabled"),
+    ("mig", "strategy"),
+    ("migManager", "config"),
+    ("migManager", "enabled"),
+    ("sandboxWorkloads", "defaultWorkload"),
+    ("sandboxWorkloads", "enabled"),
+)
+"""Fields of a ClusterPolicy's spec whose effect is predicted."""
+_MOST_FIELDS = 12
+
+
+class ChangeError(ValueError):
+    """An object cannot be planned; the text is the reason, a clause."""
+
+
+def key_of(document: Object, namespace: str, operator_namespace: str) -> Key:
+    """The key of an object of a plan.
+
+    A ConfigMap without a namespace is the operator's, because no other is planned.
+
+    Raises:
+        ChangeError: It is of another kind, or has no name.
+    """
+    kind, name = str(document.get("kind")), name_of(document)
+    group, is_namespaced = KINDS.get(kind, (None, False))
+    if group is None or group != group_of(document):
+        raise ChangeError(
+            f"{kind} is not configuration that a plan is about ({format_list(list(KINDS), len(KINDS))}); "
+            "gpu-admission review and gpu-admission explain are for pods, workloads and claims"
+        )
+    if not name:
+        raise ChangeError(f"{kind} has no metadata.name; write the name of the object that is to be changed")
+    if not is_namespaced:
+        return kind, "", name
+    default = operator_namespace if kind == "ConfigMap" else DEFAULT_NAMESPACE
+    return kind, namespace_of(document) or namespace or default, name
+
+
+def changed_objects(
+    manifests: Mapping[Key, Object], deleted: Iterable[Key], before: Situation
+) -> dict[Key, Object | None]:
+    """The objects as they would be stored, with manifests applied; None for what is deleted.
+
+    Raises:
+        ChangeError: An object that is to be deleted does not exist.
+    """
+    found: dict[Key, Object | None] = {}
+    for (kind, namespace, name), manifest in manifests.items():
+        stored = before.view.get(kind, name, namespace)
+        found[kind, namespace, name] = _in_namespace(
+            apply_manifest(stored if isinstance(stored, dict) else None, manifest), namespace
+        )
+    for kind, namespace, name in deleted:
+        if before.view.get(kind, name, namespace) is None:
+            where = f" in namespace {namespace}" if namespace else ""
+            raise ChangeError(f"{kind} {name}{where} does not exist, so it cannot be deleted")
+        found[kind, namespace, name] = None
+    return found
+
+
+def _in_namespace(document: Object, namespace: str) -> Object:
+    """The object with its namespace, which the API server fills in."""
+    metadata = document.get("metadata")
+    if not namespace or not isinstance(metadata, dict):
+        return document
+    return {**document, "metadata": {**metadata, "namespace": namespace}}
+
+
+def find_unpredicted(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:
+    """What the plan does not predict of the changed objects, sentences without full stops."""
+    for (kind, namespace, name), document in objects.items():
+        stored = before.view.get(kind, name, namespace)
+        match kind:
+            case "ClusterPolicy":
+                yield from _of_policy(name, stored, document)
+            case "GPUCluster" | "NVIDIADriver":
+                yield f"the effect of {kind} {name} is not predicted: drivers and DRA drivers may start again on its nodes"
+            case "ConfigMap":
+                yield from _of_config_map(name, before, after)
+
+
+def _of_policy(name: str, stored: Any, document: Object | None) -> Iterator[str]:
+    if document is None:
+        yield f"ClusterPolicy {name} is deleted: when the operator removes the driver from a node is not predicted"
+        return
+    fields = list(_changed_fields(lookup(stored, SPEC), lookup(document, SPEC)))
+    if not isinstance(stored, dict) or not fields:
+        return
+    shown = format_list([f"spec.{'.'.join(field)}" for field in fields], _MOST_FIELDS)
+    yield f"ClusterPolicy {name}: the effect of {shown} is not predicted"
+
+
+def _changed_fields(before: Any, after: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The changed fields of a spec, at most two levels deep, without those that are predicted."""
+    olds, news = (each if isinstance(each, dict) else {} for each in (before, after))
+    for key in sorted({*olds, *news}, key=str):
+        old, new, path = olds.get(key), news.get(key), (*above, str(key))
+        if old == new or path in _PREDICTED:
+            continue
+        if not above and isinstance(new if new is not None else old, dict):
+            yield from _changed_fields(old, new, path)
+        else:
+            yield path
+
+
+def _of_config_map(name: str, before: Situation, after: Situation) -> Iterator[str]:
+    if _readers(name, before, after):
+        return
+    if Facts(*after).cluster_policy() is UNKNOWN:
+        yield (
+            f"which nodes use ConfigMap {name} is unknown, because no ClusterPolicy is known; "
+            "add it: kubectl get clusterpolicies -o yaml > policy.yaml"
+        )
+    else:
+        yield f"ConfigMap {name} is not the one of the device plugin or the MIG manager; its effect is not predicted"
+
+
+def _readers(name: str, before: Situation, after: Situation) -> set[str]:
+    """The components that read a ConfigMap before or after the change."""
+    return {
+        component
+        for situation in (before, after)
+        for component in ("devicePlugin", "migManager")
+        if Facts(*situation).policy_value(component, "config", "name") == name
+    }
+
+
+def find_delays(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:
+    """What has to happen before the change takes effect, sentences without full stops."""
+    for (kind, namespace, name), document in objects.items():
+        stored = before.view.get(kind, name, namespace)
+        if kind != "ConfigMap" or not isinstance(stored, dict) or document is None or _has_same_data(stored, document):
+            continue
+        # Review warns about the device plugin, which reads a changed ConfigMap when it starts again (GA144).
+        if "migManager" in _readers(name, before, after):
+            yield f"the MIG manager reads the changed ConfigMap {name} when its pods start, or the label of a node changes"
+
+
+def _has_same_data(first: Object, second: Object) -> bool:
+    return bool(lookup(first, ("data",)) == lookup(second, ("data",)))

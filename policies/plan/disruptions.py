@@ -1,0 +1,147 @@
+"""Disruptions: pods and claims that hold what a change takes away while they run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.audit.pod_forms import controller_label
+from policies.dra.resource_claims import Claim
+from policies.fleet import extended_requests
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, has_ended, name_of, namespace_of
+from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.taints import tolerates_taint
+from policies.nvidia.identifiers import DRIVER
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.plan.prediction import NodeChange
+    from policies.view import ClusterView
+
+__all__ = ["Disruption", "disruptions"]
+
+_UNSCHEDULABLE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """A pod or claim that cannot go on as it is."""
+
+    node: str
+    name: str
+    """`pod team-a/train`, or `ResourceClaim team-a/gpu` if no pod uses it."""
+    workload: str
+    """The controller of the pod, `ReplicaSet web-5d8f`; empty if it has none."""
+    why: str
+    """A clause without a full stop."""
+    remedy: str
+    """What to do, an imperative without a full stop."""
+
+    def as_json(self) -> dict[str, str]:
+        """As plain data."""
+        return {
+            "node": self.node,
+            "name": self.name,
+            "workload": self.workload,
+            "why": self.why,
+            "remedy": self.remedy,
+        }
+
+
+def disruptions(before: ClusterView, after: ClusterView, nodes: Sequence[NodeChange]) -> list[Disruption]:
+    """The pods that a change ends or that hold what it reconfigures, by node and name.
+
+    Pods go on if only the device plugin starts again: the kubelet keeps what it has allocated.
+    """
+    interrupted = {each.node: each.interrupts for each in nodes if each.interrupts}
+    pods, evicting = _pods_by_node(before), _evicting_nodes(before, after)
+    found = [each for node, why in interrupted.items() for each in _holders(node, why, pods.get(node, ()), before)]
+    for node, taints in evicting.items():
+        found += _evicted_pods(node, taints, pods.get(node, ()), is_gone=after.get("Node", node) is None)
+    unique = {(each.node, each.name): each for each in reversed(found)}
+    return sorted(unique.values(), key=lambda each: (each.node, each.name))
+
+
+def _pods_by_node(view: ClusterView) -> Mapping[str, Sequence[Object]]:
+    found: defaultdict[str, list[Object]] = defaultdict(list)
+    pods = view.list("Pod")
+    for pod in () if pods is UNKNOWN else pods:
+        node = lookup(pod, ("spec", "nodeName"))
+        if isinstance(node, str) and node and not has_ended(pod):
+            found[node].append(pod)
+    return found
+
+
+def _holders(node: str, why: str, pods: Sequence[Object], view: ClusterView) -> Iterator[Disruption]:
+    """The pods that hold GPUs of a node, and the claims that hold some for no pod."""
+    remedy = f"drain {node} first"
+    by_claim = view.derive(_claims_by_node).get(node, ())
+    users = {(each.namespace or DEFAULT_NAMESPACE, pod) for each in by_claim for pod in each.consumer_names("pods")}
+    for pod in pods:
+        home = namespace_of(pod) or DEFAULT_NAMESPACE
+        if (home, name_of(pod)) in users or any(each.is_probable for each in extended_requests(pod, view)):
+            yield Disruption(
+                node, f"pod {home}/{name_of(pod)}", controller_label(pod), f"it holds GPUs, and {why}", remedy
+            )
+    for claim in by_claim:
+        if not claim.consumers:
+            name = f"ResourceClaim {claim.namespace or DEFAULT_NAMESPACE}/{claim.name}"
+            yield Disruption(node, name, "", f"no pod uses it, it holds devices, and {why}", f"delete {name} first")
+
+
+def _claims_by_node(view: ClusterView) -> Mapping[str, Sequence[Claim]]:
+    """The claims that hold devices of NVIDIA's driver, by the pool, which is named like the node."""
+    found: defaultdict[str, list[Claim]] = defaultdict(list)
+    claims = view.list("ResourceClaim")
+    for document in () if claims is UNKNOWN else claims:
+        claim = Claim(document)
+        pools = {str(each.get("pool")) for each in claim.allocated_devices if each.get("driver") == DRIVER}
+        for pool in pools:
+            found[pool].append(claim)
+    return found
+
+
+def _evicting_nodes(before: ClusterView, after: ClusterView) -> dict[str, list[dict[str, Any]]]:
+    """The nodes with new taints that end pods, and deleted nodes, with no taint."""
+    nodes = before.list("Node")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for node in () if nodes is UNKNOWN else nodes:
+        name = name_of(node)
+        changed = after.get("Node", name)
+        if changed is node:
+            continue
+        if not isinstance(changed, dict):
+            found[name] = []
+            continue
+        known = mappings_at(node, ("spec", "taints"))
+        new = [
+            each
+            for each in mappings_at(changed, ("spec", "taints"))
+            if each.get("effect") == _UNSCHEDULABLE and each not in known
+        ]
+        if new:
+            found[name] = new
+    return found
+
+
+def _evicted_pods(
+    node: str, taints: Sequence[dict[str, Any]], pods: Sequence[Object], *, is_gone: bool
+) -> Iterator[Disruption]:
+    for pod in pods:
+        tolerations = mappings_at(pod, ("spec", "tolerations"))
+        taint = next((each for each in taints if not tolerates_taint(tolerations, each)), None)
+        if taint is None and not is_gone:
+            continue
+        value = f"={taint['value']}" if taint is not None and taint.get("value") else ""
+        why = (
+            "its node is deleted"
+            if taint is None
+            else f"it does not tolerate the new taint {taint.get('key')}{value}:NoExecute"
+        )
+        remedy = f"drain {node} first" if taint is None else "add a toleration for it, or drain the node first"
+        name = f"pod {namespace_of(pod) or DEFAULT_NAMESPACE}/{name_of(pod)}"
+        yield Disruption(node, name, controller_label(pod), why, remedy)

@@ -1,0 +1,214 @@
+"""Node configuration: what the operator's components read about the GPUs of one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.change import Change
+from policies.configuration.config_maps.device_plugin.configuration import Configuration, configurations
+from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
+from policies.configuration.facts import Facts
+from policies.configuration.mig_configs import WHOLE, selectable_configs
+from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.taints import tolerates_taint
+from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import is_capable, node_product
+from policies.nvidia.products import Product
+from policies.request import Request
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.comparison import Situation
+    from policies.configuration.config_maps.mig_parted.entries import Entry
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Configurations", "NodeConfiguration", "Sharing"]
+
+_STRATEGIES = ("none", "single", "mixed")
+_TOLERATED = ({"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},)
+"""What the operator's DaemonSets tolerate if the ClusterPolicy does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How one resource is shared."""
+
+    strategy: str
+    """`time-slicing` or `mps`."""
+    replicas: int
+    is_renamed: bool
+    fails_above_one: bool
+    """True if the kubelet refuses containers that request more than one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfiguration:
+    """The configuration of the GPUs of a node."""
+
+    advertises: bool
+    """True if the device plugin runs there."""
+    is_for_containers: bool
+    """False if the driver is taken from the node, because its GPUs are for virtual machines."""
+    strategy: str
+    """`none`, `single` or `mixed`."""
+    sharing: Mapping[str, Sharing] = field(default_factory=dict)
+    """By resource, before it is renamed."""
+    mig_config: str = ""
+    """The name of the MIG configuration; empty if the GPUs are left as they are."""
+    mig_entries: tuple[Entry, ...] = ()
+    unknown: str = ""
+    """Why the configuration of the device plugin is not known, as a clause; empty if it is."""
+    unknown_cut: str = ""
+    """Why it is not known how the MIG configuration cuts the GPUs; empty if it is."""
+
+
+class Configurations:
+    """The configurations of the nodes of one situation."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._view = situation.view
+        self._facts = Facts(situation.view, situation.settings)
+        self._policy = self._facts.cluster_policy()
+        self._documents: dict[str, tuple[Configuration | None, str]] = {}
+
+    def of(self, node: Object, before: Object | None = None) -> NodeConfiguration:
+        """The configuration of a node with GPUs.
+
+        Args:
+            node: The node.
+            before: The node before it was changed, if it was; pods that run there stay despite a new NoSchedule taint.
+        """
+        labels = labels_of(node)
+        policy = self._policy if isinstance(self._policy, dict) else None
+        configuration, unknown = self._plugin_configuration(labels)
+        is_broken = bool(unknown) and unknown.startswith("the device plugin")
+        advertises = (
+            runs_device_plugin(node, self._view, policy) and self._is_tolerated(node, before or node) and not is_broken
+        )
+        mig_config, entries, unknown_cut = self._mig(node)
+        return NodeConfiguration(
+            advertises=advertises,
+            is_for_containers=node_workload(labels, self._policy) == WORKLOADS[0],
+            strategy=self._strategy(labels, configuration),
+            sharing=self._sharing_of(labels, configuration),
+            mig_config=mig_config,
+            mig_entries=entries,
+            unknown="" if is_broken else unknown,
+            unknown_cut=unknown_cut,
+        )
+
+    def _plugin_configuration(self, labels: Mapping[str, str]) -> tuple[Configuration | None, str]:
+        """The document that the device plugin of a node reads; None without one; and why it is not known."""
+        config = lookup(self._policy, ("spec", "devicePlugin", "config"))
+        name, key = lookup(config, ("name",)), labels.get(NODE_LABEL) or lookup(config, ("default",))
+        if not isinstance(name, str) or not name or not isinstance(key, str) or not key:
+            return None, ""
+        if key not in self._documents:
+            self._documents[key] = self._read(name, key)
+        return self._documents[key]
+
+    def _read(self, name: str, key: str) -> tuple[Configuration | None, str]:
+        config_map = self._facts.operator_object("ConfigMap", name)
+        if config_map is UNKNOWN:
+            return None, f"ConfigMap {name} is not known"
+        if not isinstance(config_map, dict):
+            return None, f"the device plugin does not start, because ConfigMap {name} does not exist"
+        request = Request(config_map, kind="ConfigMap", namespace=namespace_of(config_map), name=name_of(config_map))
+        change = Change.of(request, self._facts)
+        found = next((each for each in configurations(change) if each.key == key), None) if change else None
+        return (
+            (found, "") if found else (None, f"the device plugin does not start, because ConfigMap {name} has no {key}")
+        )
+
+    def _strategy(self, labels: Mapping[str, str], configuration: Configuration | None) -> str:
+        of_policy = self._facts.policy_value("mig", "strategy")
+        of_file = configuration.mig_strategy if configuration is not None else ""
+        of_label = labels.get("nvidia.com/mig.strategy") if not isinstance(self._policy, dict) else ""
+        return next((each for each in (of_policy, of_file, of_label) if each in _STRATEGIES), "none")
+
+    def _sharing_of(self, labels: Mapping[str, str], configuration: Configuration | None) -> Mapping[str, Sharing]:
+        """How resources are shared; without a known ClusterPolicy, as the labels of the node say."""
+        if self._policy is UNKNOWN:
+            return _sharing_by_labels(labels)
+        return {} if configuration is None else _sharing_in(configuration)
+
+    def _is_tolerated(self, node: Object, before: Object) -> bool:
+        """False if a taint of the node keeps the operator's pods away once they start again."""
+        told: Any = self._facts.policy_value("daemonsets", "tolerations")
+        tolerations = (
+            [each for each in told if isinstance(each, dict)] if isinstance(told, list) and told else _TOLERATED
+        )
+        taints, known = (mappings_at(each, ("spec", "taints")) for each in (node, before))
+        return all(
+            tolerates_taint(tolerations, taint)
+            for taint in taints
+            if (taint.get("effect") == "NoExecute" or (taint.get("effect") == "NoSchedule" and taint in known))
+            and not str(taint.get("key")).startswith("node.kubernetes.io/")
+        )
+
+    def _mig(self, node: Object) -> tuple[str, tuple[Entry, ...], str]:
+        """The name of the MIG configuration of a node, its entries, and why they are not known."""
+        labels = labels_of(node)
+        name = labels.get(MIG_CONFIG_LABEL) or self._default_mig_config(labels)
+        if not name or is_capable(labels) is False or self._facts.policy_value("migManager", "enabled") is False:
+            return "", (), ""
+        if name in WHOLE:
+            return name, (), ""
+        selectable = selectable_configs(self._facts, name_of(node))
+        entries = tuple(selectable.entries(name, labels))
+        if entries and name not in selectable.configs:
+            entries = _filled_entries(name, entries, labels)
+        return name, entries, "" if entries else f"the MIG configuration {name} is not known for its GPUs"
+
+    def _default_mig_config(self, labels: Mapping[str, str]) -> str:
+        """The configuration that the operator labels nodes with that have none; empty if it does not."""
+        default = self._facts.policy_value("migManager", "config", "default")
+        is_labelled = isinstance(self._policy, dict) and default != "" and is_capable(labels) is True
+        return "all-disabled" if is_labelled else ""
+
+
+def _filled_entries(name: str, entries: tuple[Entry, ...], labels: Mapping[str, str]) -> tuple[Entry, ...]:
+    """The entries of a configuration that the operator brings, with as many devices as there is room for.
+
+    Empty if the GPU is not known. Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
+    """
+    product, profile = node_product(labels), MIGProfile.from_label(name.removeprefix("all-"))
+    if product is None or profile is None:
+        return entries if product is not None else ()
+    match = product.match(profile)
+    if match is None:
+        return ()
+    return tuple(
+        replace(entry, fields={**entry.fields, "mig-devices": {str(profile): match.most}}) for entry in entries
+    )
+
+
+def _sharing_in(configuration: Configuration) -> dict[str, Sharing]:
+    found: dict[str, Sharing] = {}
+    # With both strategies in one document, MPS counts.
+    chosen = configuration.strategy("mps") or configuration.strategy("timeSlicing")
+    for resource in chosen.resources() if chosen is not None else ():
+        is_mps = resource.strategy.name == "mps"
+        fails = resource.strategy.get("failRequestsGreaterThanOne")
+        found[resource.name] = Sharing(
+            "mps" if is_mps else "time-slicing",
+            resource.replicas,
+            resource.strategy.get("renameByDefault") is True,
+            fails_above_one=fails is True or (fails is None and is_mps),
+        )
+    return found
+
+
+def _sharing_by_labels(labels: Mapping[str, str]) -> dict[str, Sharing]:
+    strategy, replicas = labels.get("nvidia.com/gpu.sharing-strategy", ""), labels.get("nvidia.com/gpu.replicas", "")
+    if strategy not in ("time-slicing", "mps") or not (replicas.isascii() and replicas.isdecimal()):
+        return {}
+    is_renamed = not Product.parse(labels.get(PRODUCT_LABEL, "")).shared
+    return {GPU_RESOURCE: Sharing(strategy, int(replicas), is_renamed, fails_above_one=False)}

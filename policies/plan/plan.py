@@ -1,0 +1,243 @@
+"""Plans: which pods, workloads and quotas a changed configuration would break."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.comparison import (
+    Outcome,
+    Situation,
+    affected_subjects,
+    compare_fits,
+    compare_limits,
+    quota_refusals,
+    subjects_of,
+)
+from policies.kubernetes.amounts import ONE, billionths
+from policies.kubernetes.paths import items_at, lookup
+from policies.phrases import format_list
+from policies.plan.changes import find_delays, find_unpredicted
+from policies.plan.disruptions import disruptions
+from policies.plan.prediction import predict
+from policies.settings import SettingsError, parse_settings
+from policies.view import UNKNOWN
+from policies.work import CancelCheck, never_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.comparison import FitComparison, LimitComparison, QuotaRefusal, Subject
+    from policies.kubernetes.objects import Object
+    from policies.plan.disruptions import Disruption
+    from policies.plan.prediction import NodeChange, Prediction
+    from policies.view import Key
+
+__all__ = ["READ_FROM", "Plan", "PlannedChange", "plan_change"]
+
+READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
+"""Kinds without which a plan is unknown in part."""
+
+_OF_NODES = frozenset({"ClusterPolicy", "ConfigMap", "GPUCluster", "GPUQuota", "NVIDIADriver", "Node", "ResourceSlice"})
+"""Kinds that concern pods only by the nodes that they change, and by quotas, which are compared apart."""
+_MANY_NODES = 500
+"""With more changed nodes than this, everything is compared at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change to be planned."""
+
+    before: Situation
+    objects: Mapping[Key, Object | None]
+    """The objects as they are to be stored; None for those that are to be deleted."""
+    namespace: str = ""
+    """The only namespace whose pods and quotas are compared; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a change would do."""
+
+    nodes: tuple[NodeChange, ...]
+    """The nodes whose GPUs are configured otherwise."""
+    disrupted: tuple[Disruption, ...]
+    """Pods that cannot go on."""
+    fits: tuple[FitComparison, ...]
+    """All that the change can concern, also what is kept."""
+    unaffected: tuple[Subject, ...]
+    """The pods and claims that it cannot concern, because the changed nodes serve them as before."""
+    limits: tuple[LimitComparison, ...]
+    refusals: tuple[QuotaRefusal, ...]
+    unknown: tuple[str, ...]
+    """What is not predicted or not known, sentences without full stops."""
+    remarks: tuple[str, ...] = ()
+    """When the change takes effect, sentences without full stops."""
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    """What to do about each subject that is lost, by its label; imperatives without a full stop."""
+
+    def fits_with(self, outcome: Outcome) -> tuple[FitComparison, ...]:
+        """The comparisons with an outcome."""
+        return tuple(each for each in self.fits if each.outcome is outcome)
+
+    @property
+    def broken_limits(self) -> tuple[LimitComparison, ...]:
+        """The limits that are exceeded, or count other amounts, after the change only."""
+        return tuple(each for each in self.limits if each.outcome is Outcome.LOST)
+
+    @property
+    def is_harmless(self) -> bool:
+        """True if nothing breaks, and everything is known."""
+        return not (
+            self.disrupted
+            or self.refusals
+            or self.unknown
+            or self.broken_limits
+            or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.fits}
+            or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.limits}
+        )
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many templates and claims have each outcome."""
+        return Counter(each.outcome for each in self.fits) + Counter({Outcome.KEPT: len(self.unaffected)})
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data; `fits` has only what is not kept, and `counts` counts everything."""
+        return {
+            "isHarmless": self.is_harmless,
+            "nodes": [each.as_json() for each in self.nodes],
+            "disrupted": [each.as_json() for each in self.disrupted],
+            "fits": [
+                {**each.as_json(), "remedy": self.remedies.get(each.subject.label, "")}
+                for each in self.fits
+                if each.outcome is not Outcome.KEPT
+            ],
+            "counts": {str(outcome): self.counts.get(outcome, 0) for outcome in Outcome},
+            "limits": [each.as_json() for each in self.limits],
+            "refusals": [
+                {"subject": each.subject.label, "pods": list(each.subject.pod_names), "sentence": each.sentence}
+                for each in self.refusals
+            ],
+            "unknown": list(self.unknown),
+            "remarks": list(self.remarks),
+        }
+
+
+def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_cancelled) -> Plan:
+    """Predict the cluster after a change, and compare the places of its pods and claims, and its quotas."""
+    before = change.before
+    prediction = predict(before, change.objects, _settings_after(change))
+    subjects = [each for each in subjects_of(*before) if change.namespace in ("", each.namespace)]
+    affected, unaffected = _split(subjects, change, prediction, check_cancelled)
+    compared = compare_fits(affected, before, prediction.after, check_cancelled)
+    fits = tuple(_with_doubts(each, prediction) for each in compared)
+    limits = (each for each in compare_limits(before, prediction.after) if change.namespace in ("", each.namespace))
+    return Plan(
+        nodes=prediction.nodes,
+        disrupted=tuple(
+            each
+            for each in disruptions(before.view, prediction.after.view, prediction.nodes)
+            if not change.namespace or f" {change.namespace}/" in each.name
+        ),
+        fits=fits,
+        unaffected=unaffected,
+        limits=tuple(limits),
+        refusals=tuple(quota_refusals(subjects, before, prediction.after, check_cancelled)),
+        unknown=(
+            *_unknown_facts(before, prediction),
+            *find_unpredicted(change.objects, before, prediction.after),
+        ),
+        remarks=tuple(find_delays(change.objects, before, prediction.after)),
+        remedies={
+            each.subject.label: _remedy(each, prediction, change) for each in fits if each.outcome is Outcome.LOST
+        },
+    )
+
+
+def _split(
+    subjects: Sequence[Subject], change: PlannedChange, prediction: Prediction, check_cancelled: CancelCheck
+) -> tuple[Sequence[Subject], tuple[Subject, ...]]:
+    """The subjects that the change can concern, and the others; a change of few nodes concerns few."""
+    nodes = {name for kind, _, name in prediction.changed if kind == "Node"}
+    kinds = {kind for kind, _, _ in prediction.changed}
+    has_other_slices = any(kind == "ResourceSlice" for kind, _, _ in change.objects)
+    if not kinds <= _OF_NODES or has_other_slices or len(nodes) > _MANY_NODES:
+        return subjects, ()
+    found = list(affected_subjects(subjects, change.before, prediction.after, frozenset(nodes), check_cancelled))
+    return [each for each, is_affected in found if is_affected], tuple(
+        each for each, is_affected in found if not is_affected
+    )
+
+
+def _settings_after(change: PlannedChange) -> Any:
+    policies = [each for (kind, _, _), each in change.objects.items() if kind == "GPUAdmissionPolicy"]
+    try:
+        return parse_settings(policies[0]) if policies and policies[0] is not None else change.before.settings
+    except SettingsError:
+        return change.before.settings  # Review reports it.
+
+
+def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
+    missing = [f"{kind}s" for kind in READ_FROM if before.view.list(kind) is UNKNOWN]
+    if missing:
+        yield f"{format_list(missing, len(missing))} are not known, so what depends on them is not compared"
+    for each in prediction.nodes:
+        if each.unknown:
+            yield f"what {each.node} offers afterwards is unknown: {each.unknown}"
+
+
+def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitComparison:
+    """The comparison, with nodes that are not predicted, and kubelets that refuse pods."""
+    doubtful = {each.node for each in prediction.nodes if each.unknown}
+    if comparison.outcome is Outcome.LOST and (lost := sorted(doubtful & comparison.before.nodes)):
+        sentence = f"unknown: it fits {format_list(lost, 3)} now, and what that offers afterwards is unknown"
+        return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence)
+    requests = _largest_requests(comparison.subject)
+    places = comparison.after.nodes
+    refusing = {
+        node for node in places if any(requests.get(name, 0) > 1 for name in prediction.single.get(node, frozenset()))
+    }
+    if comparison.outcome in (Outcome.KEPT, Outcome.GAINED) and places and refusing == places:
+        name = next(name for name in prediction.single[min(places)] if requests.get(name, 0) > 1)
+        sentence = (
+            f"it is scheduled, and the kubelet refuses it: maximum request size for shared resources is 1; found "
+            f"{requests[name]} of {name}"
+        )
+        return replace(comparison, outcome=Outcome.LOST, sentence=sentence)
+    return comparison
+
+
+def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:
+    """What to do about a subject that is lost."""
+    subject, before, after = comparison.subject, comparison.before, comparison.after
+    for (kind, _, name), document in change.objects.items():
+        if document is None and f"{kind} {name}" in after.why.replace('"', ""):
+            return f"keep {kind} {name} until nothing uses it"
+    if after.remedy:
+        return after.remedy
+    offered = {name for change in prediction.nodes for name in change.resources}
+    for name in _largest_requests(subject):
+        if f"{name}.shared" in offered and name not in offered:
+            return f"request {name}.shared in its pods then, or do not rename what is shared"
+    if after.room:
+        return f"lower its number of pods to {after.room:,}, or leave more nodes as they are"
+    changed = sorted(before.nodes & {each.node for each in prediction.nodes})
+    if changed:
+        return f"leave one of {format_list(changed, 3)} as it is, or change what the pods request"
+    return "change what it requests first"
+
+
+def _largest_requests(subject: Subject) -> dict[str, int]:
+    """The most that one container of a pod requests of each resource."""
+    found: dict[str, int] = {}
+    for container in _containers(subject.document):
+        limits = lookup(container, ("resources", "limits"))
+        for name, amount in (limits if isinstance(limits, dict) else {}).items():
+            found[name] = max(found.get(name, 0), billionths(amount) // ONE)
+    return found
+
+
+def _containers(pod: Object) -> Iterable[Any]:
+    return (*items_at(pod, ("spec", "initContainers")), *items_at(pod, ("spec", "containers")))

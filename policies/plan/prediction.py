@@ -1,0 +1,274 @@
+"""Prediction: the cluster after changed configuration has taken effect on every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.changed_view import ChangedView
+from policies.comparison import Situation
+from policies.configuration.mig_configs import WHOLE
+from policies.fleet.device_plugin import active_cluster_policy
+from policies.kubernetes.amounts import ONE, billionths
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
+from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.resources import parse_resource
+from policies.phrases import format_count
+from policies.plan.advertised import advertisement, with_advertised
+from policies.plan.hardware import Cut, cut_by, hardware_of
+from policies.plan.node_configuration import Configurations
+from policies.plan.published import gpu_slices_of, slices_after_cut
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.plan.advertised import Advertised
+    from policies.plan.hardware import Hardware
+    from policies.plan.node_configuration import NodeConfiguration
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView, Key
+
+__all__ = ["NodeChange", "Prediction", "predict"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A node whose GPUs are configured otherwise after the change."""
+
+    node: str
+    before: str
+    """What it offers: `8 nvidia.com/gpu`, `2 GPUs of the DRA driver`, `nothing`."""
+    after: str
+    """The same after the change; `unknown` if that is not known."""
+    reasons: tuple[str, ...]
+    """What changes, as clauses."""
+    interrupts: str = ""
+    """Why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
+    unknown: str = ""
+    """Why it is unknown what the node offers afterwards; empty if it is known."""
+    resources: frozenset[str] = frozenset()
+    """The resources of the device plugin that it offers afterwards."""
+
+    def as_json(self) -> dict[str, object]:
+        """As plain data."""
+        return {
+            "node": self.node,
+            "before": self.before,
+            "after": self.after,
+            "reasons": list(self.reasons),
+            "interrupts": self.interrupts,
+            "unknown": self.unknown,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The cluster after a change."""
+
+    after: Situation
+    nodes: tuple[NodeChange, ...]
+    """In the order of the cluster."""
+    changed: frozenset[Key]
+    """All objects that differ."""
+    single: Mapping[str, frozenset[str]]
+    """Changed nodes whose kubelet refuses containers that request more than one of these resources."""
+
+
+def predict(before: Situation, objects: Mapping[Key, Object | None], settings: GPUAdmissionPolicy) -> Prediction:
+    """The cluster after objects are stored or deleted, and the operator's components have followed them.
+
+    Args:
+        before: The cluster as it is.
+        objects: Stored objects as they are to be; None for one that is deleted.
+        settings: The administrator's settings after the change.
+    """
+    stored = Situation(ChangedView(before.view, objects), settings)
+    was, will_be = Configurations(before), Configurations(stored)
+    is_uninstalled = _is_uninstalled(before.view, stored.view)
+    changed: dict[Key, Object | None] = dict(objects)
+    nodes: list[NodeChange] = []
+    single: dict[str, frozenset[str]] = {}
+    listed = stored.view.list("Node")
+    for node in () if listed is UNKNOWN else listed:
+        old = before.view.get("Node", name_of(node))
+        if not isinstance(old, dict) or not _has_gpus(old, before.view):
+            continue
+        configurations = was.of(old), will_be.of(node, old)
+        if is_uninstalled:
+            configurations = configurations[0], replace(configurations[1], advertises=False, is_for_containers=False)
+        if configurations[0] == configurations[1]:
+            continue
+        found = _node_change(old, node, *configurations, before.view, changed)
+        if found is not None and is_uninstalled:
+            found = replace(found, reasons=("the operator removes its components",))
+        if found is not None:
+            nodes.append(found)
+            single[found.node] = _single_resources(configurations[1])
+    changed |= _slices_of_deleted_nodes(before.view, objects)
+    after = Situation(ChangedView(before.view, changed), settings)
+    return Prediction(after, tuple(nodes), frozenset(changed), single)
+
+
+def _node_change(
+    old: Object,
+    node: Object,
+    was: NodeConfiguration,
+    will_be: NodeConfiguration,
+    view: ClusterView,
+    changed: dict[Key, Object | None],
+) -> NodeChange | None:
+    """What changes on a node; its new objects are added to the changed ones."""
+    name, slices = name_of(node), gpu_slices_of(old, view)
+    hardware = hardware_of(old)
+    unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
+    unknown = unknown or ("" if hardware is not None else "its labels do not say which GPUs it has")
+    if hardware is None or unknown:
+        changed["Node", "", name] = _without_gpus(node)
+        changed |= {_slice_key(each): _without_devices(each) for each in slices}
+        reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
+        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown)
+    cut = _cut(hardware, was, will_be)
+    is_recut = (cut.whole, cut.devices) != (hardware.cut.whole, hardware.cut.devices)
+    advertised = advertisement(hardware, hardware.cut, was)
+    if not is_recut:
+        cut = replace(cut, whole=max(0, cut.whole - _missing_gpus(old, advertised, was)))
+    new_node = with_advertised(node, advertised, advertisement(hardware, cut, will_be))
+    new_slices: list[Object] | str = list(slices)
+    loses_driver = was.is_for_containers and not will_be.is_for_containers
+    if slices and loses_driver:
+        new_slices = [_without_devices(each) for each in slices]
+    elif slices and is_recut:
+        new_slices = slices_after_cut(slices, cut, view)
+    if isinstance(new_slices, str):
+        unknown, new_slices = new_slices, [_without_devices(each) for each in slices]
+    if _same_offers(old, new_node) and not is_recut and not loses_driver:
+        return None
+    changed["Node", "", name] = new_node
+    changed |= {_slice_key(each): each for each in new_slices if slices}
+    interrupts = (
+        "the driver is taken from the node"
+        if loses_driver
+        else "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
+        if is_recut
+        else ""
+    )
+    after = "unknown" if unknown else _offers(new_node, new_slices)
+    reasons, resources = tuple(_reasons(was, will_be)), frozenset(_resources(new_node))
+    return NodeChange(name, _offers(old, slices), after, reasons, interrupts, unknown, resources)
+
+
+def _cut(hardware: Hardware, was: NodeConfiguration, will_be: NodeConfiguration) -> Cut:
+    """How the GPUs are cut after the change; as they are if the MIG configuration stays."""
+    if not _is_cut_anew(was, will_be) or not will_be.mig_config:
+        return hardware.cut
+    if will_be.mig_config in WHOLE:
+        return Cut(hardware.gpus, {}, (None,) * hardware.gpus)
+    return cut_by(will_be.mig_entries, hardware.gpus)
+
+
+def _is_cut_anew(was: NodeConfiguration, will_be: NodeConfiguration) -> bool:
+    return (was.mig_config, was.mig_entries) != (will_be.mig_config, will_be.mig_entries)
+
+
+def _missing_gpus(node: Object, advertised: Advertised, configuration: NodeConfiguration) -> int:
+    """The whole GPUs that a node does not offer although it has them, because they are unhealthy."""
+    sharing = configuration.sharing.get(GPU_RESOURCE)
+    name = f"{GPU_RESOURCE}.shared" if sharing is not None and sharing.is_renamed else GPU_RESOURCE
+    offered, expected = _resources(node).get(name, 0), advertised.resources.get(name, 0)
+    if not 0 < offered < expected:
+        return 0
+    return (expected - offered) // (sharing.replicas if sharing is not None else 1)
+
+
+def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:
+    if was.is_for_containers and not will_be.is_for_containers:
+        yield "its GPUs are no longer for containers"
+    elif was.advertises != will_be.advertises:
+        yield "the device plugin runs there" if will_be.advertises else "the device plugin does not run there any more"
+    if _is_cut_anew(was, will_be):
+        yield f"MIG configuration {will_be.mig_config or 'none'}"
+    if was.strategy != will_be.strategy:
+        yield f"MIG strategy {will_be.strategy}"
+    if was.sharing != will_be.sharing:
+        parts = [
+            f"{name} {sharing.strategy} by {sharing.replicas}{', renamed' if sharing.is_renamed else ''}"
+            for name, sharing in will_be.sharing.items()
+        ]
+        yield f"sharing: {'; '.join(parts)}" if parts else "GPUs are no longer shared"
+
+
+def _single_resources(configuration: NodeConfiguration) -> frozenset[str]:
+    return frozenset(
+        f"{name}.shared" if sharing.is_renamed else name
+        for name, sharing in configuration.sharing.items()
+        if sharing.fails_above_one
+    )
+
+
+def _is_uninstalled(before: ClusterView, after: ClusterView) -> bool:
+    """True if the change deletes the only ClusterPolicy, so that the operator removes its components."""
+    return isinstance(active_cluster_policy(before), dict) and active_cluster_policy(after) is None
+
+
+def _has_gpus(node: Object, view: ClusterView) -> bool:
+    labels = labels_of(node)
+    return bool(_resources(node)) or "nvidia.com/gpu.present" in labels or bool(gpu_slices_of(node, view))
+
+
+def _resources(node: Object) -> dict[str, int]:
+    """The resources of the device plugin that a node offers, with an amount above 0."""
+    offered = mapping_at(node, ("status", "allocatable"))
+    found = {name: billionths(amount) // ONE for name, amount in offered.items()}
+    return {name: amount for name, amount in found.items() if amount and parse_resource(name) is not None}
+
+
+def _same_offers(old: Object, new: Object) -> bool:
+    """True if resources and labels are the same, other than the numbers of memory, which are estimates."""
+    labels = [
+        {name: value for name, value in labels_of(node).items() if not name.endswith(".memory")} for node in (old, new)
+    ]
+    return _resources(old) == _resources(new) and labels[0] == labels[1]
+
+
+def _without_gpus(node: Object) -> Object:
+    offered = mapping_at(node, ("status", "allocatable"))
+    kept = {name: "0" if parse_resource(name) is not None else amount for name, amount in offered.items()}
+    return {**node, "status": {**mapping_at(node, ("status",)), "allocatable": kept}}
+
+
+def _offers(node: Object, slices: Sequence[Object]) -> str:
+    """What a node offers: `8 nvidia.com/gpu`, `2 GPUs and 4 1g.10gb of the DRA driver`."""
+    parts = [f"{amount} {name}" for name, amount in sorted(_resources(node).items())]
+    published: dict[str, int] = {}
+    for document in slices:
+        for device in mappings_at(document, ("spec", "devices")):
+            profile = str(lookup(device, ("attributes", "profile", "string")) or "")
+            published[profile] = published.get(profile, 0) + 1
+    devices = [
+        format_count(count, "GPU") if not profile else f"{count} {profile}" for profile, count in published.items()
+    ]
+    if devices:
+        parts.append(f"{', '.join(devices)} of the DRA driver")
+    return "; ".join(parts) or "nothing"
+
+
+def _slice_key(document: Object) -> Key:
+    return "ResourceSlice", "", name_of(document)
+
+
+def _without_devices(document: Object) -> Object:
+    return {**document, "spec": {**document["spec"], "devices": []}}
+
+
+def _slices_of_deleted_nodes(view: ClusterView, objects: Mapping[Key, Object | None]) -> dict[Key, Object | None]:
+    gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
+    slices = view.list("ResourceSlice") if gone else ()
+    return {
+        _slice_key(each): None
+        for each in (() if slices is UNKNOWN else slices)
+        if lookup(each, ("spec", "nodeName")) in gone
+    }

@@ -1,0 +1,162 @@
+"""`gpu-admission plan` on files: what it prints, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.quota_files import AWAY, EXAMPLES, quota
+from tests.comparison.clusters import BASE, bound
+from tests.plan.nodes import GPU, config_map, gpu_node, policy, time_slicing
+
+CLUSTER = [
+    argument
+    for name in ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy", "cluster-with-operator")
+    for argument in ("--cluster", EXAMPLES / name)
+]
+
+
+@pytest.fixture
+def planned(invoke, write):
+    """Plan documents in a small cluster."""
+
+    def planned(*documents, options=(), objects=()):
+        cluster = write("cluster.yaml", *BASE, policy(), config_map(whole="version: v1\n"), *(objects or [gpu_node()]))
+        change = [write("change.yaml", *documents)] if documents else []
+        return invoke("plan", "--cluster", cluster, *options, *change)
+
+    return planned
+
+
+def test_example_is_planned(run):
+    done = run("plan", *CLUSTER, EXAMPLES / "plan" / "time-slicing.yaml", **AWAY)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == (EXAMPLES / "plan" / "expected.txt").read_text()
+
+
+def test_change_that_breaks_nothing(planned):
+    done = planned(gpu_node(labels={"rack": "7"}), objects=[gpu_node(), bound("a")])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == "Nothing would break.\n\nNot affected: 1 workload with 1 pod.\n"
+
+
+def test_json_has_the_same_content(planned):
+    change = config_map(whole=time_slicing(renameByDefault=True))
+    done = planned(change, options=["-o", "json"], objects=[gpu_node(), bound("a")])
+    found = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert list(found) == ["plan", "refusals", "warnings"]
+    assert (found["refusals"], found["plan"]["isHarmless"]) == ([], False)
+    (fit,) = found["plan"]["fits"]
+    assert (fit["subject"], fit["outcome"], fit["before"]["room"], fit["after"]["room"]) == (
+        "pod team-a/a",
+        "lost",
+        1,
+        0,
+    )
+    assert found["plan"]["nodes"] == [
+        {
+            "node": "node-1",
+            "before": "8 nvidia.com/gpu",
+            "after": "32 nvidia.com/gpu.shared",
+            "reasons": ["sharing: nvidia.com/gpu time-slicing by 4, renamed"],
+            "interrupts": "",
+            "unknown": "",
+        }
+    ]
+    assert found["plan"]["counts"] == {"kept": 0, "lost": 1, "gained": 0, "unknown": 0}
+
+
+def test_refused_change_is_printed_as_by_review_and_not_planned(planned):
+    done = planned(config_map(whole=time_slicing(1)))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("change.yaml:1  ConfigMap gpu-operator/plugin  refused\n")
+    assert "[GA132]" in done.stdout
+    assert "NODE" not in done.stdout
+
+
+def test_refused_change_is_one_mapping_in_json(planned):
+    found = json.loads(planned(config_map(whole=time_slicing(1)), options=["-o", "json"]).stdout)
+    assert (found["plan"], found["warnings"]) == (None, [])
+    (refusal,) = found["refusals"]
+    assert refusal.startswith(
+        "GA132 ConfigMap gpu-operator/plugin data.whole.sharing.timeSlicing.resources[0].replicas: "
+    )
+
+
+def test_refused_deletion_is_not_planned(planned):
+    done = planned(options=["--delete", "configmap/plugin"])
+    assert done.exit_code == 1
+    assert done.stdout.startswith('- refused: ConfigMap plugin: "plugin" is deleted while')
+    assert done.stdout.rstrip().endswith("[GA107]")
+
+
+def test_pods_of_one_namespace_are_compared(planned):
+    pods = bound("a"), bound("b", namespace="team-b")
+    change = gpu_node(labels={"nvidia.com/gpu.deploy.device-plugin": "false"})
+    done = planned(change, options=["-n", "team-a"], objects=[gpu_node(), *pods])
+    assert "pod team-a/a" in done.stdout
+    assert "team-b" not in done.stdout
+
+
+def test_quota_without_a_namespace_is_that_of_the_option(planned):
+    document = quota(hard=0)
+    del document["metadata"]["namespace"]
+    done = planned(document, options=["-n", "team-a"], objects=[gpu_node(), bound("a")])
+    assert "- GPUQuota team-a/gpu, limit all: a new limit, exceeded at once: 1 of 0 GPUs used" in done.stdout
+
+
+def test_settings_of_a_file_count(planned, write):
+    settings = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+    }
+    file = write("settings.yaml", {**settings, "spec": {"quota": {"exemptNamespaces": ["team-a"]}}})
+    done = planned(quota(hard=0), options=["--settings", file], objects=[gpu_node(), bound("a")])
+    assert (done.exit_code, "Quotas" in done.stdout) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        ([], [], "Error: nothing to plan: name files, folders, - for standard input, or --delete KIND/NAME"),
+        ([bound("a")], [], "change.yaml:1:1: Pod is not configuration that a plan is about (ClusterPolicy, "),
+        ([{"apiVersion": "v1", "kind": "Node"}], [], "change.yaml:1:1: Node has no metadata.name; write the name of "),
+        ([gpu_node(), gpu_node()], [], "change.yaml:23:1: Node node-1 is there twice, first in change.yaml:1; leave "),
+        (["a: [b"], [], "change.yaml:1:"),
+        ([], ["--delete", "pod/a"], "--delete pod/a: not KIND/NAME of configuration, such as deviceclass/gpu.nvidia"),
+        ([], ["--delete", "node"], "--delete node: not KIND/NAME of configuration, such as deviceclass/gpu.nvidia.com"),
+        ([], ["--delete", "node/nope"], "Error: Node nope does not exist, so it cannot be deleted"),
+        ([gpu_node()], ["-n", "nope"], "Error: namespace nope does not exist"),
+        ([gpu_node()], ["-n", "A B"], 'Error: invalid namespace name "A B"'),
+        ([gpu_node()], ["nope.yaml"], "nope.yaml: no such file or directory"),
+        ([gpu_node()], ["--kubeconfig", "x"], "Error: --cluster is for files, and --kubeconfig and --context are for "),
+    ],
+)
+def test_bad_input_gets_a_sentence(planned, documents, options, message):
+    done = planned(*documents, options=options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_cluster_without_nodes_is_no_cluster(invoke, write):
+    cluster = write("cluster.yaml", bound("a"))
+    done = invoke("plan", "--cluster", cluster, write("change.yaml", gpu_node()))
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: nothing to compare with: the cluster has no Nodes, or you may not list them\n")
+
+
+def test_change_is_read_from_standard_input(invoke, write):
+    cluster = write("cluster.yaml", *BASE, gpu_node())
+    done = invoke("plan", "--cluster", cluster, "-", stdin=json.dumps(gpu_node(**{GPU: "1"})))
+    assert (done.exit_code, done.stdout) == (0, "Nothing would break.\n\nNot affected: 0 workloads with 0 pods.\n")
+
+
+@pytest.mark.parametrize("width", [60, 100, 140])
+def test_text_fits_the_terminal_but_for_names(planned, monkeypatch, width):
+    monkeypatch.setattr("webhook.cli.plan_reports.terminal_width", lambda: width)
+    change = config_map(whole=time_slicing(renameByDefault=True))
+    lines = planned(change, objects=[gpu_node(), bound("a")]).stdout.splitlines()
+    assert max(len(line) for line in lines if not line.startswith(("NODE", "node-1", "   "))) <= width

@@ -1,0 +1,206 @@
+"""What a plan names: disrupted pods, workloads that would not start again, quotas, and what is not known."""
+
+import pytest
+
+from policies.comparison import Outcome
+from policies.plan import ChangeError, changed_objects, key_of
+from tests.comparison.clusters import bound
+from tests.explanation import conftest as k8s
+from tests.plan.nodes import GPU, bare_situation, config_map, gpu_node, plan, policy, situation, time_slicing
+
+
+def disrupted(found):
+    return [(each.node, each.name, each.workload) for each in found.disrupted]
+
+
+def outcomes(found):
+    return {
+        each.subject.label: (each.outcome, each.sentence) for each in found.fits if each.outcome is not Outcome.KEPT
+    }
+
+
+def mig(config="all-1g.5gb", **rest):
+    return gpu_node(labels={"nvidia.com/mig.config": config}, **rest)
+
+
+def test_pods_whose_gpus_are_cut_anew_are_named_with_node_and_controller():
+    pods = bound("a", owner="ReplicaSet/web"), bound("b", "node-2"), k8s.pod({"cpu": "1"}, name="c", nodeName="node-1")
+    found = plan(situation(gpu_node(), gpu_node("node-2"), *pods), mig())
+    assert disrupted(found) == [("node-1", "pod team-a/a", "ReplicaSet web")]
+    (only,) = found.disrupted
+    assert only.why == (
+        "it holds GPUs, and MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
+    )
+    assert only.remedy == "drain node-1 first"
+
+
+def test_pods_go_on_when_only_the_device_plugin_starts_again():
+    found = plan(situation(gpu_node(), bound("a")), config_map(whole=time_slicing(renameByDefault=True)))
+    assert disrupted(found) == []
+    assert outcomes(found)["pod team-a/a"][0] is Outcome.LOST
+    assert found.remedies["pod team-a/a"] == (
+        "request nvidia.com/gpu.shared in its pods then, or do not rename what is shared"
+    )
+
+
+def test_claim_that_holds_devices_for_no_pod_is_disrupted():
+    claim = k8s.holding("gone", [0], namespace="team-a")
+    claim["status"].pop("reservedFor")
+    labels = {"nvidia.com/gpu.deploy.device-plugin": "false"}
+    before = situation(gpu_node(gpus=1, labels=labels, cpu="8"), k8s.resource_slice(k8s.gpus(1)), claim)
+    change = gpu_node(gpus=1, labels={**labels, "nvidia.com/mig.config": "all-1g.5gb"}, cpu="8")
+    assert disrupted(plan(before, change)) == [("node-1", "ResourceClaim team-a/gone-gpu", "")]
+
+
+def test_taint_with_no_execute_ends_pods_without_a_toleration():
+    taint = {"key": "repair", "value": "now", "effect": "NoExecute"}
+    tolerant = bound("b", tolerations=[{"key": "repair", "operator": "Exists"}])
+    found = plan(situation(gpu_node(), bound("a"), tolerant), gpu_node(taints=[taint]))
+    assert [(each.name, each.why) for each in found.disrupted] == [
+        ("pod team-a/a", "it does not tolerate the new taint repair=now:NoExecute")
+    ]
+
+
+def test_deleted_node_ends_its_pods():
+    found = plan(situation(gpu_node(), bound("a")), deleted=[("Node", "", "node-1")])
+    assert [(each.name, each.why) for each in found.disrupted] == [("pod team-a/a", "its node is deleted")]
+    assert outcomes(found)["pod team-a/a"] == (Outcome.LOST, "no node exists")
+
+
+def test_node_whose_new_offers_are_not_known_makes_its_pods_unknown():
+    before = situation(gpu_node(), bound("a"), bound("elsewhere", "node-2"), gpu_node("node-2"))
+    own = {"config": {"name": "own"}}
+    found = plan(before, policy(migManager=own), gpu_node(labels={"nvidia.com/mig.config": "mine"}))
+    assert found.unknown == (
+        "what node-1 offers afterwards is unknown: the MIG configuration mine is not known for its GPUs",
+    )
+    (node,) = found.nodes
+    assert (node.before, node.after) == ("8 nvidia.com/gpu", "unknown")
+
+
+def test_pod_that_fits_only_a_node_whose_offers_are_not_known_is_unknown():
+    before = situation(gpu_node(), bound("a"))
+    found = plan(before, policy(migManager={"config": {"name": "own"}}), mig("mine"))
+    assert outcomes(found) == {
+        "pod team-a/a": (
+            Outcome.UNKNOWN,
+            "unknown: it fits node-1 now, and what that offers afterwards is unknown",
+        )
+    }
+
+
+def test_pod_that_the_kubelet_refuses_is_lost_although_it_is_scheduled():
+    before = situation(gpu_node(), bound("two", gpus=2), bound("one"))
+    found = plan(before, config_map(whole=time_slicing(failRequestsGreaterThanOne=True)))
+    assert outcomes(found) == {
+        "pod team-a/two": (
+            Outcome.LOST,
+            "it is scheduled, and the kubelet refuses it: maximum request size for shared resources is 1; found 2 of nvidia.com/gpu",
+        )
+    }
+
+
+def test_workload_with_less_room_gets_the_number_that_fits():
+    pods = [bound(f"web-{number}", owner="ReplicaSet/web", gpus=4) for number in range(2)]
+    before = situation(gpu_node(), gpu_node("node-2", gpus=4), *pods)
+    found = plan(before, gpu_node(labels={"nvidia.com/gpu.deploy.device-plugin": "false"}))
+    assert outcomes(found)["ReplicaSet team-a/web"][1] == "only 1 of 2 pods would find a place; before, 2"
+    assert found.remedies["ReplicaSet team-a/web"] == "lower its number of pods to 1, or leave more nodes as they are"
+
+
+def test_fields_of_a_policy_that_are_not_predicted_are_named():
+    found = plan(situation(gpu_node()), policy(driver={"version": "1"}, toolkit={"enabled": False}))
+    assert found.unknown == (
+        "ClusterPolicy cluster-policy: the effect of spec.driver.version and spec.toolkit.enabled is not predicted",
+    )
+
+
+def test_config_map_without_a_known_policy_is_unknown():
+    found = plan(bare_situation(gpu_node()), config_map(whole=time_slicing()))
+    assert found.unknown == (
+        (
+            "which nodes use ConfigMap plugin is unknown, because no ClusterPolicy is known; "
+            "add it: kubectl get clusterpolicies -o yaml > policy.yaml"
+        ),
+    )
+
+
+def test_config_map_of_something_else_is_not_predicted():
+    found = plan(situation(gpu_node()), config_map("other"))
+    assert found.unknown == (
+        "ConfigMap other is not the one of the device plugin or the MIG manager; its effect is not predicted",
+    )
+
+
+def test_changed_mig_configuration_takes_effect_later():
+    entries = [{"devices": "all", "mig-enabled": True, "mig-devices": {"3g.20gb": 2}}]
+    files = [{"version": "v1", "mig-configs": {"mine": entries[:count]}} for count in (0, 1)]
+    old, new = (config_map("mig", **{"config.yaml": each}) for each in files)
+    found = plan(situation(mig("mine"), old, migManager={"config": {"name": "mig"}}), new)
+    assert found.remarks == (
+        "the MIG manager reads the changed ConfigMap mig when its pods start, or the label of a node changes",
+    )
+    assert [each.after for each in found.nodes] == ["16 nvidia.com/mig-3g.20gb"]
+
+
+def test_change_without_an_effect_is_harmless():
+    found = plan(situation(gpu_node(), bound("a")), gpu_node(labels={"example.com/rack": "7"}))
+    assert found.is_harmless
+    assert found.counts == {Outcome.KEPT: 1}
+
+
+def test_settings_of_the_change_count():
+    settings = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"quota": {"exemptNamespaces": ["team-a"]}},
+    }
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {"limits": [{"name": "all", "gpus": 1}]},
+    }
+    found = plan(situation(gpu_node(), quota, bound("a")), settings)
+    assert [each.sentence for each in found.limits] == ["the limit is gone"]
+
+
+def test_object_that_does_not_exist_cannot_be_deleted():
+    before = situation(gpu_node())
+    with pytest.raises(ChangeError, match=r"^DeviceClass nope does not exist, so it cannot be deleted$"):
+        changed_objects({}, [("DeviceClass", "", "nope")], before)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "Deployment is not configuration that a plan is about"),
+        ({"apiVersion": "longhorn.io/v1", "kind": "Node"}, "Node is not configuration that a plan is about"),
+        ({"apiVersion": "v1", "kind": "Node"}, "Node has no metadata.name"),
+    ],
+)
+def test_objects_that_cannot_be_planned(document, message):
+    with pytest.raises(ChangeError, match=f"^{message}"):
+        key_of(document, "", "gpu-operator")
+
+
+def test_manifest_of_a_node_is_merged_and_a_null_removes_a_label():
+    stored = gpu_node(labels={"a": "1", "b": "2"})
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "node-1", "labels": {"a": None, "c": "3"}},
+        "status": {"allocatable": {GPU: "99"}},
+    }
+    (after,) = changed_objects({("Node", "", "node-1"): manifest}, [], situation(stored)).values()
+    labels = after["metadata"]["labels"]
+    assert ("a" in labels, labels["b"], labels["c"], after["status"]) == (False, "2", "3", stored["status"])
+
+
+def test_manifest_of_anything_else_is_the_whole_object():
+    before = situation(gpu_node())
+    change = {("ClusterPolicy", "", "cluster-policy"): policy("single")}
+    change[("ClusterPolicy", "", "cluster-policy")]["spec"].pop("devicePlugin")
+    (after,) = changed_objects(change, [], before).values()
+    assert after["spec"] == {"mig": {"strategy": "single"}}

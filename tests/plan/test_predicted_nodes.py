@@ -1,0 +1,180 @@
+"""What nodes offer after a change: the table of the device plugin's and GPU Feature Discovery's documentation."""
+
+import pytest
+
+from policies.plan import predict
+from tests.explanation import conftest as k8s
+from tests.plan.nodes import GPU, config_map, gpu_node, plan, policy, situation, time_slicing
+
+PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
+REPLICAS, STRATEGY = "nvidia.com/gpu.replicas", "nvidia.com/gpu.sharing-strategy"
+A100 = "NVIDIA-A100-SXM4-40GB"
+
+
+def predicted(before, *manifests, name="node-1"):
+    """Resources with an amount, and labels of a node after manifests were stored."""
+    objects = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in manifests
+    }
+    node = predict(before, objects, before.settings).after.view.get("Node", name)
+    offered = {key: value for key, value in node["status"]["allocatable"].items() if "/" in key and value != "0"}
+    return offered, node["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    ("document", "offered", "labels"),
+    [
+        (time_slicing(4), {GPU: "32"}, {PRODUCT: f"{A100}-SHARED", REPLICAS: "4", STRATEGY: "time-slicing"}),
+        (
+            time_slicing(4, renameByDefault=True),
+            {f"{GPU}.shared": "32"},
+            {PRODUCT: A100, REPLICAS: "4", STRATEGY: "time-slicing"},
+        ),
+        (time_slicing(2, kind="mps"), {GPU: "16"}, {PRODUCT: f"{A100}-SHARED", REPLICAS: "2", STRATEGY: "mps"}),
+        (
+            time_slicing(4, resource="nvidia.com/mig-1g.5gb"),
+            {GPU: "8"},
+            {PRODUCT: A100, REPLICAS: "1", STRATEGY: "none"},
+        ),
+    ],
+    ids=["time-slicing", "renamed", "mps", "another resource"],
+)
+def test_shared_gpus(document, offered, labels):
+    found, found_labels = predicted(situation(gpu_node()), config_map(whole=document))
+    assert found == offered
+    assert found_labels.items() >= labels.items()
+    assert found_labels[COUNT] == "8"
+
+
+def test_gpus_that_are_unhealthy_stay_so():
+    found, labels = predicted(situation(gpu_node(**{GPU: "7"})), config_map(whole=time_slicing(4)))
+    assert (found, labels[COUNT]) == ({GPU: "28"}, "8")
+
+
+def labelled(config):
+    return gpu_node(labels={"nvidia.com/mig.config": config})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "config", "offered", "labels"),
+    [
+        ("mixed", "all-1g.5gb", {"nvidia.com/mig-1g.5gb": "56"}, {PRODUCT: A100, COUNT: "8", REPLICAS: "0"}),
+        ("mixed", "all-3g.20gb", {"nvidia.com/mig-3g.20gb": "16"}, {"nvidia.com/mig-3g.20gb.count": "16"}),
+        (
+            "mixed",
+            "all-balanced",
+            {"nvidia.com/mig-1g.5gb": "16", "nvidia.com/mig-2g.10gb": "8", "nvidia.com/mig-3g.20gb": "8"},
+            {REPLICAS: "0"},
+        ),
+        ("single", "all-1g.5gb", {GPU: "56"}, {PRODUCT: f"{A100}-MIG-1g.5gb", COUNT: "56", REPLICAS: "1"}),
+        ("single", "all-balanced", {}, {PRODUCT: f"{A100}-MIG-INVALID", COUNT: "0", REPLICAS: "0"}),
+        ("none", "all-1g.5gb", {}, {PRODUCT: A100, COUNT: "8", REPLICAS: "0"}),
+    ],
+)
+def test_gpus_that_mig_cuts(strategy, config, offered, labels):
+    found, found_labels = predicted(situation(gpu_node(), strategy=strategy), labelled(config))
+    assert found == offered
+    assert found_labels.items() >= labels.items()
+
+
+def test_mig_devices_that_are_shared():
+    whole = time_slicing(2, resource="nvidia.com/mig-3g.20gb")
+    found, labels = predicted(situation(gpu_node(), whole=whole), labelled("all-3g.20gb"))
+    assert found == {"nvidia.com/mig-3g.20gb": "32"}
+    assert labels["nvidia.com/mig-3g.20gb.product"] == f"{A100}-MIG-3g.20gb-SHARED"
+    assert labels["nvidia.com/mig-3g.20gb.replicas"] == "2"
+
+
+def test_gpus_that_are_whole_again():
+    labels = {
+        "nvidia.com/mig.config": "all-3g.20gb",
+        "nvidia.com/mig-3g.20gb.count": "4",
+        "nvidia.com/mig-3g.20gb.product": f"{A100}-MIG-3g.20gb",
+        REPLICAS: "0",
+    }
+    node = gpu_node(gpus=2, labels=labels, **{"nvidia.com/mig-3g.20gb": "4"})
+    found, after = predicted(
+        situation(node), gpu_node(gpus=2, labels={**labels, "nvidia.com/mig.config": "all-disabled"})
+    )
+    assert found == {GPU: "2"}
+    assert not [label for label in after if label.startswith("nvidia.com/mig-")]
+
+
+def test_gpus_of_the_single_strategy_that_are_whole_again():
+    labels = {PRODUCT: f"{A100}-MIG-1g.5gb", COUNT: "14", "nvidia.com/mig.config": "all-1g.5gb"}
+    before = situation(gpu_node(labels=labels, **{GPU: "14"}), strategy="single")
+    found, after = predicted(
+        before, gpu_node(labels={**labels, "nvidia.com/mig.config": "all-disabled"}, **{GPU: "14"})
+    )
+    assert (found, after[PRODUCT], after[COUNT]) == ({GPU: "2"}, A100, "2")
+
+
+def test_some_gpus_of_a_node_are_cut_by_a_configuration_of_ones_own():
+    entries = [
+        {"devices": "all", "mig-enabled": False},
+        {"devices": [0, 1], "mig-enabled": True, "mig-devices": {"3g.20gb": 2}},
+    ]
+    document = {"version": "v1", "mig-configs": {"two": entries, "all-disabled": entries[:1]}}
+    own = config_map("mig", **{"config.yaml": document})
+    before = situation(gpu_node(), own, migManager={"config": {"name": "mig"}})
+    found, _ = predicted(before, labelled("two"))
+    assert found == {GPU: "6", "nvidia.com/mig-3g.20gb": "4"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"devicePlugin": {"enabled": False}},
+        {"sandboxWorkloads": {"enabled": True, "defaultWorkload": "vm-passthrough"}},
+        {"default": "missing"},
+    ],
+    ids=["disabled", "for machines", "a document that does not exist"],
+)
+def test_node_offers_nothing(spec):
+    found, _ = predicted(situation(gpu_node()), policy(**spec))
+    assert found == {}
+
+
+def test_taint_that_the_operator_no_longer_tolerates():
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    before = situation(gpu_node(taints=[taint]))
+    found, _ = predicted(before, policy(daemonsets={"tolerations": [{"key": "other", "operator": "Exists"}]}))
+    assert found == {}
+
+
+def test_document_is_chosen_by_the_label_of_the_node():
+    nodes = gpu_node(), gpu_node("node-2", labels={"nvidia.com/device-plugin.config": "shared"})
+    change = config_map(whole="version: v1\n", shared=time_slicing(4))
+    before = situation(*nodes)
+    assert predicted(before, change)[0] == {GPU: "8"}
+    assert predicted(before, change, name="node-2")[0] == {GPU: "32"}
+
+
+def test_node_that_is_configured_as_before_is_left_alone():
+    node = gpu_node(gpus=8, **{GPU: "7"})
+    found = plan(situation(node), config_map(whole="version: v1\n", other=time_slicing(4)))
+    assert (found.nodes, found.is_harmless) == ((), True)
+
+
+def test_devices_of_the_dra_driver_are_like_those_of_other_nodes():
+    part = k8s.gpu(0, memory="19968Mi", product="NVIDIA A100-SXM4-40GB")
+    part["attributes"] |= {"type": {"string": "mig"}, "profile": {"string": "3g.20gb"}}
+    slices = [
+        k8s.resource_slice(k8s.gpus(2, product="NVIDIA A100-SXM4-40GB")),
+        k8s.resource_slice([{**part, "name": "gpu-0-mig-a"}], "node-2"),
+    ]
+    off = {"nvidia.com/gpu.deploy.device-plugin": "false"}
+    nodes = [gpu_node(gpus=2, labels=off, cpu="8"), gpu_node("node-2", gpus=1, labels=off, cpu="8")]
+    before = situation(*nodes, *slices)
+    change = gpu_node(gpus=2, labels={**off, "nvidia.com/mig.config": "all-3g.20gb"}, cpu="8")
+    found = predict(before, {("Node", "", "node-1"): change}, before.settings)
+    (node,) = found.nodes
+    assert (node.before, node.after) == ("2 GPUs of the DRA driver", "4 3g.20gb of the DRA driver")
+    (devices,) = [
+        each["spec"]["devices"]
+        for each in found.after.view.list("ResourceSlice")
+        if each["spec"]["nodeName"] == "node-1"
+    ]
+    assert [each["name"] for each in devices[:2]] == ["gpu-0-mig-3g20gb-0", "gpu-0-mig-3g20gb-1"]
+    assert devices[0]["capacity"] == {"memory": {"value": "19968Mi"}}
+    assert devices[0]["attributes"]["parentUUID"] == {"string": "GPU-0"}
