@@ -232,7 +232,9 @@ def test_one_namespace_is_compared_in_the_whole_cluster():
     other = bound("other", gpus=2)
     other["metadata"]["namespace"] = "team-b"
     view = ManifestsView([*BASE, *EMPTY, h100(), other, k8s.pod({GPU: "1"}, name="train", stored=True)])
-    assert [each.label for each in prove_migration(view, DEFAULTS, "team-a").workloads] == ["pod team-a/train"]
+    (workload,) = prove_migration(view, DEFAULTS, "team-a").workloads
+    # If the devices of team-b were free afterwards, the outcome would be "gained".
+    assert (workload.label, workload.cells["fit"].outcome) == ("pod team-a/train", Outcome.KEPT)
 
 
 def test_assumptions_count_nodes_and_pods():

@@ -25,11 +25,13 @@ class Line:
     file: str
     position: Position
     label: str
+    """Kind, namespace and name of the object."""
     text: str = ""
+    """The templates, the reason or the warning; empty for an unchanged object."""
 
     def __str__(self) -> str:
-        said = f": {self.text}" if self.text else ""
-        return printable(f"{self.file}:{self.position.line}  {self.label}  {self.kind}{said}")
+        details = f": {self.text}" if self.text else ""
+        return printable(f"{self.file}:{self.position.line}  {self.label}  {self.kind}{details}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class FileOutcome:
 
     @property
     def is_changed(self) -> bool:
-        """True if the text is another one."""
+        """True if the text changes."""
         return self.after != self.file.text
 
 
