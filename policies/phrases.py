@@ -20,7 +20,9 @@ _PLURALS = {
     "has": "have",
     "does": "do",
     "fails": "fail",
+    "holds": "hold",
     "lacks": "lack",
+    "loses": "lose",
     "needs": "need",
     "shares": "share",
 }

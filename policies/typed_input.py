@@ -1,4 +1,4 @@
-"""Sentences for input of a wrong type: pydantic speaks of Python's types."""
+"""Messages about input of a wrong type, in words of YAML; those of pydantic name types of Python."""
 
 from __future__ import annotations
 

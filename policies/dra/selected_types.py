@@ -9,20 +9,21 @@ from policies.dra.deviceclasses import TYPES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["selected_types"]
+__all__ = ["selected_types", "shipped_expression"]
 
 _MOST_TEXT = 12 * 1024
 """Characters of selectors that are read; further selectors exclude no type."""
 
 
-def _shipped_text(driver: str, type_: str) -> str:
+def shipped_expression(driver: str, type_: str) -> str:
+    """The selector of the DeviceClass that NVIDIA ships for a type of devices."""
     return f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{type_}'"
 
 
 _SHIPPED_TEXTS = {
-    **{_shipped_text("gpu.nvidia.com", type_): type_ for type_ in ("gpu", "mig", "vfio")},
-    _shipped_text("compute-domain.nvidia.com", "daemon"): "daemon",
-    f"{_shipped_text('compute-domain.nvidia.com', 'channel')} && "
+    **{shipped_expression("gpu.nvidia.com", type_): type_ for type_ in ("gpu", "mig", "vfio")},
+    shipped_expression("compute-domain.nvidia.com", "daemon"): "daemon",
+    f"{shipped_expression('compute-domain.nvidia.com', 'channel')} && "
     "device.attributes['compute-domain.nvidia.com'].id == 0": "channel",
 }
 """Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm templates/deviceclass-*.yaml."""

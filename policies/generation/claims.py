@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.dra.resource_claims import MOST_DEVICES
 from policies.dra.templates import ExactRequest
-from policies.generation.documents import Generated, GenerationError, Step, products
+from policies.generation.documents import Generated, GenerationError, Step, read_products
 from policies.generation.wanted_profiles import check_profile, read_profile
 from policies.generation.wishes import memory_remarks, read_wish
 from policies.kubernetes.names import is_dns_label
@@ -32,7 +32,7 @@ _REQUEST = "gpu"
 
 @dataclass(frozen=True, slots=True)
 class ClaimWords:
-    """What is claimed, and where."""
+    """The devices of a claim as text, and the name of the object."""
 
     wish: Mapping[str, str]
     """Texts by the names of the annotations of wishes."""
@@ -76,7 +76,7 @@ def _devices(words: ClaimWords) -> tuple[str, Predicate]:
     if not words.mig:
         return GPU_CLASS, device_predicate(wish, Subject("gpu"))
     profile = read_profile(words.mig, "--mig")
-    check_profile(profile, products(str(wish.products or "*")).labels, "--mig")
+    check_profile(profile, read_products(str(wish.products or "*")).labels, "--mig")
     return MIG_CLASS, all_of([profile_is(profile), device_predicate(wish, Subject("mig", profile))])
 
 

@@ -1,4 +1,4 @@
-"""What is generated: an object or a fragment of one, and the steps that belong to it."""
+"""What is generated: an object or a fragment of one, and the steps that follow."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ __all__ = [
     "Generated",
     "GenerationError",
     "Step",
-    "label_nodes",
-    "patch_cluster_policy",
-    "products",
+    "cluster_policy_command",
+    "node_label_command",
+    "read_products",
     "slug",
 ]
+
+
+_LONGEST_SLUG = 40
 
 
 class GenerationError(ValueError):
@@ -48,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The answer of one kind of generation."""
+    """What one kind of `gpu-admission generate` prints."""
 
     remarks: tuple[str, ...]
     """Sentences about the object, each a line."""
@@ -57,11 +60,11 @@ class Generated:
     steps: tuple[Step, ...] = ()
 
 
-def products(text: str) -> ProductChoice:
-    """The products that `--product` means.
+def read_products(text: str) -> ProductChoice:
+    """The products that the text of `--product` means.
 
     Raises:
-        GenerationError: It means none that is known.
+        GenerationError: No known product matches.
     """
     if not text.strip():
         raise GenerationError("--product", 'is empty; write a product such as "T4" or "H100*"')
@@ -71,18 +74,18 @@ def products(text: str) -> ProductChoice:
         raise GenerationError("--product", f"{error}; {error.remedy}") from None
 
 
-def patch_cluster_policy(spec: dict[str, Any]) -> str:
+def cluster_policy_command(spec: dict[str, Any]) -> str:
     """The command that changes fields of the ClusterPolicy, by the name that the Helm chart gives it."""
     patch = json.dumps({"spec": spec}, separators=(",", ":"))
     return f"kubectl patch clusterpolicies.nvidia.com/cluster-policy --type merge -p '{patch}'"
 
 
-def label_nodes(labels: Sequence[str], key: str, value: str) -> str:
+def node_label_command(labels: Sequence[str], key: str, value: str) -> str:
     """The command that labels all nodes with some products."""
     selector = f"={labels[0]}" if len(labels) == 1 else f" in ({','.join(labels)})"
     return f"kubectl label nodes -l '{PRODUCT_LABEL}{selector}' --overwrite {key}={value}"
 
 
 def slug(text: str) -> str:
-    """A text as part of a name: lower-case letters, digits and single dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    """A text as part of a name: at most 40 lower-case letters, digits and single dashes; may be empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST_SLUG].strip("-")

@@ -11,9 +11,9 @@ from policies.generation.documents import (
     Generated,
     GenerationError,
     Step,
-    label_nodes,
-    patch_cluster_policy,
-    products,
+    cluster_policy_command,
+    node_label_command,
+    read_products,
     slug,
 )
 from policies.generation.wanted_profiles import (
@@ -64,7 +64,7 @@ def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> G
     """The ConfigMap, the fields of the ClusterPolicy that name it, and the label of the nodes.
 
     Args:
-        product: A list of products, as `products` reads it.
+        product: A list of products, as `read_products` reads it.
         want: The devices, as `read_wanted` reads them.
         gpus: How many GPUs of a node have them together; None if each GPU has them.
         target: The ConfigMap.
@@ -75,15 +75,15 @@ def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> G
     if gpus is not None and not 1 <= gpus <= MOST_GPUS:
         raise GenerationError("--gpus", f"is {gpus}; write a number from 1 to {MOST_GPUS}")
     counts = read_wanted(want)
-    meant, labels = divisible_product(products(product), counts)
+    meant, labels = divisible_product(read_products(product), counts)
     wanted = wanted_devices(meant, counts)
     layouts = _find_layouts(meant, wanted, gpus or 1)
     remarks = [*_remarks(meant, wanted, layouts, gpus), *_other_names(meant, wanted)]
     shipped = _shipped_config(wanted, layouts[0]) if gpus is None and not target.existing else None
     if shipped:
         remarks.append(
-            "The GPU Operator ships this configuration, so no ConfigMap is needed. If migManager.config.name of the "
-            "ClusterPolicy names one, generate with --add-to that one."
+            "The GPU Operator ships this configuration, so no ConfigMap is needed. If the ClusterPolicy names a ConfigMap in "
+            "migManager.config.name, add the configuration to that one with --add-to."
         )
         return Generated(tuple(remarks), None, _steps_of_shipped(labels, shipped))
     name = _config_name(meant, wanted, gpus)
@@ -98,7 +98,7 @@ def _find_layouts(product: MIGProduct, wanted: WantedDevices, gpus: int) -> Sequ
         layouts = find_layouts(wanted.geometry, wanted.counts, gpus)
     except TooManyWaysError:
         text = (
-            f"can be distributed over {gpus} GPUs in too many ways to try them all; want fewer profiles, or fewer GPUs"
+            f"can be distributed over {gpus} GPUs in too many ways to try them all; write fewer profiles, or fewer GPUs"
         )
         raise GenerationError("--want", text) from None
     if layouts is None:
@@ -211,16 +211,16 @@ _DRAIN = "Pods that hold GPUs of a node keep it from being divided, so drain it 
 
 def _steps_of_shipped(labels: Sequence[str], name: str) -> tuple[Step, ...]:
     first = "Make each profile a resource of its own, nvidia.com/mig-..., if the ClusterPolicy does not yet."
-    policy = patch_cluster_policy({"mig": {"strategy": _STRATEGY}})
+    policy = cluster_policy_command({"mig": {"strategy": _STRATEGY}})
     second = f"Then select it on the nodes. {_DRAIN}"
-    return Step(first, (policy,)), Step(second, (label_nodes(labels, MIG_CONFIG_LABEL, name),))
+    return Step(first, (policy,)), Step(second, (node_label_command(labels, MIG_CONFIG_LABEL, name),))
 
 
 def _steps(labels: Sequence[str], name: str, config_map: str) -> tuple[Step, ...]:
     first = (
-        "After that, name the ConfigMap in the ClusterPolicy. It replaces the configurations that the operator ships: "
-        f"generate those that nodes select by {MIG_CONFIG_LABEL} with --add-to."
+        "Apply the ConfigMap, then name it in the ClusterPolicy. The ConfigMap replaces the configurations that the operator ships: "
+        f"add those that nodes select by {MIG_CONFIG_LABEL} with --add-to."
     )
-    policy = patch_cluster_policy({"mig": {"strategy": _STRATEGY}, "migManager": {"config": {"name": config_map}}})
+    policy = cluster_policy_command({"mig": {"strategy": _STRATEGY}, "migManager": {"config": {"name": config_map}}})
     second = f"Then select the configuration on the nodes. {_DRAIN}"
-    return Step(first, (policy,)), Step(second, (label_nodes(labels, MIG_CONFIG_LABEL, name),))
+    return Step(first, (policy,)), Step(second, (node_label_command(labels, MIG_CONFIG_LABEL, name),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.generation.documents import Generated, GenerationError, Step, products, slug
+from policies.generation.documents import Generated, GenerationError, Step, read_products, slug
 from policies.generation.wanted_profiles import check_profile, ordered_counts, read_wanted
 from policies.kubernetes.printable import shown
 from policies.metadata_keys import QUOTA_LABEL
@@ -22,13 +22,10 @@ __all__ = ["Mode", "QuotaWords", "generate_quota"]
 
 Mode = Literal["Enforce", "Warn"]
 
-_MEANT = 40
-"""Characters of a product in the name of its limit."""
-
 
 @dataclass(frozen=True, slots=True)
 class QuotaWords:
-    """What a namespace may have; empty for what is not limited."""
+    """The limits of a namespace as text; empty for what is not limited."""
 
     gpus: str = ""
     """Of all products."""
@@ -47,7 +44,7 @@ def generate_quota(namespace: str, words: QuotaWords, mode: Mode) -> Generated:
     """
     limits = list(_limits(words))
     if not limits:
-        raise GenerationError("", "nothing is limited; give --gpus, --product, --mig or --memory")
+        raise GenerationError("", "no limit is given; set --gpus, --product, --mig or --memory")
     spec = {"limits": limits, "mode": mode}
     metadata = {"name": QUOTA_NAME, "namespace": namespace}
     document: Object = {"apiVersion": API_VERSION, "kind": "GPUQuota", "metadata": metadata, "spec": spec}
@@ -72,10 +69,10 @@ def _limits(words: QuotaWords) -> Iterator[dict[str, Any]]:
             raise GenerationError(
                 "--product", f'has {shown(text)}, which is not PRODUCT=GPUS; write one such as "H100*=8"'
             )
-        patterns = products(name).patterns
+        patterns = read_products(name).patterns
         if patterns.excludes:
             raise GenerationError("--product", f"excludes {patterns.excludes[0]}; a limit only names what it counts")
-        limit = slug(str(patterns))[:_MEANT].strip("-") or "products"
+        limit = slug(str(patterns)) or "products"
         yield {"name": limit, "selector": {"products": list(patterns.includes)}, "gpus": _gpus(amount.strip())}
     if words.mig:
         for profile, count in ordered_counts(read_wanted(words.mig, "--mig")):

@@ -15,9 +15,9 @@ from policies.generation.documents import (
     Generated,
     GenerationError,
     Step,
-    label_nodes,
-    patch_cluster_policy,
-    products,
+    cluster_policy_command,
+    node_label_command,
+    read_products,
     slug,
 )
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -36,7 +36,7 @@ _BEFORE_TURING = re.compile(r"Tesla-[PV]\d.*")
 """Pascal and Volta, the only known products with a compute capability below 7.5."""
 _FEWEST = 2
 _DEFAULT = "whole-gpus"
-"""The key for nodes without the label: their GPUs are not shared."""
+"""The key for nodes without the label, whose GPUs are not shared."""
 _NOTHING = "version: v1\n"
 _SHARING = """\
 version: v1
@@ -55,16 +55,16 @@ def generate_sharing(strategy: Strategy, product: str, replicas: int, target: Ta
 
     Args:
         strategy: How the pods share a GPU.
-        product: A list of products, as `products` reads it.
+        product: A list of products, as `read_products` reads it.
         replicas: How many pods share a GPU.
         target: The ConfigMap.
 
     Raises:
         GenerationError: The product is unknown, or its GPUs cannot serve so many pods.
     """
-    choice = products(product)
+    choice = read_products(product)
     _check_replicas(strategy, replicas, choice.labels)
-    key = slug(str(choice.patterns))[:40].strip("-") or "all"
+    key = slug(str(choice.patterns)) or "all"
     text = _SHARING.format(field=_FIELDS[strategy], resource=GPU_RESOURCE, replicas=replicas)
     others = {} if target.existing else {_DEFAULT: _NOTHING}
     document = target.config_map(f"{strategy}-config", "device-plugin", {key: text, **others})
@@ -79,13 +79,13 @@ def generate_sharing(strategy: Strategy, product: str, replicas: int, target: Ta
         document,
         (
             Step(
-                "After that, name the ConfigMap in the ClusterPolicy. It can name only one: if it names another, "
-                "generate with --add-to that one.",
-                (patch_cluster_policy({"devicePlugin": {"config": config}}),),
+                "Apply the ConfigMap, then name it in the ClusterPolicy. The ClusterPolicy names only one: if it names "
+                "another already, add to that one with --add-to.",
+                (cluster_policy_command({"devicePlugin": {"config": config}}),),
             ),
             Step(
                 "Then select the configuration on the nodes. Label the node group as well, for nodes that come later.",
-                (label_nodes(shared, NODE_LABEL, key),),
+                (node_label_command(shared, NODE_LABEL, key),),
             ),
         ),
     )
@@ -96,7 +96,7 @@ def _check_replicas(strategy: Strategy, replicas: int, labels: Sequence[str]) ->
     if replicas < _FEWEST:
         raise GenerationError("--replicas", f"is {replicas}; sharing needs at least {_FEWEST}")
     if strategy == "time-slicing" and replicas > MANY_SLICES:
-        text = f"is {replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit into it"
+        text = f"is {replicas}; so many pods rarely fit into the memory of one GPU, which time-slicing does not divide"
         raise GenerationError("--replicas", f"{text}; write {MANY_SLICES} or fewer")
     if strategy == "mps" and replicas > MOST_CLIENTS:
         raise GenerationError(
@@ -111,7 +111,7 @@ def _check_replicas(strategy: Strategy, replicas: int, labels: Sequence[str]) ->
 
 def _remarks(strategy: Strategy, replicas: int) -> tuple[str, ...]:
     if strategy == "time-slicing":
-        return ("They take turns, and nothing limits the memory of each: the first to allocate too much ends others.",)
+        return ("The pods take turns. Nothing limits the memory of a pod: if one allocates too much, others fail.",)
     share = f"Each gets 1/{replicas} of the memory and of the threads of its GPU."
     mixed = "MPS needs a mig.strategy other than mixed in the ClusterPolicy, and GPUs that MIG does not divide."
     if replicas <= MOST_CLIENTS_BEFORE_TURING:
@@ -121,6 +121,6 @@ def _remarks(strategy: Strategy, replicas: int) -> tuple[str, ...]:
         mixed,
         (
             f"Only GPUs since Turing serve more than {MOST_CLIENTS_BEFORE_TURING} pods: review it with --cluster or --live, "
-            "because a review that knows no nodes warns."
+            "because a review without nodes warns."
         ),
     )

@@ -91,8 +91,12 @@ def check_profile(profile: MIGProfile, labels: Iterable[str], option: str) -> No
     found = list(dict.fromkeys(product for label in labels if (product := product_named(label))))
     if any(product.match(profile) for product in found):
         return
-    has = "; ".join(f"{product.name} has {', '.join(product.profiles())}" for product in found)
+    has = _profiles_text(found)
     raise GenerationError(option, f"has {profile}, which none of these GPUs has{has and f': {has}'}")
+
+
+def _profiles_text(products: Iterable[MIGProduct]) -> str:
+    return "; ".join(f"{product.name} has {', '.join(product.profiles())}" for product in products)
 
 
 def divisible_product(choice: ProductChoice, counts: Mapping[MIGProfile, int]) -> tuple[MIGProduct, tuple[str, ...]]:
@@ -115,22 +119,21 @@ def divisible_product(choice: ProductChoice, counts: Mapping[MIGProfile, int]) -
         found = _products_with(found, counts)
     if len(found) > 1:
         which = " or ".join(f"{product.name} ({labels[product.name][0]})" for product in found)
-        raise GenerationError("--product", f"can be {which}; write the name in brackets that is meant")
+        raise GenerationError("--product", f"can be {which}; write one of the names in brackets")
     return found[0], tuple(labels[found[0].name])
 
 
 def _products_with(found: list[MIGProduct], counts: Mapping[MIGProfile, int]) -> list[MIGProduct]:
-    """The products that have all profiles by these names, or else by similar ones.
+    """The products that have all profiles by these names, or else by names of another driver.
 
     Raises:
-        GenerationError: None has.
+        GenerationError: No product has all of them.
     """
     exact = [product for product in found if all((m := product.match(each)) and m.exact for each in counts)]
     similar = exact or [product for product in found if all(product.match(each) for each in counts)]
     if not similar:
-        has = "; ".join(f"{product.name} has {', '.join(product.profiles())}" for product in found)
         wanted = format_list([str(each) for each in counts])
-        raise GenerationError("--want", f"has {wanted}, which no single one of these GPUs has: {has}")
+        raise GenerationError("--want", f"has {wanted}, which no single one of these GPUs has: {_profiles_text(found)}")
     return similar
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.generation.documents import Generated, GenerationError, Step, products
+from policies.generation.documents import Generated, GenerationError, Step, read_products
 from policies.metadata_keys import PREFIX
 from policies.nvidia.wishes import Wish, WishError
 from policies.nvidia.wishes.bounds import as_sold
@@ -27,11 +27,11 @@ def generate_wish(words: Mapping[str, str]) -> Generated:
         words: Texts by the names of the annotations without `gpu-admission.io/`; empty ones are no wish.
 
     Raises:
-        GenerationError: A text cannot be read, no GPU can meet all of them, or there is none.
+        GenerationError: A text cannot be read, no GPU can meet all of them, or all are empty.
     """
     wish = read_wish(words)
     if not wish:
-        raise GenerationError("", 'nothing is wished; give an option such as --product "H100*"')
+        raise GenerationError("", 'no wish is given; set an option such as --product "H100*"')
     given = {word: text.strip() for word, text in words.items() if text}
     if wish.products:
         given[_PRODUCT] = str(wish.products)
@@ -47,7 +47,7 @@ def read_wish(words: Mapping[str, str]) -> Wish:
         GenerationError: A text cannot be read, or no GPU can meet all of them.
     """
     given = {word: text for word, text in words.items() if text}
-    patterns = products(given.pop(_PRODUCT)).patterns if _PRODUCT in given else None
+    patterns = read_products(given.pop(_PRODUCT)).patterns if _PRODUCT in given else None
     for word, text in given.items():
         try:
             Wish.check(word, text)
@@ -55,12 +55,12 @@ def read_wish(words: Mapping[str, str]) -> Wish:
             raise GenerationError(f"--{word}", f"{error}; {error.remedy}") from None
     wish = replace(Wish.of(given), products=patterns)
     if contradictions := wish.contradictions():
-        raise GenerationError("", f"no GPU meets all of it: {contradictions[0][1]}")
+        raise GenerationError("", f"no GPU meets all options: {contradictions[0][1]}")
     return wish
 
 
 def memory_remarks(words: Mapping[str, str]) -> list[str]:
-    """A remark on a bound in gibibytes, of which GPUs have less than they are sold with."""
+    """A remark if a bound excludes GPUs that are sold with it, such as 80Gi for 80 GB; else nothing."""
     text = words.get(_MEMORY, "").strip()
     sold = as_sold(text) if text else None
     if sold is None:
@@ -71,4 +71,4 @@ def memory_remarks(words: Mapping[str, str]) -> list[str]:
 def _products_remark(wish: Wish) -> list[str]:
     if wish.products is None or not wish.products.includes:
         return []
-    return [f"Known products that it names: {format_list(products(str(wish.products)).labels)}."]
+    return [f"Known products that match: {format_list(read_products(str(wish.products)).labels)}."]

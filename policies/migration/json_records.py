@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
     from policies.migration.text_nodes import Entry, TextNode
 
-__all__ = ["RECORD_KEY", "record_of", "restored_json"]
+__all__ = ["LIST_BEGIN", "LIST_END", "RECORD_KEY", "record_of", "restored_json"]
 
 RECORD_KEY = f"{PREFIX}migrated"
 """The annotation with what has to be replaced in the text of the object that follows the template."""
+LIST_BEGIN, LIST_END = '{"apiVersion": "v1", "kind": "List", "items": [', "]}"
+"""What is written around a single object and its templates."""
+_ADDED_LIST = f'{LIST_BEGIN}{{"apiVersion": "resource.k8s.io/v1"'
+"""The text at which a List that migration added is recognized."""
 
 
 def record_of(text: str, splices: Sequence[Splice], start: int, templates: int) -> str:
@@ -45,9 +49,7 @@ def restored_json(text: str) -> str:
     if items is None or not items.entries:
         return text
     splices = list(_splices(text, value["items"], items))
-    if len(items.entries) == 2 and text[document.root.start :].startswith(
-        '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "resource.k8s.io/v1"'
-    ):
+    if len(items.entries) == 2 and text.startswith(_ADDED_LIST, document.root.start):
         object_node = items.entries[1].value
         own = [each for each in splices if each.start >= object_node.start]
         first, last = document.root.start, document.root.end

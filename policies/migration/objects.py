@@ -132,9 +132,9 @@ def _write(edits: Editor, template: PodTemplate, pod: Object) -> None:
         for key, value in (template.template.get("metadata") or {}).items()
         if key not in ("labels", "annotations") or key in pod["metadata"]
     }
-    marks = {key: pod["metadata"][key] for key in ("labels", "annotations") if key in metadata}
+    changed = {key: pod["metadata"][key] for key in ("labels", "annotations") if key in metadata}
     if "metadata" in template.template:
-        kept = {**kept, "metadata": template.template["metadata"] and {**metadata, **marks}}
+        kept = {**kept, "metadata": template.template["metadata"] and {**metadata, **changed}}
     for inside, outside in template.homes:
         value = lookup(kept, inside)
         if value is not None and value != lookup(edits.document, outside):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["MigratedPod", "converting_namespace", "migrate_pod", "opted_in"]
+__all__ = ["MigratedPod", "converting_namespace", "migrate_pod", "opted_in_view"]
 
 _WISHES = tuple(FieldPath(["metadata", "annotations", PREFIX + word]) for word in WORDS)
 _CLAIMS = SPEC / "resourceClaims"
@@ -78,7 +78,7 @@ def migrate_pod(pod: Object, namespace: str, view: ClusterView, settings: GPUAdm
         return MigratedPod()
     why = exemption("conversion", namespace, settings)
     if not why:
-        return _migrate(pod, namespace, opted_in(view, namespace), settings)
+        return _migrate(pod, namespace, opted_in_view(view, namespace), settings)
     return MigratedPod(reason=f'pods of the namespace "{namespace}" are never converted, because {why}')
 
 
@@ -110,7 +110,7 @@ def _why_unchanged(request: Request) -> str:
     return _PLACED if requests_gpus(request.pod) else ""
 
 
-def opted_in(view: ClusterView, namespace: str) -> ClusterView:
+def opted_in_view(view: ClusterView, namespace: str) -> ClusterView:
     """The cluster in which a namespace converts its pods with the strategy `template`."""
     return Overlay(view, {("Namespace", "", namespace): converting_namespace(namespace, view)})
 

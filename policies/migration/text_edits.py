@@ -36,7 +36,7 @@ class TextEditor:
 
     def __init__(self, text: str, *, is_json: bool) -> None:
         self._text = text
-        self._is_json = is_json
+        self.is_json = is_json
         self.line_break = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
     def line_start(self, index: int) -> int:
@@ -48,7 +48,7 @@ class TextEditor:
         return self._text.index("\n", index) + 1
 
     def changes(self, node: TextNode, before: Any, after: Any) -> Iterator[Splice]:
-        """The replacements that make a value of another one.
+        """The replacements that turn one value into another.
 
         Raises:
             UneditableError: The text has no place for a change.
@@ -86,26 +86,15 @@ class TextEditor:
                 yield from self.changes(child, value, after[key])
         for owner in self._owners(node, removed):
             added = {key: value for key, value in after.items() if key not in before} if owner is node else {}
-            names = [entry.key in removed for entry in owner.entries or []]
+            unwanted = [entry.key in removed for entry in owner.entries or []]
             yield from self._edit_entries(
-                owner, names, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added]
+                owner, unwanted, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added]
             )
 
     def _owners(self, node: TextNode, keys: set[str]) -> list[TextNode]:
-        """The mapping, and the mappings that it merges from which keys are removed."""
-        owners = [node]
-        for entry in node.entries or []:
-            if entry.is_merge:
-                sources = (
-                    [entry.value]
-                    if entry.value.resolved.is_mapping
-                    else [each.value for each in entry.value.resolved.entries or []]
-                )
-                for source in sources:
-                    merged = source.resolved
-                    if any(each.key in keys for each in merged.entries or []):
-                        owners.append(merged)
-        return owners
+        """The mapping, and the mappings that it merges if keys are removed from them."""
+        merged = (each for entry in node.entries or [] for each in entry.merged)
+        return [node, *(each for each in merged if any(entry.key in keys for entry in each.entries or []))]
 
     def _change_list(self, node: TextNode, before: list[Any], after: list[Any]) -> Iterator[Splice]:
         kept = _matches(before, after)
@@ -167,7 +156,7 @@ class TextEditor:
         return self._text.rindex("-", 0, entry.start)
 
     def _flow(self, value: Any) -> str:
-        return flow_text(value, is_json=self._is_json)
+        return flow_text(value, is_json=self.is_json)
 
     def _line(self, index: int) -> int:
         return self._text.count("\n", 0, index) + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import yaml
@@ -57,11 +57,8 @@ class TextNode:
         for entry in entries:
             if entry.key == step:
                 found = entry.value
-            elif entry.is_merge:
-                sources = [entry.value] if entry.value.resolved.is_mapping else entry.value.resolved.entries or []
-                for source in sources:
-                    merged = source if isinstance(source, TextNode) else source.value
-                    found = merged.child(step) or found
+            for merged in entry.merged:
+                found = merged.child(step) or found
         return found
 
 
@@ -74,6 +71,14 @@ class Entry:
     """Where its key begins, or its value in a list."""
     value: TextNode
     is_merge: bool = False
+
+    @property
+    def merged(self) -> list[TextNode]:
+        """The mappings that a merge key (`<<`) brings; empty for other entries."""
+        value = self.value.resolved
+        if not self.is_merge:
+            return []
+        return [value] if value.is_mapping else [each.value.resolved for each in value.entries or []]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,12 @@ class TextDocument:
 
 @dataclass(slots=True)
 class _Open:
+    """A collection whose end is not read yet, with the key that waits for its value."""
+
     node: TextNode
     key: str | int | None = None
     key_start: int = 0
     is_merge: bool = False
-    nodes: list[Entry] = field(default_factory=list)
 
 
 def read_text(text: str) -> list[TextDocument]:

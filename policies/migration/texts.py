@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.yaml import scan_documents
-from policies.migration.json_records import RECORD_KEY, record_of, restored_json
+from policies.migration.json_records import LIST_BEGIN, LIST_END, RECORD_KEY, record_of, restored_json
 from policies.migration.marks import has_marks, marked_splices, template_lines, without_marks
 from policies.migration.text_edits import Splice, TextEditor, UneditableError, apply_splices
 from policies.migration.text_nodes import TextDocument, TextNode, read_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.yaml import Limits
 
-__all__ = ["TextChange", "changed_text", "is_json", "restored_text"]
+__all__ = ["TextChange", "changed_text", "restored_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class TextChange:
 
 
 def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> str:
-    """The text in which objects are changed, and everything else is as it was.
+    """The text with changed objects; everything else is as it was.
 
     The result is read again: it has exactly the objects that it should have.
 
     Raises:
-        UneditableError: The text cannot be changed so.
+        UneditableError: The text cannot be edited without other changes.
     """
     whole = text if text.endswith("\n") else f"{text}\n"
-    in_json = is_json(text)
+    in_json = _is_json(text)
     documents = {(document.line, document.column): document for document in read_text(text)}
     editor = TextEditor(whole, is_json=in_json)
     splices: list[Splice] = []
@@ -76,7 +76,7 @@ def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> st
 
 def restored_text(text: str) -> str:
     """The text before its migration, as far as it has marks; the text itself if it has none."""
-    if is_json(text):
+    if _is_json(text):
         return restored_json(text) if RECORD_KEY in text else text
     if not has_marks(text):
         return text
@@ -96,7 +96,7 @@ def _scalars(root: TextNode) -> Iterator[tuple[int, int]]:
         waiting += [entry.value for entry in node.entries or []]
 
 
-def is_json(text: str) -> bool:
+def _is_json(text: str) -> bool:
     """True if a text is one value of JSON, which has no comments."""
     if not text.lstrip().startswith(("{", "[")):
         return False
@@ -139,18 +139,17 @@ def _templates(
     text: str, editor: TextEditor, document: TextDocument, documents: Iterable[TextDocument], change: TextChange
 ) -> Iterator[Splice]:
     """The replacements that write templates before an object."""
-    flows = [flow_text(template, is_json=is_json(text)) for template in change.templates]
+    flows = [flow_text(template, is_json=editor.is_json) for template in change.templates]
     if change.path:
         parent = document
         container = _node(parent, type(change.path)(change.path[:-1]))
         items = [editor.item_before(container, int(change.path[-1]), flow) for flow in flows]
         joined = [Splice(items[0].start, items[0].end, "".join(item.text for item in items))]
-        yield from joined if is_json(text) else marked_splices(text, joined)
+        yield from joined if editor.is_json else marked_splices(text, joined)
         return
-    if is_json(text):
-        begin = f'{{"apiVersion": "v1", "kind": "List", "items": [{", ".join(flows)}, '
-        yield Splice(document.root.start, document.root.start, begin)
-        yield Splice(document.root.end, document.root.end, "]}")
+    if editor.is_json:
+        yield Splice(document.root.start, document.root.start, f"{LIST_BEGIN}{', '.join(flows)}, ")
+        yield Splice(document.root.end, document.root.end, LIST_END)
         return
     if sum(each.start == document.start for each in documents) > 1:
         raise UneditableError('another document is before it without a line "---"; add one')
@@ -211,14 +210,13 @@ def _check(text: str, result: str, changes: Sequence[TextChange], limits: Limits
 
 
 def _values_after(value: Any, changes: Sequence[TextChange], *, in_json: bool) -> list[Any]:
-    for change in sorted(changes, key=lambda each: tuple(map(str, each.path)), reverse=True):
+    """The values that a document with changes becomes."""
+    for change in changes:
         if not change.path:
-            if in_json and change.templates:
-                return [{"apiVersion": "v1", "kind": "List", "items": [*change.templates, change.after]}]
-            return [*change.templates, change.after]
-    by_place = sorted(
-        (each for each in changes if each.path), key=lambda each: [int(step) for step in each.path[1::2]], reverse=True
-    )
+            written = [*change.templates, change.after]
+            return [{"apiVersion": "v1", "kind": "List", "items": written}] if in_json and change.templates else written
+    # From the last item to the first, because templates move the items behind them.
+    by_place = sorted(changes, key=lambda each: [int(step) for step in each.path[1::2]], reverse=True)
     for change in by_place:
         value = _with_change(value, change.path, change)
     return [value]

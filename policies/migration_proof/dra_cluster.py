@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from policies.changed_view import ChangedView
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
 from policies.dra.resource_claims import Claim
+from policies.dra.selected_types import shipped_expression
 from policies.fleet.gpu_nodes import node_facts
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.migration import converting_namespace
-from policies.nvidia.identifiers import COMPUTE_LABELS, DRIVER, FAMILY_LABEL
+from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
 from policies.nvidia.resources import parse_resource
 from policies.quota.devices.node_kinds import offer_of
 from policies.usage import pod_use
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MigratedCluster", "migrated_cluster"]
 
-_DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
-_CUDA_VERSION = "nvidia.com/cuda.runtime-version.full"
 _MEBIBYTE = 2**20
 _MOST_DEVICES = 512
 """Devices of one resource that are predicted for a node; an eight-GPU node has at most 56 MIG devices."""
@@ -142,7 +141,7 @@ def _device(kind: DeviceKind, family: str, compute: str, driver: str, cuda: str)
 def _versions(labels: Mapping[str, str]) -> tuple[str, str, str]:
     """The compute capability, and the versions of driver and CUDA, as labels spell them."""
     compute = ".".join(filter(None, map(labels.get, COMPUTE_LABELS)))
-    return compute, labels.get(_DRIVER_VERSION, ""), labels.get(_CUDA_VERSION, "")
+    return compute, labels.get(DRIVER_VERSION_LABEL, ""), labels.get(CUDA_VERSION_LABEL, "")
 
 
 def _version(text: str) -> str:
@@ -172,7 +171,7 @@ def _slice(node: str, devices: Sequence[Object]) -> Object:
 
 
 def _device_class(name: str) -> Object:
-    expression = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == '{SHIPPED_TYPES[name]}'"
+    expression = shipped_expression(DRIVER, SHIPPED_TYPES[name])
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",

@@ -12,7 +12,7 @@ from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
 from policies.migration_proof.dra_cluster import migrated_cluster
 from policies.migration_proof.requests import RequestComparer
-from policies.phrases import format_count, format_list
+from policies.phrases import format_count, format_list, inflect
 from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["FACTS", "Proof", "WorkloadProof", "prove_migration"]
+__all__ = ["PROPERTIES", "Proof", "WorkloadProof", "prove_migration"]
 
-FACTS = ("fit", "devices", "quota", "preemption", "autoscaling")
-"""What is compared, in the order of the columns."""
+PROPERTIES = ("fit", "devices", "quota", "preemption", "autoscaling")
+"""The properties of a workload that are compared, in the order of the columns."""
 _PREEMPTION = "GA335"
 
 
@@ -42,7 +42,7 @@ class WorkloadProof:
     left: str
     """Why it is not migrated; empty if it is."""
     cells: Mapping[str, Cell]
-    """By the names of `FACTS`."""
+    """By the names of `PROPERTIES`."""
 
     @property
     def loses(self) -> bool:
@@ -50,7 +50,7 @@ class WorkloadProof:
         return any(cell.outcome is Outcome.LOST for cell in self.cells.values())
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data: `workload`, `namespace`, `pods`, `left`, and a mapping for each of `FACTS`."""
+        """As plain data: `workload`, `namespace`, `pods`, `left`, and a mapping for each of `PROPERTIES`."""
         cells = {name: {"outcome": str(cell.outcome), "sentence": cell.sentence} for name, cell in self.cells.items()}
         return {
             "workload": self.label,
@@ -109,7 +109,7 @@ def prove_migration(
         cells = {"fit": _fit_cell(fit)}
         if pod.is_left:
             kept = Cell(Outcome.KEPT, "not migrated")
-            cells |= dict.fromkeys(FACTS[1:], kept)
+            cells |= dict.fromkeys(PROPERTIES[1:], kept)
         else:
             cells |= {
                 "devices": compare.devices(subject),
@@ -147,20 +147,20 @@ def _preemption_cell(pod: MigratedPod) -> Cell:
 
 
 def _assumptions(cluster: MigratedCluster) -> list[str]:
-    said = []
+    assumptions = []
     if cluster.predicted:
-        said.append(
+        assumptions.append(
             f"the devices of {format_count(len(cluster.predicted), 'node')} without ResourceSlices are predicted from "
             f"node labels: {format_list(cluster.predicted)}"
         )
     if cluster.sharing:
-        said.append(
-            f"{format_count(len(cluster.sharing), 'node')} shares GPUs and keeps the device plugin: "
-            f"{format_list(cluster.sharing)}"
+        assumptions.append(
+            f"{format_count(len(cluster.sharing), 'node')} {inflect('shares', len(cluster.sharing))} GPUs, so the device "
+            f"plugin stays: {format_list(cluster.sharing)}"
         )
     if cluster.unplaced:
-        said.append(
-            f"{format_count(len(cluster.unplaced), 'pod')} holds more GPUs than the node shows: "
-            f"{format_list(cluster.unplaced)}"
+        assumptions.append(
+            f"{format_count(len(cluster.unplaced), 'pod')} {inflect('holds', len(cluster.unplaced))} more GPUs than the "
+            f"node shows: {format_list(cluster.unplaced)}"
         )
-    return said
+    return assumptions

@@ -6,8 +6,10 @@ __all__ = [
     "COMPUTE_DOMAIN_DRIVER",
     "COMPUTE_LABELS",
     "COUNT_LABEL",
+    "CUDA_VERSION_LABEL",
     "DEPLOY_OPERANDS_LABEL",
     "DRIVER",
+    "DRIVER_VERSION_LABEL",
     "FAMILY_LABEL",
     "GPU_RESOURCE",
     "MEMORY_LABEL",
@@ -40,6 +42,8 @@ MEMORY_LABEL = "nvidia.com/gpu.memory"
 COUNT_LABEL = "nvidia.com/gpu.count"
 COMPUTE_LABELS = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
+DRIVER_VERSION_LABEL = "nvidia.com/cuda.driver-version.full"
+CUDA_VERSION_LABEL = "nvidia.com/cuda.runtime-version.full"
 
 # Labels of the GPU Operator.
 PRESENT_LABEL = "nvidia.com/gpu.present"

@@ -34,7 +34,7 @@ _Counts = tuple[int, ...]
 """How many instances of each profile of a geometry, the large ones first."""
 
 _MOST_STEPS = 50_000
-"""Distributions that a search tries; what people want takes a few dozen."""
+"""Distributions that a search tries; usual wishes take a few dozen."""
 _WITH_ALL_ENGINES = "+me.all"
 _WITHOUT_ENGINES = "-me"
 _WITH_OPTICAL_FLOW = "+me"
@@ -59,8 +59,8 @@ def place(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> tuple[Placeme
     of the eight memory slices of an A100, which has seven compute slices, belongs only to instances that begin earlier.
 
     Args:
-        geometry: of the GPU.
-        counts: of profiles as the geometry names them.
+        geometry: The geometry of the GPU.
+        counts: The numbers of instances, by the names that the geometry gives profiles.
 
     Source: `nvidia-smi mig -lgipp` of A30, A100, H100, H100 NVL and RTX PRO 6000, as their users publish it.
     """
@@ -71,9 +71,9 @@ def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
     """The layouts of the fewest GPUs that together have exactly these devices; None without room.
 
     Args:
-        geometry: of all GPUs.
-        counts: of profiles as the geometry names them, each above 0.
-        gpus: the most GPUs to divide, up to `MOST_GPUS`.
+        geometry: The geometry of each GPU.
+        counts: The numbers of devices, each above 0, by the names that the geometry gives profiles.
+        gpus: The most GPUs to divide, up to `MOST_GPUS`.
 
     Raises:
         TooManyWaysError: None was found, and not all ways were tried.
@@ -111,7 +111,7 @@ def fitting_part(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
 
 
 def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> str:
-    """What devices that do not fit need and the GPUs lack: `9 of 8 memory slices`."""
+    """What is missing for devices that do not fit: `9 of 8 memory slices`."""
     if gpus == 1 and (excess := geometry.excess(counts)):
         return excess
     vector = _vector(geometry, counts)
@@ -186,7 +186,7 @@ class _Search:
 
 @lru_cache(maxsize=4096)
 def _full_gpus(geometry: Geometry, available: _Counts) -> tuple[_Counts, ...]:
-    """What one GPU can take so that nothing else fits, including one of the largest devices."""
+    """The combinations that fill one GPU, so that no other device fits, with one of the largest devices."""
     first = next(index for index, count in enumerate(available) if count)
     fitting = {vector for vector in _part_vectors(geometry, available) if vector[first]}
     return tuple(
@@ -199,7 +199,7 @@ def _full_gpus(geometry: Geometry, available: _Counts) -> tuple[_Counts, ...]:
 
 
 def _part_vectors(geometry: Geometry, available: _Counts) -> Iterator[_Counts]:
-    """Everything that fits on one GPU of the available devices."""
+    """All combinations of the available devices that fit on one GPU."""
 
     def choose(vector: _Counts, index: int) -> Iterator[_Counts]:
         yield vector

@@ -25,25 +25,27 @@ def choose_products(text: str) -> ProductChoice:
     """The products that a text means: a list of patterns as in a wish, or names that have the same words.
 
     Raises:
-        WishError: it is no such list, or a name of it means no known product.
+        WishError: it is no such list, or a name in it matches no known product.
     """
     patterns = ProductPatterns.read(text)
-    patterns = replace(patterns, includes=tuple(dict.fromkeys(_understood(each) for each in patterns.includes)))
+    patterns = replace(patterns, includes=tuple(dict.fromkeys(_known_pattern(each) for each in patterns.includes)))
     labels = tuple(label for label in KNOWN_PRODUCTS if patterns.admits(label))
     if not labels:
-        raise WishError(f"is {shown(text)}, which excludes all that it names", "exclude less")
+        raise WishError(f"is {shown(text)}, which excludes every product that it names", "exclude fewer products")
     return ProductChoice(patterns, labels)
 
 
-def _understood(pattern: str) -> str:
+def _known_pattern(pattern: str) -> str:
     """A pattern that selects known products: the pattern itself, or one with all its words."""
     if any(ProductPatterns((pattern,)).admits(label) for label in KNOWN_PRODUCTS):
         return pattern
     if found := _names().with_words_of(pattern):
         return found
     near = _names().suggestion(pattern)
-    remedy = f'write "{near}"' if near else "write the name as the label nvidia.com/gpu.product has it"
-    raise WishError(f"has the name {shown(pattern)}, which means no product that is known here", remedy)
+    remedy = (
+        f'write "{near}"' if near else 'write the label nvidia.com/gpu.product of a known product, such as "Tesla-T4"'
+    )
+    raise WishError(f"names an unknown product {shown(pattern)}", remedy)
 
 
 @cache

@@ -118,10 +118,7 @@ def test_commands_alone_are_comments_only(invoke):
     [
         (
             ("time-slicing", "--product", "H1000", "--replicas", "4"),
-            (
-                "Invalid value for '--product': has the name \"H1000\", which means no product that is known here; write "
-                '"H100*"'
-            ),
+            ('Invalid value for \'--product\': names an unknown product "H1000"; write "H100*"'),
         ),
         (
             ("mig", "--product", "H100", "--want", "3g.40gb=3"),
@@ -132,8 +129,8 @@ def test_commands_alone_are_comments_only(invoke):
         ),
         (("quota", "--gpus", "8"), "name the namespace that is limited: -n NAME"),
         (("quota", "-n", "Team", "--gpus", "8"), 'invalid namespace name "Team"'),
-        (("quota", "-n", "team-a"), "nothing is limited; give --gpus, --product, --mig or --memory"),
-        (("wish",), 'nothing is wished; give an option such as --product "H100*"'),
+        (("quota", "-n", "team-a"), "no limit is given; set --gpus, --product, --mig or --memory"),
+        (("wish",), 'no wish is given; set an option such as --product "H100*"'),
         (("mps", "--product", "T4", "--replicas", "4", "--operator-namespace", "a/b"), 'invalid namespace name "a/b"'),
         (
             ("mig", "--product", "H100", "--want", "1g.10gb=7", "--operator-namespace", ""),

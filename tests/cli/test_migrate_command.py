@@ -8,7 +8,7 @@ import shutil
 import pytest
 import yaml
 
-from policies.migration_proof import FACTS
+from policies.migration_proof import PROPERTIES
 from tests.cli.conftest import EXAMPLES
 from tests.counted_steps import steps
 
@@ -198,7 +198,7 @@ def test_proof_is_json_for_programs(invoke):
     done = invoke("migrate", "--prove", *IN_USE, "-o", "json")
     proof = json.loads(done.stdout)
     assert (done.exit_code, {*proof}) == (0, {"workloads", "assumptions"})
-    assert {*proof["workloads"][0]} == {"workload", "namespace", "pods", "left", *FACTS}
+    assert {*proof["workloads"][0]} == {"workload", "namespace", "pods", "left", *PROPERTIES}
 
 
 def test_proof_fails_if_a_workload_loses_something(invoke, write):

@@ -117,7 +117,7 @@ def test_selectors_read_nothing_unguarded():
         (
             ClaimWords({"family": "ampere", "min-compute-capability": "9.0"}),
             "",
-            "no GPU meets all of it: no GPU of the family ampere has compute capability 9.0 or newer",
+            "no GPU meets all options: no GPU of the family ampere has compute capability 9.0 or newer",
         ),
     ],
 )

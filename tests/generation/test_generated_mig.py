@@ -167,7 +167,7 @@ def test_too_many_ways_to_try_are_said(monkeypatch):
     with pytest.raises(GenerationError) as caught:
         generate_mig("H100", "4g.40gb=1,2g.20gb=5", 2, OPERATOR)
     assert str(caught.value) == (
-        "can be distributed over 2 GPUs in too many ways to try them all; want fewer profiles, or fewer GPUs"
+        "can be distributed over 2 GPUs in too many ways to try them all; write fewer profiles, or fewer GPUs"
     )
 
 
@@ -233,8 +233,8 @@ def test_long_name_of_a_configuration_is_shortened():
             None,
             "--product",
             (
-                "can be A100 80GB (NVIDIA-A100-80GB-PCIe) or H100 80GB (NVIDIA-H100-PCIe); write the name in brackets "
-                "that is meant"
+                "can be A100 80GB (NVIDIA-A100-80GB-PCIe) or H100 80GB (NVIDIA-H100-PCIe); write one of the names in "
+                "brackets"
             ),
         ),
         (

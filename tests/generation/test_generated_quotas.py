@@ -54,7 +54,7 @@ def test_command_labels_the_namespace():
 @pytest.mark.parametrize(
     ("words", "option", "error"),
     [
-        ({}, "", "nothing is limited; give --gpus, --product, --mig or --memory"),
+        ({}, "", "no limit is given; set --gpus, --product, --mig or --memory"),
         ({"gpus": "many"}, "--gpus", 'is "many"; write a number of GPUs such as 8, or a part of one such as "1/2"'),
         ({"gpus": "-1"}, "--gpus", 'is "-1"; a limit is 0 or more'),
         (
@@ -68,7 +68,7 @@ def test_command_labels_the_namespace():
         (
             {"products": ["H1000=8"]},
             "--product",
-            'has the name "H1000", which means no product that is known here; write "H100*"',
+            'names an unknown product "H1000"; write "H100*"',
         ),
         ({"products": ["H100,!*NVL=8"]}, "--product", "excludes *NVL; a limit only names what it counts"),
         (

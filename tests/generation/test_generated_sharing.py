@@ -74,7 +74,7 @@ def test_configuration_shares_the_gpus_of_labelled_nodes_only(strategy, field):
             "time-slicing",
             "T4",
             21,
-            "is 21; time-slicing isolates no memory, and that many pods on one GPU rarely fit into it; write 20 or fewer",
+            "is 21; so many pods rarely fit into the memory of one GPU, which time-slicing does not divide; write 20 or fewer",
         ),
         ("mps", "T4", 49, "is 49; no GPU serves more than 48 MPS clients; write 48 or fewer"),
         (

@@ -50,7 +50,7 @@ def test_words_are_printed_as_given_and_review_without_a_finding(given):
 def test_product_of_people_becomes_a_pattern_that_selects_it():
     generated = generate_wish({"product": "A100-80GB"})
     assert words(generated) == {"product": "A100*80GB*"}
-    assert generated.remarks[1] == "Known products that it names: NVIDIA-A100-80GB-PCIe and NVIDIA-A100-SXM4-80GB."
+    assert generated.remarks[1] == "Known products that match: NVIDIA-A100-80GB-PCIe and NVIDIA-A100-SXM4-80GB."
 
 
 def test_bound_in_gibibytes_is_explained():
@@ -62,14 +62,14 @@ def test_bound_in_gibibytes_is_explained():
 @pytest.mark.parametrize(
     ("given", "option", "error"),
     [
-        ({}, "", 'nothing is wished; give an option such as --product "H100*"'),
+        ({}, "", 'no wish is given; set an option such as --product "H100*"'),
         ({"product": " "}, "--product", 'is empty; write a product such as "T4" or "H100*"'),
         ({"sharing": "mps"}, "--sharing", 'is "mps", which is not one of exclusive, shared and any; write "shared"'),
         ({"family": "hoper"}, "--family", 'has "hoper", which is not a GPU family; write "hopper"'),
         (
             {"min-memory": "80Gi", "max-memory": "40Gi"},
             "",
-            "no GPU meets all of it: min-memory is 81920Mi and max-memory only 40960Mi",
+            "no GPU meets all options: min-memory is 81920Mi and max-memory only 40960Mi",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policies.metadata_keys import MANAGED, RECORD
-from policies.migration.pods import migrate_pod, opted_in
+from policies.migration.pods import migrate_pod, opted_in_view
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
@@ -88,7 +88,7 @@ def test_pod_whose_gpus_come_from_a_limit_range_is_left():
 
 
 def test_converted_pod_is_left():
-    view = opted_in(ManifestsView(), "team")
+    view = opted_in_view(ManifestsView(), "team")
     document = pod({"nvidia.com/gpu": "1"})
     document["spec"]["containers"][0]["resources"]["requests"] = {"nvidia.com/gpu": "1"}
     converted = review(Request(document, namespace="team"), view, DEFAULTS).object

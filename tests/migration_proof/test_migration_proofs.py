@@ -3,7 +3,7 @@
 import pytest
 
 from policies.comparison import Outcome
-from policies.migration_proof import FACTS, prove_migration
+from policies.migration_proof import PROPERTIES, prove_migration
 from policies.settings import DEFAULTS, parse_settings
 from tests.comparison.clusters import BASE, GPU, bound, gpu_node
 from tests.explanation import conftest as k8s
@@ -37,16 +37,16 @@ def cells(*objects):
 
 
 def outcomes(*objects):
-    return [cells(*objects)[fact].outcome for fact in FACTS]
+    return [cells(*objects)[fact].outcome for fact in PROPERTIES]
 
 
 def test_workload_that_loses_nothing_keeps_all():
-    assert outcomes(h100(), bound("train")) == [Outcome.KEPT] * len(FACTS)
+    assert outcomes(h100(), bound("train")) == [Outcome.KEPT] * len(PROPERTIES)
     assert not proof(h100(), bound("train")).loses
 
 
 def test_cells_say_what_is_kept():
-    assert [cells(h100(), bound("train"))[fact].sentence for fact in FACTS] == [
+    assert [cells(h100(), bound("train"))[fact].sentence for fact in PROPERTIES] == [
         "fits on 1 node",
         "1 x NVIDIA-H100-80GB-HBM3",
         "no quota counts it",
@@ -110,7 +110,7 @@ def test_mig_devices_are_predicted_by_profile():
     node = k8s.node("node-1", {"nvidia.com/gpu.present": "true", **labels}, allocatable={"nvidia.com/mig-1g.10gb": "7"})
     pod = k8s.pod({"nvidia.com/mig-1g.10gb": "1"}, name="train", stored=True, nodeName="node-1")
     found = cells(node, pod | {"status": {"phase": "Running"}})
-    assert [found[fact].outcome for fact in FACTS] == [Outcome.KEPT] * len(FACTS)
+    assert [found[fact].outcome for fact in PROPERTIES] == [Outcome.KEPT] * len(PROPERTIES)
 
 
 def test_node_that_shares_its_gpus_keeps_the_device_plugin():
@@ -118,7 +118,7 @@ def test_node_that_shares_its_gpus_keeps_the_device_plugin():
     found = proof(node, bound("train"))
     (workload,) = found.workloads
     assert (workload.cells["fit"].outcome, workload.left != "") == (Outcome.KEPT, True)
-    assert found.assumptions == ("1 node shares GPUs and keeps the device plugin: node-1",)
+    assert found.assumptions == ("1 node shares GPUs, so the device plugin stays: node-1",)
 
 
 def test_prediction_is_an_assumption():
@@ -235,6 +235,17 @@ def test_one_namespace_is_compared_in_the_whole_cluster():
     assert [each.label for each in prove_migration(view, DEFAULTS, "team-a").workloads] == ["pod team-a/train"]
 
 
+def test_assumptions_count_nodes_and_pods():
+    sharing = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4"}
+    nodes = [h100("node-1", 1), h100("node-2", 1), h100("node-3", **sharing), h100("node-4", **sharing)]
+    pods = [bound("a", gpus=2), bound("b", "node-2", gpus=2)]
+    assert proof(*nodes, *pods).assumptions == (
+        "the devices of 2 nodes without ResourceSlices are predicted from node labels: node-1 and node-2",
+        "2 nodes share GPUs, so the device plugin stays: node-3 and node-4",
+        "2 pods hold more GPUs than the node shows: team-a/a and team-a/b",
+    )
+
+
 def test_absurd_number_of_gpus_is_bounded():
     found = proof(h100(gpus=10**12), bound("train"))
     assert found.workloads[0].cells["fit"].outcome is Outcome.KEPT
@@ -244,7 +255,10 @@ def test_cluster_without_the_driver_is_compared_as_if_it_had_it():
     classes = k8s.empty_list("DeviceClass", "resource.k8s.io/v1")
     view = ManifestsView([*BASE[1:], classes, *EMPTY, h100(), bound("train")])
     (workload,) = prove_migration(view, DEFAULTS).workloads
-    assert (workload.left, [workload.cells[fact].outcome for fact in FACTS]) == ("", [Outcome.KEPT] * len(FACTS))
+    assert (workload.left, [workload.cells[fact].outcome for fact in PROPERTIES]) == (
+        "",
+        [Outcome.KEPT] * len(PROPERTIES),
+    )
 
 
 @pytest.mark.parametrize(

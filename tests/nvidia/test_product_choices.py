@@ -34,13 +34,13 @@ def test_label_means_its_product_only(label):
 @pytest.mark.parametrize(
     ("text", "error", "remedy"),
     [
-        ("H1000", 'has the name "H1000", which means no product that is known here', 'write "H100*"'),
+        ("H1000", 'names an unknown product "H1000"', 'write "H100*"'),
         (
             "MI300X",
-            'has the name "MI300X", which means no product that is known here',
-            "write the name as the label nvidia.com/gpu.product has it",
+            'names an unknown product "MI300X"',
+            'write the label nvidia.com/gpu.product of a known product, such as "Tesla-T4"',
         ),
-        ("H100,!H*", 'is "H100,!H*", which excludes all that it names', "exclude less"),
+        ("H100,!H*", 'is "H100,!H*", which excludes every product that it names', "exclude fewer products"),
         ("H100|T4", 'has the name "H100|T4", and "|" is in no product name', "write a comma between names"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Generated documents as text: YAML with comments, whose commands can be pasted into a shell."""
+"""Generated documents as text: YAML with comments; the commands in them can be pasted into a shell."""
 
 from __future__ import annotations
 

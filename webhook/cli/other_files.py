@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_OBJECTS",
     "PATCHES",
-    "SUITES",
+    "SUITE_GROUP",
     "TEMPLATES",
     "OtherFiles",
     "is_kustomization",
@@ -43,8 +43,8 @@ _PLACEHOLDERS = re.compile(r"\{\{|\{%|%\{|^[ \t]*\$\{\w+\}[ \t]*$", re.MULTILINE
 _NAME_PLACEHOLDERS = ("{{", "${", "$(")
 """Placeholders that no name of an object can contain."""
 _KUSTOMIZE = "kustomize.config.k8s.io/"
-SUITES = "test.gpu-admission.io/"
-"""Every `apiVersion` of a suite begins so."""
+SUITE_GROUP = "test.gpu-admission.io/"
+"""The group of suites in `apiVersion`, whatever the version."""
 
 
 class OtherFiles:
@@ -134,7 +134,7 @@ def is_version(value: Any) -> bool:
 def is_suite(value: Any) -> bool:
     """True if a document is only for `gpu-admission test`."""
     version = value.get("apiVersion") if isinstance(value, dict) else None
-    return isinstance(version, str) and version.startswith(SUITES)
+    return isinstance(version, str) and version.startswith(SUITE_GROUP)
 
 
 def is_kustomization(value: Any) -> bool:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import (
+    COMPUTE_LABELS,
+    CUDA_VERSION_LABEL,
+    DRIVER_VERSION_LABEL,
+    FAMILY_LABEL,
+    PRODUCT_LABEL,
+)
 from policies.nvidia.identifiers import DRIVER as DRIVER_NAME
 from policies.nvidia.predicates.predicate import attribute_of
 from policies.placement.wishes.product_labels import SHARED, label_prefix
@@ -98,8 +104,8 @@ def _of_labels(labels: Mapping[str, str], prefix: str, nodes: int) -> ExistingGP
         memory=f"{memory}Mi" if memory else "",
         family=labels.get(FAMILY_LABEL, ""),
         compute_capability=".".join(labels[key] for key in COMPUTE_LABELS if key in labels),
-        driver=labels.get("nvidia.com/cuda.driver-version.full", ""),
-        cuda=labels.get("nvidia.com/cuda.runtime-version.full", ""),
+        driver=labels.get(DRIVER_VERSION_LABEL, ""),
+        cuda=labels.get(CUDA_VERSION_LABEL, ""),
         sharing=labels.get(f"{prefix}.sharing-strategy", ""),
         labels=labels,
     )

@@ -17,15 +17,15 @@ __all__ = ["command"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_PRODUCT = "As the label nvidia.com/gpu.product or people call it: T4, H100, 'A100*80GB*', 'H100*,!*NVL'."
+_PRODUCT = "A label nvidia.com/gpu.product, a usual name or patterns: T4, H100, 'A100*80GB*', 'H100*,!*NVL'."
 
 
 @click.group("generate", subcommand_metavar="KIND [OPTIONS]")
 def command() -> None:
     """Print a correct configuration, quota, claim or wish, with the commands that belong to it.
 
-    What is printed is YAML for kubectl apply; the commands are comments below it. The review finds nothing in it.
-    Nothing is written and no cluster is read.
+    What is printed is YAML for kubectl apply; the commands are comments below it. A review of it has no findings.
+    Nothing is written, and no cluster is read.
 
     \b
     Four pods share each T4:
@@ -35,8 +35,8 @@ def command() -> None:
     A quota, reviewed before it is applied:
       gpu-admission generate quota -n team-a --gpus 8 | gpu-admission review -
 
-    Exit code: 0 if something was printed; 2 if the input is invalid or nothing fits, with a sentence that says why; 3 if
-    gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    Exit code: 0 if something was printed; 2 if the input is invalid or nothing fits, with the reason; 3 if gpu-admission
+    has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
 
 
@@ -73,7 +73,7 @@ def _wish_options(function: F) -> F:
         click.option("--family", metavar="NAMES", default="", help="Architectures: hopper,blackwell."),
         click.option("--min-compute-capability", metavar="N.N", default="", help="CUDA compute capability: 8.6."),
         click.option("--min-driver", metavar="VERSION", default="", help="Version of the driver: 580, 580.95."),
-        click.option("--min-cuda", metavar="VERSION", default="", help="Newest CUDA that the driver knows: 12.4."),
+        click.option("--min-cuda", metavar="VERSION", default="", help="Newest CUDA that the driver supports: 12.4."),
     ]
     for option in reversed(options):
         function = option(function)
@@ -113,7 +113,7 @@ def _time_slicing(*, product: str, replicas: int, operator_namespace: str, add_t
     \b
     Four pods share each T4:
       gpu-admission generate time-slicing --product T4 --replicas 4
-    Every A100 of 40 GB, in an operator's namespace of another name:
+    Every A100 of 40 GB, for an operator in another namespace:
       gpu-admission generate time-slicing --product A100-40GB --replicas 2 --operator-namespace nvidia
     A second product in the same ConfigMap, reviewed:
       gpu-admission generate time-slicing --product T4 --replicas 4 > t4.yaml
@@ -155,9 +155,8 @@ def _mps(*, product: str, replicas: int, operator_namespace: str, add_to: str | 
 def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, add_to: str | None) -> None:
     """Print a mig-parted ConfigMap that divides the GPUs of a product into the wanted MIG devices.
 
-    A layout is searched that has a place for each device; what was not wanted is not added. If there is no room, the
-    sentence says what is missing, and how much fits. If the GPU Operator ships the wanted configuration, only the commands
-    are printed.
+    The layout has a place for each device, and no other devices. If there is no room, the error says what is missing, and
+    how much fits. If the GPU Operator ships the wanted configuration, only the commands are printed.
 
     \b
     Each H100:
@@ -237,7 +236,7 @@ def _claim(*, mig: str, count: int, template: bool, name: str, namespace: str, *
 @_wish_options
 @click.option("--sharing", metavar="CHOICE", default="", help="exclusive, shared or any.")
 def _wish(**wish: str) -> None:
-    """Print the annotations by which a pod says what GPU it wants, however GPUs are handed out.
+    """Print the annotations that say which GPU a pod wants, from the device plugin or by a claim.
 
     \b
     Any H100 that is not shared:

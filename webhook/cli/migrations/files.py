@@ -1,9 +1,8 @@
-"""The files of a migration: read with their texts, and written as a whole."""
+"""The files of a migration, read with their texts."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from webhook.cli.manifest_reader import Content, Manifest
     from webhook.cli.other_files import OtherFiles
 
-__all__ = ["MigrationReader", "SourceFile", "write_file"]
+__all__ = ["MigrationReader", "SourceFile"]
 
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -62,23 +61,3 @@ class MigrationReader(RepositoryReader):
             return []
         self.files[path] = SourceFile(found.file, found.content, manifests)
         return manifests
-
-
-def write_file(name: str, content: bytes) -> None:
-    """Replace a file as a whole, also after a crash; its mode stays, and a symbolic link stays one.
-
-    Raises:
-        OSError: The file cannot be written; it is as before then.
-    """
-    target = os.path.realpath(name)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}.")
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            os.fchmod(opened.fileno(), os.stat(target).st_mode & 0o7777)
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

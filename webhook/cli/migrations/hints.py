@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from webhook.cli.folders import NamedFiles
     from webhook.cli.migrations.outcomes import FileOutcome
 
-__all__ = ["unwritten_places"]
+__all__ = ["manual_changes"]
 
 _RESOURCE = re.compile(r"[^#]*?(?<![\w.-])(nvidia\.com/(?:gpu|mig-\d+g\.\d+gb(?:\.me)?)(?:\.shared)?)[\"']?\s*:")
 """A resource that is requested; the labels of nodes have longer names."""
@@ -28,14 +28,14 @@ _CHART_ADVICE = (
     "both"
 )
 _PATCH_ADVICE = (
-    "is a patch or a base that kustomize changes: write the claim into the base, and patch there; "
+    "is a patch or a base that kustomize changes: write the claim into the base, and change only other fields by the patch; "
     "`kubectl kustomize FOLDER | gpu-admission migrate -` shows the result"
 )
 _TEMPLATE_ADVICE = "has placeholders: render it, and see the result with `... | gpu-admission migrate -`"
 
 
-def unwritten_places(paths: Iterable[str], outcomes: Iterable[FileOutcome], named: NamedFiles) -> Iterator[str]:
-    """A sentence for each line of other files that requests GPUs: file, line, and what to write there."""
+def manual_changes(paths: Iterable[str], outcomes: Iterable[FileOutcome], named: NamedFiles) -> Iterator[str]:
+    """Sentences about lines to change by hand, which request GPUs: file, line, and what to write there."""
     read = {os.path.realpath(outcome.file.name) for outcome in outcomes}
     for path in paths:
         if os.path.isdir(path):

@@ -54,13 +54,13 @@ class Migration:
     notes: list[str] = field(default_factory=list)
     """Assumptions, and what to do by hand in files that cannot be rewritten."""
     skipped: tuple[str, ...] = ()
-    has_unwritten: bool = False
+    has_manual_changes: bool = False
     """True if files that cannot be rewritten request GPUs."""
 
     @property
     def exit_code(self) -> int:
         """1 if something that requests GPUs was left, else 0."""
-        return int(self.has_unwritten or any(line.kind == "left" for line in self.lines))
+        return int(self.has_manual_changes or any(line.kind == "left" for line in self.lines))
 
     @property
     def summary(self) -> str:

@@ -8,8 +8,8 @@ import click
 
 from policies.comparison import Outcome
 from policies.kubernetes.printable import printable
-from policies.migration_proof import FACTS, prove_migration
-from policies.phrases import format_count, format_list
+from policies.migration_proof import PROPERTIES, prove_migration
+from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
@@ -68,7 +68,7 @@ def text(proof: Proof, width: int | None = None) -> str:
     parts = ["\n".join(_table(proof.workloads)), *_sections(proof, width)]
     lost = sum(each.loses for each in proof.workloads)
     left = sum(bool(each.left) for each in proof.workloads)
-    numbers = [f"{lost} lose something", *([f"{left} cannot be migrated"] if left else [])]
+    numbers = [f"{lost} {inflect('loses something', lost)}", *([f"{left} cannot be migrated"] if left else [])]
     return "\n\n".join([*parts, f"{format_count(len(proof.workloads), 'workload')}: {', '.join(numbers)}"])
 
 
@@ -78,32 +78,32 @@ def _table(workloads: Sequence[WorkloadProof]) -> Iterator[str]:
     columns = [
         column("WORKLOAD", names),
         column("PODS", pods, right=True),
-        *(Column(fact.upper(), _width(fact)) for fact in FACTS),
+        *(Column(key.upper(), _width(key)) for key in PROPERTIES),
     ]
     rows = [
-        [[name], [count], *([_shown_cell(each, fact)] for fact in FACTS)]
+        [[name], [count], *([_shown_cell(each, key)] for key in PROPERTIES)]
         for name, count, each in zip(names, pods, workloads, strict=True)
     ]
     yield from table(columns, rows)
 
 
-def _shown_cell(workload: WorkloadProof, fact: str) -> str:
-    width = _width(fact)
-    if workload.left and fact != FACTS[0]:
+def _shown_cell(workload: WorkloadProof, key: str) -> str:
+    width = _width(key)
+    if workload.left and key != PROPERTIES[0]:
         return "-".ljust(width)
-    outcome = workload.cells[fact].outcome
-    return click.style(str(outcome).ljust(width), fg=_COLOURS[outcome])
+    outcome = workload.cells[key].outcome
+    return click.style(str(outcome), fg=_COLOURS[outcome]) + " " * (width - len(outcome))
 
 
-def _width(fact: str) -> int:
-    return max(len(fact), len(Outcome.UNKNOWN))
+def _width(key: str) -> int:
+    return max(len(key), len(Outcome.UNKNOWN))
 
 
 def _sections(proof: Proof, width: int) -> Iterator[str]:
     for title, wanted in (("Lost:", Outcome.LOST), ("Unknown:", Outcome.UNKNOWN)):
         reasons = _reasons(proof.workloads, wanted)
         if reasons:
-            lines = [line for fact, why, names in reasons for line in item(f"{fact} of {names}: {why}", width)]
+            lines = [line for key, why, names in reasons for line in item(f"{key} of {names}: {why}", width)]
             yield "\n".join([title, *lines])
     left = [each for each in proof.workloads if each.left]
     if left:
@@ -114,11 +114,11 @@ def _sections(proof: Proof, width: int) -> Iterator[str]:
 
 
 def _reasons(workloads: Sequence[WorkloadProof], wanted: Outcome) -> list[tuple[str, str, str]]:
-    """The facts with an outcome: fact, why, and the workloads with the same reason."""
+    """The properties with an outcome: name, reason, and the workloads with that reason."""
     found: dict[tuple[str, str], list[str]] = {}
-    for fact in FACTS:
+    for key in PROPERTIES:
         for each in workloads:
-            cell = each.cells[fact]
+            cell = each.cells[key]
             if cell.outcome is wanted:
-                found.setdefault((fact, printable(cell.sentence)), []).append(printable(each.label))
-    return [(fact, why, format_list(names, _MOST_NAMED)) for (fact, why), names in found.items()]
+                found.setdefault((key, printable(cell.sentence)), []).append(printable(each.label))
+    return [(key, why, format_list(names, _MOST_NAMED)) for (key, why), names in found.items()]

@@ -9,9 +9,10 @@ import click
 
 from policies.kubernetes.printable import printable
 from webhook.cli.dump import colour_line
+from webhook.cli.file_replacement import replace_file
 from webhook.cli.folders import NamedFiles
-from webhook.cli.migrations.files import MigrationReader, write_file
-from webhook.cli.migrations.hints import unwritten_places
+from webhook.cli.migrations.files import MigrationReader
+from webhook.cli.migrations.hints import manual_changes
 from webhook.cli.migrations.outcomes import Migration
 from webhook.cli.migrations.to_claims import Migrator
 from webhook.cli.migrations.to_device_plugin import restore_file
@@ -70,9 +71,9 @@ def migrate_files(
         else:
             restore_file(file, migrator, outcome)
     if to == "dra":
-        unwritten = list(unwritten_places(paths, outcome.files, named))
-        outcome.has_unwritten = bool(unwritten)
-        outcome.notes += unwritten
+        manual = list(manual_changes(paths, outcome.files, named))
+        outcome.has_manual_changes = bool(manual)
+        outcome.notes += manual
     if not manifests and not outcome.notes:
         raise click.UsageError(f"nothing to migrate: no objects in {', '.join(paths)}")
     if running is None and not cluster and any(line.kind == "migrated" for line in outcome.lines):
@@ -116,7 +117,7 @@ def write_files(outcome: Migration) -> None:
     changed = [file for file in outcome.files if file.is_changed]
     for number, file in enumerate(changed):
         try:
-            write_file(file.file.name, file.file.encode(file.after))
+            replace_file(file.file.name, file.file.encode(file.after))
         except OSError as error:
             written = ", ".join(each.file.name for each in changed[:number]) or "no file"
             reason = (error.strerror or "cannot be written").lower()

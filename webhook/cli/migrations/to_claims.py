@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webhook.cli.migrations.files import SourceFile
     from webhook.cli.migrations.outcomes import Migration
 
-__all__ = ["Migrator", "value_at"]
+__all__ = ["Migrator"]
 
 
 class Migrator:
@@ -65,7 +65,7 @@ class Migrator:
         """Add the outcome of a file; an object that cannot be edited is left, and the others are migrated."""
         changes: list[tuple[Manifest, TextChange]] = []
         for manifest in file.manifests:
-            document = value_at(manifest)
+            document = _value_at(manifest)
             migrated = self.migrate(manifest.object)
             reason = _unwritable(manifest, migrated)
             if migrated.after is None or reason:
@@ -126,7 +126,7 @@ class Migrator:
         return [*(Line("left", manifest.file, manifest.position(), label, text) for text in texts), *lines][:1]
 
 
-def value_at(manifest: Manifest) -> Object:
+def _value_at(manifest: Manifest) -> Object:
     """The object as it stands in its document; an item of a typed list may have no kind."""
     found: Object = lookup(manifest.document.value, manifest.path) if manifest.path else manifest.document.value
     return found

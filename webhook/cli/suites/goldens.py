@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
-import tempfile
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webhook.cli.dump import dump_all
+from webhook.cli.file_replacement import replace_file
 from webhook.cli.folders import is_special
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def golden_difference(file: str, text: str) -> str:
 
 
 def update_golden(file: str, text: str) -> bool:
-    """Write a golden file whole or not at all; false if it has the text already.
+    """Write a golden file as a whole, with its folder; false if it has the text already.
 
     Raises:
         OSError: It cannot be written.
@@ -55,15 +54,7 @@ def update_golden(file: str, text: str) -> bool:
     if path.exists() and _content(path) == text.encode():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            opened.write(text)
-        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o644)
-        Path(temporary).replace(path.resolve())
-    except BaseException:
-        Path(temporary).unlink()
-        raise
+    replace_file(file, text.encode())
     return True
 
 

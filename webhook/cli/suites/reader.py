@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from policies.kubernetes.paths import FieldPath
 from policies.typed_input import type_problem
 from webhook.cli.folders import files_of
-from webhook.cli.other_files import SUITES, is_suite
+from webhook.cli.other_files import SUITE_GROUP, is_suite
 from webhook.cli.problems import Problem
 from webhook.cli.suites.format import KIND, Case, Suite
 
@@ -52,7 +52,7 @@ class SuiteFile:
 class SuiteCase:
     """A case with its place in its suite."""
 
-    of: SuiteFile
+    suite_file: SuiteFile
     index: int
     case: Case
 
@@ -63,12 +63,12 @@ class SuiteCase:
 
     def position(self, *steps: str | int) -> Position:
         """The position of a field of the case, or of its nearest ancestor in the file."""
-        return self.of.document.line_position((*self.path, *steps))
+        return self.suite_file.document.line_position((*self.path, *steps))
 
     def problem(self, message: str, *steps: str | int) -> Problem:
         """A problem at a field of the case."""
         path = FieldPath([*self.path, *steps])
-        return Problem(self.of.file, f"{path}: {message}", self.position(*steps))
+        return Problem(self.suite_file.file, f"{path}: {message}", self.position(*steps))
 
 
 def read_suites(paths: Iterable[str], reader: ManifestReader) -> list[SuiteFile]:
@@ -86,7 +86,7 @@ def read_suites(paths: Iterable[str], reader: ManifestReader) -> list[SuiteFile]
                     suites += _suite(name, document, reader.problems)
         if (len(suites), len(reader.problems)) == known:
             reader.problems.append(
-                Problem(path, f"has no suite: no document of apiVersion {SUITES}... and kind {KIND}")
+                Problem(path, f"has no suite: no document of apiVersion {SUITE_GROUP}... and kind {KIND}")
             )
     return suites
 
@@ -96,7 +96,7 @@ def _files_with_suites(folder: str, reader: ManifestReader) -> Iterator[str]:
         # Other files of a folder may be anything, such as broken manifests that a case is about.
         try:
             content = Path(file).read_bytes()
-            if any(SUITES.encode(encoding) in content for encoding in _ENCODINGS):
+            if any(SUITE_GROUP.encode(encoding) in content for encoding in _ENCODINGS):
                 yield file
         except OSError as error:
             reader.problems.append(Problem(file, (error.strerror or "cannot be read").lower()))

@@ -33,7 +33,7 @@ def show_text(run: SuiteRun, *, is_quiet: bool) -> None:
         mark, colour = _MARKS[outcome.verdict]
         note = f"  ({outcome.case.case.expect.golden} written)" if outcome.is_updated else ""
         name = printable(outcome.case.case.name)
-        place = printable(f"{outcome.case.of.file}:{outcome.case.position().line}")
+        place = printable(f"{outcome.case.suite_file.file}:{outcome.case.position().line}")
         click.echo(f"{click.style(mark, fg=colour, bold=True)}  {place}  {name}{printable(note)}")
         for line in _lines(outcome):
             click.echo(f"      {line}")
@@ -50,7 +50,7 @@ def show_junit(run: SuiteRun) -> None:
     root = ET.Element("testsuites", name="gpu-admission test")
     suites: dict[str, ET.Element] = {}
     for outcome in run.outcomes:
-        case = add_case(find_suite(root, suites, outcome.case.of.file), printable(outcome.case.case.name))
+        case = add_case(find_suite(root, suites, outcome.case.suite_file.file), printable(outcome.case.case.name))
         if outcome.problems:
             message = printable(outcome.problems[0].message)
             ET.SubElement(case, "error", type=UNREADABLE.id, message=message).text = "\n".join(_lines(outcome))

@@ -10,10 +10,10 @@ import click
 
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.progress import Progress
-from webhook.cli.suites.comparison import Difference, differences
+from webhook.cli.suites.differences import Difference, differences
 from webhook.cli.suites.goldens import golden_difference, golden_text, update_golden
 from webhook.cli.suites.reader import read_suites
-from webhook.cli.suites.trials import Laboratory
+from webhook.cli.suites.trials import CaseReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,9 +87,9 @@ def run_suites(paths: Sequence[str], pattern: str | None, *, updates: bool) -> S
 
 
 def _outcomes(cases: Iterator[SuiteCase], *, updates: bool) -> Iterator[CaseOutcome]:
-    laboratory = Laboratory()
+    reader = CaseReader()
     for case in cases:
-        trial = laboratory.trial(case)
+        trial = reader.trial(case)
         if not isinstance(trial, tuple):
             yield _outcome(case, trial, updates=updates)
         else:
@@ -100,7 +100,7 @@ def _outcome(case: SuiteCase, trial: Trial, *, updates: bool) -> CaseOutcome:
     found = [*differences(case.case.expect, trial)]
     is_updated = False
     if (golden := case.case.expect.golden) is not None:
-        file, text = case.of.path_of(golden), golden_text(trial.result)
+        file, text = case.suite_file.path_of(golden), golden_text(trial.result)
         try:
             if not text:
                 found.append(Difference(("golden",), f"nothing is admitted: the object is {trial.result.verdict}"))

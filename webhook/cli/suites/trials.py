@@ -1,4 +1,4 @@
-"""Trials: each case of a suite is reviewed and explained, and compared with what it expects."""
+"""Trials: the object of each case in its cluster, reviewed and explained."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webhook.cli.subjects import Subject
     from webhook.cli.suites.reader import SuiteCase
 
-__all__ = ["Laboratory", "Trial"]
+__all__ = ["CaseReader", "Trial"]
 
 _REVIEW = "AdmissionReview"
 _CIRCUMSTANCES = ("operation", "old", "user")
@@ -68,14 +68,14 @@ class _CannotTryError(Exception):
         self.problems = problems
 
 
-class Laboratory:
-    """Reads what cases name, each combination of cluster files once."""
+class CaseReader:
+    """Reads the files of cases, each combination of cluster files once."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[tuple[str, ...], str | None], ClusterFiles | tuple[Problem, ...]] = {}
 
     def trial(self, case: SuiteCase) -> Trial | tuple[Problem, ...]:
-        """The object of a case in its cluster; if it cannot be read, why not."""
+        """The object of a case in its cluster, or the problems because of which the case cannot be tried."""
         try:
             return self._trial(case)
         except _CannotTryError as error:
@@ -88,7 +88,7 @@ class Laboratory:
         given = [name for name in _CIRCUMSTANCES if name in case.case.model_fields_set]
         if given and manifest.object["kind"] == _REVIEW:
             raise _CannotTryError(case.problem("an AdmissionReview has its own; remove it from the case", given[0]))
-        namespace = case.of.suite.namespace if case.case.namespace is None else case.case.namespace
+        namespace = case.suite_file.suite.namespace if case.case.namespace is None else case.case.namespace
         user = UserInfo(case.case.user.name, tuple(case.case.user.groups))
         reviewed = [in_namespace(each.object, namespace) for each in (manifest, *others)]
         view = ManifestsView(files.facts, reviewed)
@@ -101,9 +101,9 @@ class Laboratory:
         return Trial(subjects[0], view, files)
 
     def _cluster(self, case: SuiteCase) -> ClusterFiles:
-        suite = case.of.suite
-        paths = tuple(map(case.of.path_of, [*suite.cluster, *case.case.cluster]))
-        settings = None if suite.settings is None else case.of.path_of(suite.settings)
+        suite = case.suite_file.suite
+        paths = tuple(map(case.suite_file.path_of, [*suite.cluster, *case.case.cluster]))
+        settings = None if suite.settings is None else case.suite_file.path_of(suite.settings)
         key = (paths, settings)
         if key not in self._files:
             reader = ManifestReader()
@@ -117,11 +117,11 @@ class Laboratory:
 
 def _check_regular(case: SuiteCase) -> None:
     """Check that no pipe or device is named, which could block or never end."""
-    suite = case.of.suite
+    suite = case.suite_file.suite
     own = {"file": case.case.file, "old": case.case.old if isinstance(case.case.old, str) else None}
     named = [*own.items(), *(("", name) for name in (suite.settings, *suite.cluster, *case.case.cluster))]
     for field, name in named:
-        if name is not None and is_special(case.of.path_of(name)):
+        if name is not None and is_special(case.suite_file.path_of(name)):
             raise _CannotTryError(case.problem(f"{printable(name)} is not a regular file", *filter(None, [field])))
 
 
@@ -155,13 +155,13 @@ def _inline(case: SuiteCase, document: dict[str, object], field: str) -> Manifes
     if missing:
         sentence = f"has no {' and no '.join(missing)}; every object of Kubernetes names both"
         raise _CannotTryError(case.problem(sentence, field))
-    return Manifest(document, case.of.file, case.of.document, case.path / field)
+    return Manifest(document, case.suite_file.file, case.suite_file.document, case.path / field)
 
 
 def _of_file(case: SuiteCase, name: str, field: str) -> list[Manifest]:
     """The objects of a file."""
     reader = ManifestReader()
-    found = reader.manifests([case.of.path_of(name)])
+    found = reader.manifests([case.suite_file.path_of(name)])
     if reader.problems:
         raise _CannotTryError(*dict.fromkeys(reader.problems))
     if not found:

@@ -1,4 +1,4 @@
-"""Compares a trial with what its case expects."""
+"""Differences between a trial and what its case expects."""
 
 from __future__ import annotations
 
