@@ -1,4 +1,4 @@
-"""The ConfigMap that a configuration is written into: a new one, or one that has other configurations."""
+"""The ConfigMap that a configuration is written to: a new one, or one that has other configurations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Target"]
+__all__ = ["MIG_PARTED", "Target"]
+
+MIG_PARTED = "mig-parted"
+"""The role of a ConfigMap of the MIG manager, a value of its label."""
 
 _OPTION = "--add-to"
 _LABEL = "gpu-admission.io/config"
@@ -55,12 +58,10 @@ class Target:
         Raises:
             GenerationError: The existing one is for another component, or its name is invalid.
         """
+        self._check_role(role)
         metadata = self._metadata()
         if not is_dns_subdomain(self.name(default)):
             raise GenerationError(_OPTION, f"has the invalid name {shown(self.name(default))}; correct it first")
-        other = metadata.get("labels", {}).get(_LABEL, "mig-parted" if FILE in self._data() else role)
-        if other != role:
-            raise GenerationError(_OPTION, f"is a ConfigMap for {other}, not for {role}; name another one")
         labels = {**metadata.get("labels", {}), _LABEL: role}
         own = {"name": self.name(default), "namespace": metadata.pop("namespace", "") or self.namespace}
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**own, **metadata, "labels": labels}}
@@ -74,15 +75,17 @@ class Target:
         """The file of the MIG manager with one more configuration; its other lines stay as they are.
 
         Args:
-            name: Of the configuration.
+            name: The name of the configuration.
             lines: Its entries, without indentation.
-            otherwise: The whole file, if there is none to add to.
+            otherwise: The whole file of a new ConfigMap.
 
         Raises:
-            GenerationError: The ConfigMap has another one of this name, or cannot be added to.
+            GenerationError: The ConfigMap is for another component, has another configuration of this name, or has no file
+                that can be added to.
         """
         if self.existing is None:
             return otherwise
+        self._check_role(MIG_PARTED)
         text, configs = self._data().get(FILE), configs_of(self.existing)
         head = _HEAD.search(text) if text is not None else None
         if text is None or configs is None or head is None:
@@ -97,8 +100,14 @@ class Target:
         start = head.start(1)
         return f"{text[:start]}{added}{text[start:]}"
 
+    def _check_role(self, role: str) -> None:
+        """Refuse an existing ConfigMap that is for another component."""
+        other = self._metadata().get("labels", {}).get(_LABEL, MIG_PARTED if FILE in self._data() else role)
+        if other != role:
+            raise GenerationError(_OPTION, f"is a ConfigMap for {other}, not for {role}; name another one")
+
     def _metadata(self) -> dict[str, Any]:
-        """What of the existing metadata is the user's."""
+        """The existing metadata without what the API server or kubectl added."""
         metadata = self.existing.get("metadata") if self.existing else None
         if not isinstance(metadata, dict):
             return {}

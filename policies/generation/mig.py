@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE
 from policies.configuration.config_maps.mig_parted.selection import DEFAULT
+from policies.generation.config_maps import MIG_PARTED
 from policies.generation.documents import (
     Generated,
     GenerationError,
@@ -89,7 +90,7 @@ def generate_mig(product: str, want: str, gpus: int | None, target: Target) -> G
     name = _config_name(meant, wanted, gpus)
     lines = _lines(_entries(layouts, gpus))
     text = target.file_with(name, lines, "\n".join([*_HEAD, f"  {name}:", *(f"  {line}" for line in lines), ""]))
-    document = target.config_map(_NAME, "mig-parted", {FILE: text})
+    document = target.config_map(_NAME, MIG_PARTED, {FILE: text})
     return Generated(tuple(remarks), document, _steps(labels, name, document["metadata"]["name"]))
 
 

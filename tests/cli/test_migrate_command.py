@@ -139,7 +139,7 @@ def test_claim_that_was_edited_is_left_on_the_way_back(migrate, write, folder):
     (folder / "pod.yaml").write_text(edited)
     done = migrate("--to", "device-plugin", "--in-place", "pod.yaml")
     assert done.exit_code == 1
-    assert "left: its claim is not what the marked lines become: it was edited" in done.stderr
+    assert "left: its claim differs from the one that the marked lines give: it was edited" in done.stderr
     assert (folder / "pod.yaml").read_text() == edited
 
 
@@ -217,10 +217,13 @@ def test_proof_of_a_cluster_without_gpus_of_a_device_plugin_says_so(invoke, writ
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--prove"], "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster"),
+        (
+            ["--prove"],
+            "--prove needs --cluster, such as a snapshot, and takes no other options than -n, --settings and -o json",
+        ),
         (
             ["--prove", *IN_USE, "pod.yaml"],
-            "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster",
+            "--prove needs --cluster, such as a snapshot, and takes no other options than -n, --settings and -o json",
         ),
         (["-o", "json", "pod.yaml"], "-o json is for --prove"),
         (["--prove", *IN_USE, "-n", "team-x"], "namespace team-x does not exist"),

@@ -151,6 +151,13 @@ def test_config_map_that_cannot_be_added_to_is_refused(data, labels, error):
     assert (caught.value.option, str(caught.value)) == ("--add-to", error)
 
 
+def test_config_map_of_the_device_plugin_takes_no_mig_configuration():
+    first = generate_sharing("time-slicing", "T4", 4, OPERATOR).document
+    with pytest.raises(GenerationError) as caught:
+        generate_mig("A30", "1g.6gb=1", None, Target("gpu-operator", first))
+    assert str(caught.value) == "is a ConfigMap for device-plugin, not for mig-parted; name another one"
+
+
 def test_mig_file_takes_no_configuration_of_the_device_plugin():
     first = generate_mig("H100", "1g.10gb=3", None, OPERATOR).document
     with pytest.raises(GenerationError) as caught:

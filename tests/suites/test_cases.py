@@ -74,14 +74,23 @@ def test_deletion_is_about_the_object_that_is_there(failures, pod):
     assert failures({"verdict": "not reviewed"}, manifest=pod, operation="DELETE") == []
 
 
-def test_user_decides_what_is_exempt(failures):
-    quota = {
+@pytest.mark.parametrize(
+    ("user", "change"),
+    [
+        ({}, "converted"),
+        ({"user": {"name": "alice"}}, "changed"),
+        ({"user": {"name": "bob", "groups": ["ops"]}}, "changed"),
+    ],
+    ids=["nobody", "user", "group"],
+)
+def test_exemptions_are_those_of_the_user(failures, files, user, change):
+    policy = {
         "apiVersion": "gpu-admission.io/v1alpha1",
-        "kind": "GPUQuota",
-        "metadata": {"name": "gpu", "namespace": "team-a"},
-        "spec": {"limits": [{"name": "all", "gpus": 4}]},
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"exemptions": [{"users": ["alice"], "groups": ["ops"], "from": ["conversion"]}]},
     }
-    assert failures({"verdict": "admitted"}, manifest=quota, user={"name": "alice", "groups": ["team-a"]}) == []
+    assert failures({"change": change}, cluster=[files("settings.yaml", policy)], **user) == []
 
 
 def test_whole_admission_review_is_a_case(failures, pod):
@@ -110,8 +119,8 @@ def test_whole_admission_review_is_a_case(failures, pod):
         ({"file": "two.yaml"}, "suite.yaml:7:9: cases[0].file: the file has Pod/train and Namespace/x; choose one with object: KIND/NAME"),
         ({"file": "two.yaml", "object": "Pod/x"}, "suite.yaml:8:11: cases[0].object: the file has no Pod/x, of Pod/train and Namespace/x"),
         ({"file": "empty.yaml"}, "suite.yaml:7:9: cases[0].file: empty.yaml has no objects"),
-        ({"manifest": {"kind": "Pod"}}, "suite.yaml:7:3: cases[0].manifest: has no apiVersion; every object of Kubernetes names both"),
-        ({"manifest": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}, "user": {"name": "a"}}, "suite.yaml:10:3: cases[0].user: an AdmissionReview has its own; remove it from the case"),
+        ({"manifest": {"kind": "Pod"}}, "suite.yaml:7:3: cases[0].manifest: has no apiVersion; every object of Kubernetes names one"),
+        ({"manifest": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}, "user": {"name": "a"}}, "suite.yaml:10:3: cases[0].user: an AdmissionReview has its own user; remove the field from the case"),
         ({"cluster": ["missing"]}, "missing: no such file or directory"),
         ({"file": "a" * 300}, f"{'a' * 300}: file name too long"),
         ({"manifest": {"apiVersion": "v1", "kind": "PodList", "items": []}}, "suite.yaml:7:3: cases[0].manifest: is a list; a case is about one object"),

@@ -33,7 +33,7 @@ def test_expectation_that_is_met_passes(failures, expect):
     [
         ({"verdict": "not reviewed"}, 'verdict: expected "not reviewed", got "admitted"'),
         ({"change": "none"}, 'change: expected "none", got "converted"'),
-        ({"findings": [{"rule": "GA307"}]}, "findings[0]: no finding is as expected"),
+        ({"findings": [{"rule": "GA307"}]}, "findings[0]: no finding matches"),
         ({"warnings": ["x"]}, "warnings[0]: no such warning"),
         ({"patched": {"metadata": {"name": "t"}}}, 'patched.metadata.name: expected "t", got "train"'),
         ({"patched": {"spec": {"x": 1}}}, "patched.spec.x: expected 1, got no such field"),
@@ -45,7 +45,7 @@ def test_expectation_that_is_met_passes(failures, expect):
         ),
         (
             {"charges": {"all": 1}},
-            "charges: namespace team-a has no GPUQuota among the objects of the cluster",
+            "charges: namespace team-a has no GPUQuota; add one to the files of cluster",
         ),
         (
             {"fits": {"verdict": "full", "nodes": []}},
@@ -104,7 +104,7 @@ def test_finding_that_is_expected_passes(failures, pod, finding):
 def test_finding_that_differs_is_reported_beside_the_expected_one(failures, pod, finding):
     pod["spec"]["nodeSelector"] = REFUSED
     first, second = failures({"findings": [finding]}, manifest=pod)
-    assert first.startswith(f"findings[0]: no finding is as expected; got deny {COUNT}: ")
+    assert first.startswith(f"findings[0]: no finding matches; got deny {COUNT}: ")
     assert second.startswith(f"findings: not expected: deny {COUNT}: ")
 
 
@@ -194,5 +194,5 @@ def test_nodes_are_all_nodes_that_fit(failures, pod):
 def test_object_that_no_node_is_for_fits_nowhere(failures):
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-x"}}
     assert failures({"fits": {"verdict": "fits"}}, manifest=namespace) == [
-        "fits: only pods, workloads, claims and claim templates are placed on nodes"
+        "fits: only pods, workloads, claims and claim templates are placed on nodes; remove fits"
     ]

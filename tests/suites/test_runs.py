@@ -47,7 +47,7 @@ def test_run_tries_the_cases_whose_names_match(run, suite):
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("x", "--run x: no case has such a name"),
+        ("x", "no case name matches --run x; without --run, all cases are tried"),
         ("(", "--run needs a regular expression: missing ), unterminated subpattern at position 0"),
     ],
 )

@@ -46,6 +46,7 @@ def written(folder, text, name="suite.yaml"):
         ("  expect", "  old: 1\n  operation: UPDATE\n  expect", "suite.yaml:6:8: cases[0].old: must be an object, or the name of a file with it"),
         ("  expect", "  operation: UPDATE\n  expect", "suite.yaml:4:3: cases[0]: operation UPDATE and old go together: an update is judged by what it changes"),
         ("  expect", "  file: pod.yaml\n  expect", "suite.yaml:4:3: cases[0]: a case is about one object: write either file or manifest"),
+        ("  expect", "  user: {groups: [ops]}\n  expect", "suite.yaml:6:9: cases[0].user: has groups and no name, and no exemption holds for a user without one; write a name"),
         ("  expect", "  object: Pod/x\n  expect", "suite.yaml:4:3: cases[0]: object chooses one of the objects of a file; a manifest is one object already"),
         ("cases:", "cases:\n- {name: admitted, file: x, expect: {verdict: refused}}", 'suite.yaml:1:1: two cases are named "admitted"; give each its own name'),
     ],

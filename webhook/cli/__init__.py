@@ -14,7 +14,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "review": "Review manifests as the webhook would, before they are applied.",
-    "test": "Test that manifests are decided on as your suites expect.",
+    "test": "Test that gpu-admission decides as your suites expect.",
     "migrate": "Rewrite manifests from the device plugin to claims, and back.",
     "explain": "Show where a pod or claim fits, and why not elsewhere.",
     "plan": "Show what a change of GPU configuration would break, before it is applied.",
@@ -22,7 +22,7 @@ COMMANDS = {
     "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",
     "usage": "Show who holds which GPUs, and which are free.",
     "snapshot": "Write a running cluster into files for --cluster, without secrets.",
-    "generate": "Print a configuration, quota, claim or wish from a few flags.",
+    "generate": "Print a configuration, quota, claim or wish from a few options.",
     "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",

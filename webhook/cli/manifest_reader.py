@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import YAMLError
     from webhook.cli.folders import Exclusion, NamedFiles
 
-__all__ = ["LIMITS", "STDIN", "Content", "Manifest", "ManifestReader"]
+__all__ = ["LIMITS", "STDIN", "Content", "Manifest", "ManifestReader", "untyped_problem"]
 
 STDIN = "STDIN"
 """The name of standard input in messages of kubectl."""
@@ -253,11 +253,9 @@ class ManifestReader:
                 whole = {**own, **item} if isinstance(item, dict) else item
                 yield from self._objects(whole, file, document, path / "items" / index)
             return
-        missing = [key for key in ("apiVersion", "kind") if not (isinstance(value.get(key), str) and value[key])]
-        if missing:
-            number = "both" if len(missing) == 2 else "one"
-            text = f"has no {' and no '.join(missing)}; every object of Kubernetes names {number}"
-            self._problem(text, file, document, path / missing[0])
+        if untyped := untyped_problem(value):
+            field, text = untyped
+            self._problem(text, file, document, path / field)
         else:
             yield Manifest(value, _with_origin(file, value), document, path)
 
@@ -271,6 +269,15 @@ class ManifestReader:
 
     def _problem(self, message: str, file: str, document: Document, path: FieldPath) -> None:
         self.problems.append(Problem(file, message, document.position(path)))
+
+
+def untyped_problem(value: dict[str, Any]) -> tuple[str, str] | None:
+    """The missing field and a sentence, if a mapping has no apiVersion or no kind; else None."""
+    missing = [key for key in ("apiVersion", "kind") if not (isinstance(value.get(key), str) and value[key])]
+    if not missing:
+        return None
+    number = "both" if len(missing) == 2 else "one"
+    return missing[0], f"has no {' and no '.join(missing)}; every object of Kubernetes names {number}"
 
 
 def _why_no_object(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`gpu-admission generate`: configuration, quotas, claims and wishes from a few flags."""
+"""`gpu-admission generate`: configuration, quotas, claims and wishes from a few options."""
 
 from __future__ import annotations
 

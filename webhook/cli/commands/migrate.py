@@ -46,7 +46,7 @@ __all__ = ["command"]
 @click.option(
     "--prove",
     is_flag=True,
-    help="Rewrite nothing; show what each workload of the --cluster would keep and lose, with -n those of a namespace.",
+    help="Rewrite nothing. Show what each workload of --cluster would keep and lose; -n selects a namespace.",
 )
 @click.pass_context
 def command(
@@ -69,7 +69,7 @@ def command(
 
     Pods and the pod templates of workloads get the claims that conversion would give them, as text in the same files: a
     ResourceClaimTemplate before each object, `claims` in the containers, `resourceClaims` and a toleration in the pod.
-    Everything else stays as it is, byte for byte: comments, order, quotes, anchors. The former lines stay as comments, with
+    Everything else stays as it is, byte for byte: comments, order, quotes, anchors. The former lines stay as comments, from
     which --to device-plugin restores them. Nothing is written without --in-place.
 
     Files that are rendered first (Helm charts, patches of kustomize) are not rewritten; the report says which lines of
@@ -90,15 +90,14 @@ def command(
     The report on standard error has a line for each object that is migrated or left, with the reason.
 
     Exit code: 0 if everything that requests GPUs is migrated, or was already; 1 if something was left, or with --prove if a
-    workload loses something; 2 if some of the input
-    cannot be read or a file cannot be written; 3 if gpu-admission has an internal error; please report it with the output
-    of GPU_ADMISSION_TRACE=1.
+    workload loses something; 2 if some of the input cannot be read or a file cannot be written; 3 if gpu-admission has an
+    internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     paths = (*files, *paths)
     if prove:
         if paths or in_place or to != "dra" or not cluster or output == "yaml":
             raise click.UsageError(
-                "--prove goes with --cluster, -n, --settings and -o json; take a snapshot for --cluster"
+                "--prove needs --cluster, such as a snapshot, and takes no other options than -n, --settings and -o json"
             )
         check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
         proofs = lazy_module("proofs of migrations")

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["migrate_files", "print_diffs", "print_report", "print_texts", "write_files"]
 
-_ASSUMPTIONS = (
-    "Note: no facts of a cluster are given, so nvidia.com/gpu counts as a whole GPU, and namespaces as without defaults; give "
-    "--cluster or --live if nodes share GPUs or have the MIG strategy single"
+_UNKNOWN_CLUSTER = (
+    "Note: the cluster is unknown, so nvidia.com/gpu counts as a whole GPU, and defaults of namespaces are not applied; give "
+    "--cluster or --live if nodes share GPUs or use the MIG strategy single"
 )
 
 
@@ -77,7 +77,7 @@ def migrate_files(
     if not manifests and not outcome.notes:
         raise click.UsageError(f"nothing to migrate: no objects in {', '.join(paths)}")
     if running is None and not cluster and any(line.kind == "migrated" for line in outcome.lines):
-        outcome.notes.append(_ASSUMPTIONS)
+        outcome.notes.append(_UNKNOWN_CLUSTER)
     return outcome
 
 

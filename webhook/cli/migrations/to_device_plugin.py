@@ -27,7 +27,7 @@ __all__ = ["restore_file"]
 
 _NO_MARKS = "its claim has no marks of a migration; write its GPUs into resources.limits by hand"
 _EDITED = (
-    "its claim is not what the marked lines become: it was edited, or it was migrated with other facts of the cluster; "
+    "its claim differs from the one that the marked lines give: it was edited, or migrated with other facts of the cluster; "
     "give the same --cluster, or edit it by hand"
 )
 
@@ -88,7 +88,7 @@ def _problems(
     templates: dict[str, str],
     migrator: Migrator,
 ) -> dict[tuple[str, ...], str]:
-    """Why objects cannot be turned back: what they were must become exactly what they are."""
+    """Why objects cannot be turned back, by identity: a second migration must give the object again."""
     problems = {}
     for manifest in migrated:
         identity = identity_of(manifest.object)

@@ -35,11 +35,11 @@ class Difference(NamedTuple):
     path: tuple[str | int, ...]
     """The field, in `expect`."""
     message: str
-    """What was expected, and what it is; without a full stop."""
+    """The expected and the actual value, or what else is wrong; without a full stop."""
 
 
 def differences(expected: Expectation, trial: Trial) -> Iterator[Difference]:
-    """The differences in everything that is expected but the golden file, in the order of the fields."""
+    """The differences from all expectations except the golden file, in the order of the fields."""
     result = trial.result
     if expected.verdict is not None and expected.verdict != result.verdict:
         why = f": {_reason(trial)}" if _reason(trial) else ""
@@ -70,9 +70,9 @@ def _reason(trial: Trial) -> str:
 
 
 def _compare_findings(expected: Sequence[ExpectedFinding], findings: Sequence[Finding]) -> Iterator[Difference]:
-    """Differences between all findings that refuse or warn, and those that are expected."""
+    """Differences between the expected findings and those that refuse or warn."""
     left = list(findings)
-    # Those that say most choose first, so that a general one does not take the finding of a special one.
+    # The most specific expectations choose first, so that a general one does not take the finding of a specific one.
     order = sorted(range(len(expected)), key=lambda index: -len(expected[index].model_fields_set))
     missing = []
     for index in order:
@@ -84,7 +84,7 @@ def _compare_findings(expected: Sequence[ExpectedFinding], findings: Sequence[Fi
     for index in sorted(missing):
         same = [each for each in left if each.rule.id == expected[index].rule]
         got = f"; got {_text_of(same[0])}" if same else ""
-        yield Difference(("findings", index), f"no finding is as expected{got}")
+        yield Difference(("findings", index), f"no finding matches{got}")
     for each in left:
         if each.severity is not Severity.AUDIT and not each.waived:
             yield Difference(("findings",), f"not expected: {_text_of(each)}")
@@ -139,7 +139,7 @@ def _compare_parts(expected: Any, value: Any, path: tuple[str | int, ...]) -> It
 def _compare_charges(expected: dict[str, Any], trial: Trial) -> Iterator[Difference]:
     document = quota_shown(trial.namespace, trial.view)
     if document is None:
-        sentence = f"namespace {trial.namespace} has no GPUQuota among the objects of the cluster"
+        sentence = f"namespace {trial.namespace} has no GPUQuota; add one to the files of cluster"
         yield Difference(("charges",), sentence)
         return
     try:
@@ -168,7 +168,7 @@ def _compare_charges(expected: dict[str, Any], trial: Trial) -> Iterator[Differe
 
 def _compare_fit(expected: ExpectedFit, explanations: Sequence[Explanation]) -> Iterator[Difference]:
     if not explanations:
-        yield Difference(("fits",), "only pods, workloads, claims and claim templates are placed on nodes")
+        yield Difference(("fits",), "only pods, workloads, claims and claim templates are placed on nodes; remove fits")
     for explanation in explanations:
         if expected.verdict != explanation.verdict:
             text = f'expected "{expected.verdict}", got "{explanation.verdict}": {explanation.headline}'

@@ -82,6 +82,12 @@ class User(_Model):
     name: str = Field(default="", description="The user's name, such as alice or system:serviceaccount:team-a:default.")
     groups: list[str] = Field(default_factory=list, description="The user's groups.")
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.groups and not self.name:
+            raise ValueError("has groups and no name, and no exemption holds for a user without one; write a name")
+        return self
+
 
 class ExpectedFinding(_Model):
     """A finding, or all that matters of one."""

@@ -80,7 +80,7 @@ def run_suites(paths: Sequence[str], pattern: str | None, *, updates: bool) -> S
     suites = read_suites(paths, reader)
     cases = [case for suite in suites for case in suite.cases if wanted.search(case.case.name)]
     if suites and not cases:
-        raise click.UsageError(f"--run {pattern}: no case has such a name")
+        raise click.UsageError(f"no case name matches --run {pattern}; without --run, all cases are tried")
     with Progress() as progress:
         outcomes = tuple(_outcomes(progress.count("testing", cases), updates=updates))
     return SuiteRun(outcomes, tuple(dict.fromkeys(reader.problems)))

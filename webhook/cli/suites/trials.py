@@ -14,7 +14,7 @@ from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
 from webhook.cli.folders import is_special
-from webhook.cli.manifest_reader import Manifest, ManifestReader
+from webhook.cli.manifest_reader import Manifest, ManifestReader, untyped_problem
 from webhook.cli.settings import ClusterFiles, cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
 from webhook.cluster.manifests import ManifestsView
@@ -87,7 +87,9 @@ class CaseReader:
         manifest, others = _manifests(case)
         given = [name for name in _CIRCUMSTANCES if name in case.case.model_fields_set]
         if given and manifest.object["kind"] == _REVIEW:
-            raise _CannotTryError(case.problem("an AdmissionReview has its own; remove it from the case", given[0]))
+            raise _CannotTryError(
+                case.problem(f"an AdmissionReview has its own {given[0]}; remove the field from the case", given[0])
+            )
         namespace = case.suite_file.suite.namespace if case.case.namespace is None else case.case.namespace
         user = UserInfo(case.case.user.name, tuple(case.case.user.groups))
         reviewed = [in_namespace(each.object, namespace) for each in (manifest, *others)]
@@ -151,10 +153,8 @@ def _old(case: SuiteCase) -> list[Manifest]:
 def _inline(case: SuiteCase, document: dict[str, object], field: str) -> Manifest:
     if str(document.get("kind")).endswith("List") and "items" in document:
         raise _CannotTryError(case.problem("is a list; a case is about one object", field))
-    missing = [key for key in ("apiVersion", "kind") if not isinstance(document.get(key), str)]
-    if missing:
-        sentence = f"has no {' and no '.join(missing)}; every object of Kubernetes names both"
-        raise _CannotTryError(case.problem(sentence, field))
+    if untyped := untyped_problem(document):
+        raise _CannotTryError(case.problem(untyped[1], field))
     return Manifest(document, case.suite_file.file, case.suite_file.document, case.path / field)
 
 
