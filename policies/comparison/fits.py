@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.decision import TEMPLATE
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held, Usage
 from policies.dra.resource_claims import Claim
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView, Key
 
 __all__ = ["Fit", "FitFinder", "Situation"]
-
-_TEMPLATE = "ResourceClaimTemplate"
 
 
 class Situation(NamedTuple):
@@ -245,12 +244,12 @@ def _templates_of_claims(subject: Subject, view: ClusterView) -> Mapping[Key, Ob
         if not (isinstance(template, str) and isinstance(name, str)):
             continue
         claim = view.get("ResourceClaim", name, subject.namespace)
-        if isinstance(claim, dict) and view.get(_TEMPLATE, template, subject.namespace) is UNKNOWN:
+        if isinstance(claim, dict) and view.get(TEMPLATE, template, subject.namespace) is UNKNOWN:
             spec = {"spec": claim.get("spec")}
             metadata = {"name": template, "namespace": subject.namespace}
-            found[_TEMPLATE, subject.namespace, template] = {
+            found[TEMPLATE, subject.namespace, template] = {
                 "apiVersion": claim.get("apiVersion"),
-                "kind": _TEMPLATE,
+                "kind": TEMPLATE,
                 "metadata": metadata,
                 "spec": spec,
             }
@@ -286,7 +285,9 @@ def _why(headline: str, found: Survey, question: Question, cluster: Cluster, exp
     """The headline, and the reason on the expected nodes, else on those that nearly fit."""
     if found.count():
         return headline
-    meant = [each for alike in found.groups if (each := _on(alike, cluster, expected)).positions] if expected else []
+    meant = (
+        [each for alike in found.groups if (each := _part_on(alike, cluster, expected)).positions] if expected else []
+    )
     groups, _, _ = node_groups(meant or found.groups, question, cluster.nodes, EVERYTHING)
     for group in groups:
         if group.reason is not None:
@@ -295,7 +296,7 @@ def _why(headline: str, found: Survey, question: Question, cluster: Cluster, exp
     return headline
 
 
-def _on(alike: AlikeNodes, cluster: Cluster, names: Collection[str]) -> AlikeNodes:
+def _part_on(alike: AlikeNodes, cluster: Cluster, names: Collection[str]) -> AlikeNodes:
     """The part of a group with these names."""
     kept = [name_of(cluster.nodes[position]) in names for position in alike.positions]
     mismatches = [each for each, is_kept in zip(alike.mismatches, kept, strict=False) if is_kept]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Unit
     from policies.quota.limits.quota import Limit
-    from policies.view import Key
+    from policies.view import ClusterView, Key
 
 __all__ = ["LimitComparison", "LimitUse", "QuotaRefusal", "compare_limits", "quota_refusals"]
 
@@ -175,14 +175,9 @@ def _outcome_of(unit: Unit, before: LimitUse | None, after: LimitUse | None) -> 
         return Outcome.UNKNOWN, "what it counts is unknown, because the pods of the namespace are"
     used = f"{_use_text(unit, after)} used"
     if before is None:
-        return (
-            (Outcome.LOST, f"a new limit, exceeded at once: {used}")
-            if after.is_over
-            else (
-                Outcome.KEPT,
-                f"a new limit: {used}",
-            )
-        )
+        if after.is_over:
+            return Outcome.LOST, f"a new limit, exceeded at once: {used}"
+        return Outcome.KEPT, f"a new limit: {used}"
     if before == after:
         return Outcome.KEPT, used
     was = _use_text(unit, before)
@@ -217,7 +212,7 @@ def _refusal(subject: Subject, situation: Situation) -> Finding | None:
     return next(refused, None)
 
 
-def _claims_made_for(pod: Object, view: Any) -> Iterator[str]:
+def _claims_made_for(pod: Object, view: ClusterView) -> Iterator[str]:
     claims = view.list("ResourceClaim", namespace_of(pod) or DEFAULT_NAMESPACE)
     for claim in () if claims is UNKNOWN else claims:
         made = origin_of(claim)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.audit.pod_forms import as_created, controller_label, form_of
 from policies.audit.survey import has_finished
+from policies.decision import TEMPLATE
 from policies.dra.resource_claims import Claim
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, controller_of, has_ended, name_of, namespace_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Subject", "subjects_of"]
 
-_CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+_CLAIM = "ResourceClaim"
 _MOST_OWNERS = 5
 """Controllers above a pod that are followed: CronJob, Job, pod are two."""
 
@@ -162,7 +163,7 @@ def _pods_subject(pods: Sequence[Object]) -> Subject:
     first = min(pods, key=name_of)
     home, owner = _home(first), controller_label(first)
     kind, _, name = owner.partition(" ")
-    others = f" and {len(pods) - 1} like it" if len(pods) > 1 else ""
+    others = f" ({len(pods)} alike)" if len(pods) > 1 else ""
     label = f"{kind} {home}/{name}" if owner else f"pod {home}/{name_of(first)}{others}"
     return Subject(label, home, as_created(first), tuple(pods), len(pods))
 
@@ -170,7 +171,7 @@ def _pods_subject(pods: Sequence[Object]) -> Subject:
 def _claim_subjects(view: ClusterView, pods: Sequence[Object]) -> Iterator[Subject]:
     """The claims and claim templates that no pod and no template of a workload uses."""
     used = {reference for pod in pods for reference in _references(pod)}
-    for kind in (_CLAIM, _TEMPLATE):
+    for kind in (_CLAIM, TEMPLATE):
         listed = view.list(kind)
         for document in () if listed is UNKNOWN else listed:
             home, owner = _home(document), controller_of(document)
@@ -182,7 +183,7 @@ def _claim_subjects(view: ClusterView, pods: Sequence[Object]) -> Iterator[Subje
 
 def _references(pod: Any) -> Iterator[_Key]:
     for entry in items_at(pod, ("spec", "resourceClaims")):
-        for kind, name in ((_CLAIM, "resourceClaimName"), (_TEMPLATE, "resourceClaimTemplateName")):
+        for kind, name in ((_CLAIM, "resourceClaimName"), (TEMPLATE, "resourceClaimTemplateName")):
             found = lookup(entry, (name,))
             if isinstance(found, str):
                 yield kind, _home(pod), found

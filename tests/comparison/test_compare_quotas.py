@@ -48,7 +48,7 @@ def test_new_quota_that_is_exceeded_refuses_pods_that_start_again():
     before = situation(gpu_node(**WHOLE), bound("a"), bound("b"), bound("big", gpus=2))
     after = changed(before, quota(3))
     assert limits(before, after) == [(Outcome.LOST, "a new limit, exceeded at once: 4 of 3 GPUs used")]
-    assert list(refused(before, after)) == ["pod team-a/a and 1 like it", "pod team-a/big"]
+    assert list(refused(before, after)) == ["pod team-a/a (2 alike)", "pod team-a/big"]
 
 
 def test_shared_gpus_count_as_parts():

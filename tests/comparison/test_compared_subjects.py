@@ -48,7 +48,7 @@ def test_pods_of_an_unknown_controller_are_compared_together():
 
 def test_equal_pods_without_a_controller_are_compared_together():
     assert listed(bound("b"), bound("a"), bound("big", gpus=2)) == [
-        ("pod team-a/a and 1 like it", ("team-a/a", "team-a/b"), 2),
+        ("pod team-a/a (2 alike)", ("team-a/a", "team-a/b"), 2),
         ("pod team-a/big", ("team-a/big",), 1),
     ]
 
