@@ -8,6 +8,7 @@ tests/cli/test_startup.py looks at.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -119,5 +120,8 @@ if __name__ == "__main__":
 
     for module in MODULES.values():
         import_module(module)
+    # Objects that the collector never looks at are not copied into each process.
+    gc.collect()
+    gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
     runpy.run_module("webhook", run_name="__main__", alter_sys=True)

@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import faulthandler
+import gc
 import os
 
 import pytest
@@ -17,6 +18,12 @@ _STDERR = pytest.StashKey[int]()
 
 def pytest_configure(config):
     config.stash[_STDERR] = os.dup(2)  # not yet redirected to what pytest captures
+
+
+def pytest_collection_finish(session):
+    """Keep the collected tests out of garbage collections: there are tens of thousands."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -112,7 +112,7 @@ def test_demo_without_what_it_installs_says_so():
 
 def test_list_of_examples_names_every_folder():
     listed = re.findall(r"^- \[.+?\]\((\S+?)\)", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
-    clusters = {"cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy"}
+    clusters = {"cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy", "cluster-with-operator"}
     assert set(listed) == {path.name for path in EXAMPLES.iterdir() if path.is_dir()} - clusters
 
 
