@@ -100,10 +100,10 @@ def leaves_claims_of_groups_to_their_pods(monkeypatch):
         (gives_up_at_once, Machine, 0),
         (takes_back_by_uid, MachineWithCallers, 3),
         (lets_calls_share_what_one_takes_back, MachineWithCallers, 3),
-        (believes_of_any_claim_that_a_controller_makes_it, MachineWithOrigins, 7),
+        (believes_of_any_claim_that_a_controller_makes_it, MachineWithOrigins, 5),
         (believes_charges_of_another_name, MachineWithOrigins, 7),
         (leaves_claims_of_groups_to_their_pods, MachineWithPodGroups, 0),
-        (writes_what_was_spent_under_the_former_spec, MachineWithFewKinds, 1),
+        (writes_what_was_spent_under_the_former_spec, MachineWithFewKinds, 4),
     ],
 )
 def test_the_model_catches_what_is_wrong(wrong, machine, soon, monkeypatch):
