@@ -78,7 +78,8 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = _device_class(each)
     objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
-    claims, unplaced = _claims_of_pods(view, by_plugin.keys() - sharing, free)
+    labels = {name: each.labels for name, each in by_plugin.items() if name not in sharing}
+    claims, unplaced = _claims_of_pods(view, labels, free)
     changed = ChangedView(view, objects | claims)
     return MigratedCluster(changed, tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced))
 
@@ -214,22 +215,24 @@ def _by_kind(devices: Iterable[Object]) -> _Free:
 
 
 def _claims_of_pods(
-    view: ClusterView, nodes: Iterable[str], free: Mapping[str, _Free]
+    view: ClusterView, nodes: Mapping[str, Mapping[str, str]], free: Mapping[str, _Free]
 ) -> tuple[dict[Key, Object], list[str]]:
-    """Claims for the GPUs that running pods hold by device plugins, and pods without enough devices."""
-    migrated, claims, unplaced = {*nodes}, {}, []
+    """Claims for the GPUs that running pods hold by device plugins, and pods without enough devices.
+
+    `nodes` has the labels of the nodes that are migrated.
+    """
+    claims, unplaced = {}, []
     pods = view.derive_each("Pod", pod_use)
     for use in () if pods is UNKNOWN else pods:
-        if use is None or use[0] not in migrated:
+        if use is None or use[0] not in nodes:
             continue
         node, holder, amounts = use
-        labels = _labels(view, node)
         results = []
         for resource, count in amounts:
             parsed = parse_resource(resource)
             if parsed is None:
                 continue
-            profile = offer_of(parsed, labels).device.profile
+            profile = offer_of(parsed, nodes[node]).device.profile
             devices = free[node]["mig" if profile else "gpu", profile]
             taken, devices[:] = devices[:count], devices[count:]
             results += taken
@@ -239,11 +242,6 @@ def _claims_of_pods(
             claim = _claim(holder.namespace, name, node, results)
             claims["ResourceClaim", holder.namespace, name_of(claim)] = claim
     return claims, unplaced
-
-
-def _labels(view: ClusterView, node: str) -> Mapping[str, str]:
-    found = view.get("Node", node)
-    return node_facts(found).labels if isinstance(found, dict) else {}
 
 
 def _claim(namespace: str, pod: str, node: str, devices: Iterable[str]) -> Object:

@@ -11,7 +11,7 @@ from policies.migration import migrate_pod
 from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
 from policies.migration_proof.dra_cluster import migrated_cluster
-from policies.migration_proof.requests import RequestComparer
+from policies.migration_proof.requests import RequestComparison
 from policies.phrases import format_count, format_list, inflect
 from policies.work import CancelCheck, never_cancelled
 
@@ -101,7 +101,6 @@ def prove_migration(
         if subject.is_pod and namespace in ("", subject.namespace)
     ]
     concerned = [(subject, pod) for subject, pod in migrated if pod.pod is not None or pod.is_left]
-    compare = RequestComparer(before, after)
     autoscaling = autoscaling_cell(view)
     fits = compare_fits([subject for subject, _ in concerned], before, after, check_cancelled)
     workloads = []
@@ -111,9 +110,10 @@ def prove_migration(
             kept = Cell(Outcome.KEPT, "not migrated")
             cells |= dict.fromkeys(PROPERTIES[1:], kept)
         else:
+            requests = RequestComparison(subject, before, after)
             cells |= {
-                "devices": compare.devices(subject),
-                "quota": compare.quota(subject),
+                "devices": requests.devices(),
+                "quota": requests.quota(),
                 "preemption": _preemption_cell(pod),
                 "autoscaling": autoscaling,
             }

@@ -32,25 +32,27 @@ if TYPE_CHECKING:
     _Demands = Mapping[frozenset[DeviceKind], int]
     """How many devices, by the kinds of which each can be."""
 
-__all__ = ["RequestComparer"]
+__all__ = ["RequestComparison"]
 
 _REQUESTS = "requests."
 _SOURCES = {"ResourceSlice": "ResourceSlices", "DeviceClass": "DeviceClasses"}
 """Kinds that say which devices a claim may get, and their plurals."""
 
 
-class RequestComparer:
-    """Compares what pods request before and after their migration."""
+class RequestComparison:
+    """What the pods of a subject request before and after their migration."""
 
-    def __init__(self, before: Situation, after: Situation) -> None:
+    def __init__(self, subject: Subject, before: Situation, after: Situation) -> None:
+        self._subject = subject
         self._before, self._after = before, after
+        self._charges = tuple(_charge_of(subject, each) for each in (before, after))
 
-    def devices(self, subject: Subject) -> Cell:
+    def devices(self) -> Cell:
         """Whether the pods may get the same devices."""
         missing = [name for kind, name in _SOURCES.items() if self._after.view.list(kind) is UNKNOWN]
         if missing:
             return Cell(Outcome.UNKNOWN, f"unknown without {format_list(missing)}")
-        was, will_be = self._demands(subject, self._before), self._demands(subject, self._after)
+        was, will_be = map(_demands_of, self._charges)
         if was is None or will_be is None:
             return Cell(Outcome.UNKNOWN, "the devices that it requests are unknown")
         if was == will_be:
@@ -62,16 +64,19 @@ class RequestComparer:
             return Cell(Outcome.LOST, f"cannot get {_names(lost)} any more; only {_text_of(will_be)}")
         return Cell(Outcome.KEPT, f"{_text_of(will_be)}; before, only {_text_of(was)}")
 
-    def quota(self, subject: Subject) -> Cell:
-        """Whether the quotas of its namespace count the same."""
-        if uncounted := self._find_uncounted(subject):
+    def quota(self) -> Cell:
+        """Whether the quotas of the namespace count the same."""
+        if uncounted := self._find_uncounted():
             return Cell(Outcome.LOST, uncounted)
-        document = quota_shown(subject.namespace, self._before.view)
+        document = quota_shown(self._subject.namespace, self._before.view)
         if document is None:
             return Cell(Outcome.KEPT, "no quota counts it")
         try:
             quota = parse_quota(document)
-            was, will_be = (_charge(subject, each, quota) for each in (self._before, self._after))
+            was, will_be = (
+                charged_amounts([(each, self._subject.count)] if each is not None else [], quota)
+                for each in self._charges
+            )
         except (QuotaError, Uncountable) as error:
             return Cell(Outcome.UNKNOWN, f"the GPUQuota cannot count it: {error}")
         if was == will_be:
@@ -79,20 +84,9 @@ class RequestComparer:
         text = f"the GPUQuota counts {_amounts(will_be, quota)} instead of {_amounts(was, quota)}"
         return Cell(Outcome.LOST, text)
 
-    def _demands(self, subject: Subject, situation: Situation) -> _Demands | None:
-        """What a pod of the subject requests; None if that is unknown, or nothing is admitted."""
-        charge = _charge_of(subject, situation)
-        if charge is None:
-            return None
-        found: Counter[frozenset[DeviceKind]] = Counter()
-        for demands in charge.pieces.values():
-            for demand in demands:
-                found[_possible_kinds(demand)] += demand.count
-        return found
-
-    def _find_uncounted(self, subject: Subject) -> str:
+    def _find_uncounted(self) -> str:
         """Why a ResourceQuota limits the device plugin's resources but no claims; empty if none does."""
-        quotas = self._before.view.list("ResourceQuota", subject.namespace)
+        quotas = self._before.view.list("ResourceQuota", self._subject.namespace)
         for quota in () if quotas is UNKNOWN else quotas:
             hard = lookup(quota, ("spec", "hard"))
             names = [key for key in hard if isinstance(key, str)] if isinstance(hard, dict) else []
@@ -116,9 +110,15 @@ def _charge_of(subject: Subject, situation: Situation) -> ChargeRequest | None:
     return charges[0] if charges else None
 
 
-def _charge(subject: Subject, situation: Situation, quota: Quota) -> Amounts:
-    charge = _charge_of(subject, situation)
-    return charged_amounts([(charge, subject.count)] if charge is not None else [], quota)
+def _demands_of(charge: ChargeRequest | None) -> _Demands | None:
+    """What a charge is for; None if that is unknown, or nothing is admitted."""
+    if charge is None:
+        return None
+    found: Counter[frozenset[DeviceKind]] = Counter()
+    for demands in charge.pieces.values():
+        for demand in demands:
+            found[_possible_kinds(demand)] += demand.count
+    return found
 
 
 def _possible_kinds(demand: DeviceDemand) -> frozenset[DeviceKind]:
