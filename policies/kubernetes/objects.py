@@ -16,6 +16,7 @@ __all__ = [
     "controller_of",
     "generate_name_of",
     "has_ended",
+    "in_namespace",
     "name_of",
     "namespace_of",
     "with_conditions",
@@ -76,3 +77,11 @@ def with_conditions(before: Sequence[Object], conditions: Iterable[Object], gene
             {**condition, "observedGeneration": generation, "lastTransitionTime": since or time},
         ]
     return after
+
+
+def in_namespace(document: Object, namespace: str) -> Object:
+    """The object with a namespace filled in if it has none, as the API server does before admission."""
+    metadata = document.get("metadata")
+    if not namespace or not isinstance(metadata, dict | None) or namespace_of(document):
+        return document
+    return {**document, "metadata": {**(metadata or {}), "namespace": namespace}}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import SPEC
 from policies.configuration.facts import Facts
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.phrases import format_list
@@ -89,7 +89,7 @@ def changed_objects(
     found: dict[Key, Object | None] = {}
     for (kind, namespace, name), manifest in manifests.items():
         stored = before.view.get(kind, name, namespace)
-        found[kind, namespace, name] = _in_namespace(
+        found[kind, namespace, name] = in_namespace(
             apply_manifest(stored if isinstance(stored, dict) else None, manifest), namespace
         )
     for kind, namespace, name in deleted:
@@ -98,14 +98,6 @@ def changed_objects(
             raise ChangeError(f"{kind} {name}{where} does not exist, so it cannot be deleted")
         found[kind, namespace, name] = None
     return found
-
-
-def _in_namespace(document: Object, namespace: str) -> Object:
-    """The object with its namespace, which the API server fills in."""
-    metadata = document.get("metadata")
-    if not namespace or not isinstance(metadata, dict):
-        return document
-    return {**document, "metadata": {**metadata, "namespace": namespace}}
 
 
 def find_unpredicted(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Disruption", "disruptions"]
 
-_UNSCHEDULABLE = "NoExecute"
+_EVICTING = "NoExecute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _evicting_nodes(before: ClusterView, after: ClusterView) -> dict[str, list[d
         new = [
             each
             for each in mappings_at(changed, ("spec", "taints"))
-            if each.get("effect") == _UNSCHEDULABLE and each not in known
+            if each.get("effect") == _EVICTING and each not in known
         ]
         if new:
             found[name] = new

@@ -111,10 +111,10 @@ class Configurations:
         if not isinstance(name, str) or not name or not isinstance(key, str) or not key:
             return None, ""
         if key not in self._documents:
-            self._documents[key] = self._read(name, key)
+            self._documents[key] = self._find_document(name, key)
         return self._documents[key]
 
-    def _read(self, name: str, key: str) -> tuple[Configuration | None, str]:
+    def _find_document(self, name: str, key: str) -> tuple[Configuration | None, str]:
         config_map = self._facts.operator_object("ConfigMap", name)
         if config_map is UNKNOWN:
             return None, f"ConfigMap {name} is not known"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.plan.disruptions import Disruption
     from policies.plan.prediction import NodeChange, Prediction
+    from policies.settings import GPUAdmissionPolicy
     from policies.view import Key
 
 __all__ = ["READ_FROM", "Plan", "PlannedChange", "plan_change"]
@@ -171,7 +172,7 @@ def _split(
     )
 
 
-def _settings_after(change: PlannedChange) -> Any:
+def _settings_after(change: PlannedChange) -> GPUAdmissionPolicy:
     policies = [each for (kind, _, _), each in change.objects.items() if kind == "GPUAdmissionPolicy"]
     try:
         return parse_settings(policies[0]) if policies and policies[0] is not None else change.before.settings
@@ -217,7 +218,7 @@ def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedCh
             return f"keep {kind} {name} until nothing uses it"
     if after.remedy:
         return after.remedy
-    offered = {name for change in prediction.nodes for name in change.resources}
+    offered = {name for node in prediction.nodes for name in node.resources}
     for name in _largest_requests(subject):
         if f"{name}.shared" in offered and name not in offered:
             return f"request {name}.shared in its pods then, or do not rename what is shared"

@@ -10,7 +10,7 @@ import click
 from policies.audit import MOST_FINDINGS, Survey, audit
 from policies.decision import Severity
 from policies.entries import CONFIGURATIONS
-from policies.kubernetes.objects import DEFAULT_NAMESPACE
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list
 from policies.settings.installed import uncovered_settings
@@ -18,7 +18,6 @@ from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.subjects import in_namespace
 from webhook.cli.text_layout import Column, column, json_text, table, truncation
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 

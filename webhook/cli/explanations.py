@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.explanation import Feasibility, explain, questions
-from policies.kubernetes.objects import DEFAULT_NAMESPACE
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.progress import Progress
 from webhook.cli.settings import cluster_files
-from webhook.cli.subjects import in_namespace
 from webhook.cli.text_layout import GAP, Column, column, item, json_text, paragraph, table, terminal_width
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView

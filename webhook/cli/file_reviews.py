@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.kubernetes.objects import in_namespace
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.admit import admit
@@ -17,7 +18,7 @@ from webhook.cli.repository import RepositoryReader
 from webhook.cli.review_outputs import PROBLEM_FORMATS, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
-from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
+from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

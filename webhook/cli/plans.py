@@ -10,7 +10,7 @@ import click
 from policies.changed_view import ChangedView
 from policies.comparison import Situation
 from policies.decision import Severity
-from policies.kubernetes.objects import DEFAULT_NAMESPACE
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.plan import KINDS, ChangeError, PlannedChange, changed_objects, key_of, plan_change
 from policies.request import Request
 from policies.review import review
@@ -22,7 +22,7 @@ from webhook.cli.options import check_namespace_exists
 from webhook.cli.problems import Problem
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
-from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
+from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 

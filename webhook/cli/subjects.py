@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of, namespace_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cli.manifest_reader import Manifest
 
-__all__ = ["Circumstances", "Subject", "SubjectReader", "in_namespace"]
+__all__ = ["Circumstances", "Subject", "SubjectReader"]
 
 _REVIEWED_OBJECT = FieldPath(["request", "object"])
 _REVIEWED_OLD_OBJECT = FieldPath(["request", "oldObject"])
@@ -176,14 +176,6 @@ class SubjectReader:
                 edits.replace(path, value)
         defaulted: Object = edits.document
         return defaulted
-
-
-def in_namespace(document: Object, namespace: str) -> Object:
-    """The object with a namespace filled in if it has none, as the API server does before admission."""
-    metadata = document.get("metadata")
-    if not namespace or not isinstance(metadata, dict | None) or namespace_of(document):
-        return document
-    return {**document, "metadata": {**(metadata or {}), "namespace": namespace}}
 
 
 def _identity(request: Request) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from policies.kubernetes.objects import in_namespace
 from policies.kubernetes.printable import printable
 from webhook.cli.dump import colour_line
 from webhook.cli.file_replacement import replace_file
@@ -17,7 +18,6 @@ from webhook.cli.migrations.outcomes import Migration
 from webhook.cli.migrations.to_claims import Migrator
 from webhook.cli.migrations.to_device_plugin import restore_file
 from webhook.cli.settings import cluster_files
-from webhook.cli.subjects import in_namespace
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

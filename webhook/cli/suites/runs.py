@@ -13,7 +13,7 @@ from webhook.cli.progress import Progress
 from webhook.cli.suites.differences import Difference, differences
 from webhook.cli.suites.goldens import golden_difference, golden_text, update_golden
 from webhook.cli.suites.reader import read_suites
-from webhook.cli.suites.trials import CaseReader
+from webhook.cli.suites.trials import CaseReader, UntriedCaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,11 +89,12 @@ def run_suites(paths: Sequence[str], pattern: str | None, *, updates: bool) -> S
 def _outcomes(cases: Iterator[SuiteCase], *, updates: bool) -> Iterator[CaseOutcome]:
     reader = CaseReader()
     for case in cases:
-        trial = reader.trial(case)
-        if not isinstance(trial, tuple):
-            yield _outcome(case, trial, updates=updates)
+        try:
+            trial = reader.trial(case)
+        except UntriedCaseError as error:
+            yield CaseOutcome(case, problems=error.problems)
         else:
-            yield CaseOutcome(case, problems=trial)
+            yield _outcome(case, trial, updates=updates)
 
 
 def _outcome(case: SuiteCase, trial: Trial, *, updates: bool) -> CaseOutcome:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.explanation import explain, questions
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, name_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_list
 from policies.request import UserInfo
@@ -16,7 +16,7 @@ from webhook.cli.admit import admit
 from webhook.cli.folders import is_special
 from webhook.cli.manifest_reader import Manifest, ManifestReader, untyped_problem
 from webhook.cli.settings import ClusterFiles, cluster_files
-from webhook.cli.subjects import Circumstances, SubjectReader, in_namespace
+from webhook.cli.subjects import Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webhook.cli.subjects import Subject
     from webhook.cli.suites.reader import SuiteCase
 
-__all__ = ["CaseReader", "Trial"]
+__all__ = ["CaseReader", "Trial", "UntriedCaseError"]
 
 _REVIEW = "AdmissionReview"
 _CIRCUMSTANCES = ("operation", "old", "user")
@@ -61,8 +61,8 @@ class Trial:
         return [explain(question, self.view, settings) for question in found]
 
 
-class _CannotTryError(Exception):
-    """A case cannot be tried."""
+class UntriedCaseError(Exception):
+    """A case cannot be tried; `problems` says why."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
@@ -74,20 +74,18 @@ class CaseReader:
     def __init__(self) -> None:
         self._files: dict[tuple[tuple[str, ...], str | None], ClusterFiles | tuple[Problem, ...]] = {}
 
-    def trial(self, case: SuiteCase) -> Trial | tuple[Problem, ...]:
-        """The object of a case in its cluster, or the problems because of which the case cannot be tried."""
-        try:
-            return self._trial(case)
-        except _CannotTryError as error:
-            return error.problems
+    def trial(self, case: SuiteCase) -> Trial:
+        """The object of a case in its cluster.
 
-    def _trial(self, case: SuiteCase) -> Trial:
+        Raises:
+            UntriedCaseError: Something of it cannot be read.
+        """
         _check_regular(case)
         files = self._cluster(case)
         manifest, others = _manifests(case)
         given = [name for name in _CIRCUMSTANCES if name in case.case.model_fields_set]
         if given and manifest.object["kind"] == _REVIEW:
-            raise _CannotTryError(
+            raise UntriedCaseError(
                 case.problem(f"an AdmissionReview has its own {given[0]}; remove the field from the case", given[0])
             )
         namespace = case.suite_file.suite.namespace if case.case.namespace is None else case.case.namespace
@@ -99,7 +97,7 @@ class CaseReader:
         reader = SubjectReader(circumstances, problems, workload_kinds(files.settings), view)
         subjects = reader.subjects([manifest], _old(case))
         if problems:
-            raise _CannotTryError(*(case.problem(problem.message) for problem in problems))
+            raise UntriedCaseError(*(case.problem(problem.message) for problem in problems))
         return Trial(subjects[0], view, files)
 
     def _cluster(self, case: SuiteCase) -> ClusterFiles:
@@ -114,7 +112,7 @@ class CaseReader:
         found = self._files[key]
         if isinstance(found, ClusterFiles):
             return found
-        raise _CannotTryError(*found)
+        raise UntriedCaseError(*found)
 
 
 def _check_regular(case: SuiteCase) -> None:
@@ -124,7 +122,7 @@ def _check_regular(case: SuiteCase) -> None:
     named = [*own.items(), *(("", name) for name in (suite.settings, *suite.cluster, *case.case.cluster))]
     for field, name in named:
         if name is not None and is_special(case.suite_file.path_of(name)):
-            raise _CannotTryError(case.problem(f"{printable(name)} is not a regular file", *filter(None, [field])))
+            raise UntriedCaseError(case.problem(f"{printable(name)} is not a regular file", *filter(None, [field])))
 
 
 def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
@@ -138,8 +136,10 @@ def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
         return chosen[0], [each for each in found if each is not chosen[0]]
     names = format_list([*map(_label, found)])
     if wanted is None:
-        raise _CannotTryError(case.problem(f"the file has {names}; choose one with object: KIND/NAME", "file"))
-    raise _CannotTryError(case.problem(f"the file has {len(chosen) or 'no'} {printable(wanted)}, of {names}", "object"))
+        raise UntriedCaseError(case.problem(f"the file has {names}; choose one with object: KIND/NAME", "file"))
+    raise UntriedCaseError(
+        case.problem(f"the file has {len(chosen) or 'no'} {printable(wanted)}, of {names}", "object")
+    )
 
 
 def _old(case: SuiteCase) -> list[Manifest]:
@@ -152,9 +152,9 @@ def _old(case: SuiteCase) -> list[Manifest]:
 
 def _inline(case: SuiteCase, document: dict[str, object], field: str) -> Manifest:
     if str(document.get("kind")).endswith("List") and "items" in document:
-        raise _CannotTryError(case.problem("is a list; a case is about one object", field))
+        raise UntriedCaseError(case.problem("is a list; a case is about one object", field))
     if untyped := untyped_problem(document):
-        raise _CannotTryError(case.problem(untyped[1], field))
+        raise UntriedCaseError(case.problem(untyped[1], field))
     return Manifest(document, case.suite_file.file, case.suite_file.document, case.path / field)
 
 
@@ -163,9 +163,9 @@ def _of_file(case: SuiteCase, name: str, field: str) -> list[Manifest]:
     reader = ManifestReader()
     found = reader.manifests([case.suite_file.path_of(name)])
     if reader.problems:
-        raise _CannotTryError(*dict.fromkeys(reader.problems))
+        raise UntriedCaseError(*dict.fromkeys(reader.problems))
     if not found:
-        raise _CannotTryError(case.problem(f"{printable(name)} has no objects", field))
+        raise UntriedCaseError(case.problem(f"{printable(name)} has no objects", field))
     return found
 
 
