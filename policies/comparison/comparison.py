@@ -72,7 +72,7 @@ def compare_fits(
         subjects: Those of `subjects_of`.
         before: The cluster as it is.
         after: The cluster as it would be; its digests must differ where it does (`policies.changed_view`).
-        check_cancelled: What may stop the work by an exception of its own.
+        check_cancelled: Raises an exception to stop the work.
     """
     first, then = FitFinder(before, check_cancelled), FitFinder(after, check_cancelled)
     for number, subject in enumerate(subjects):
@@ -100,7 +100,7 @@ def affected_subjects(
         before: The cluster as it is.
         after: The cluster as it would be.
         nodes: The names of all nodes that differ, or whose devices differ; nothing else may differ that places depend on.
-        check_cancelled: What may stop the work by an exception of its own.
+        check_cancelled: Raises an exception to stop the work.
     """
     first, then = FitFinder(before, check_cancelled), FitFinder(after, check_cancelled)
     is_exact = first.has_local_devices and then.has_local_devices

@@ -66,7 +66,7 @@ def generate_claim(words: ClaimWords) -> Generated:
         "metadata": metadata,
         "spec": {"spec": spec} if words.is_template else spec,
     }
-    whose = "Each pod gets a claim of its own." if words.is_template else "All pods that refer to it share its devices."
+    whose = "Each pod gets its own claim." if words.is_template else "All pods that refer to it share its devices."
     return Generated((whose, *memory_remarks(words.wish)), document, (_pod_lines(words),))
 
 

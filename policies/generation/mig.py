@@ -50,7 +50,7 @@ __all__ = ["generate_mig"]
 
 _NAME = "custom-mig-config"
 _STRATEGY = "mixed"
-"""The MIG strategy under which each profile is a resource of its own, whatever else is on the node."""
+"""The MIG strategy under which each profile is its own resource, whatever else is on the node."""
 
 _HEAD = ("version: v1", f"{CONFIGS}:", f"  {DEFAULT}:", "  - devices: all", "    mig-enabled: false")
 """The lines of a new file, with the default for nodes without the label."""
@@ -211,7 +211,7 @@ _DRAIN = "Pods that hold GPUs of a node keep it from being divided, so drain it 
 
 
 def _steps_of_shipped(labels: Sequence[str], name: str) -> tuple[Step, ...]:
-    first = "Make each profile a resource of its own, nvidia.com/mig-..., if the ClusterPolicy does not yet."
+    first = "Make each profile its own resource, nvidia.com/mig-..., if the ClusterPolicy does not yet."
     policy = cluster_policy_command({"mig": {"strategy": _STRATEGY}})
     second = f"Then select it on the nodes. {_DRAIN}"
     return Step(first, (policy,)), Step(second, (node_label_command(labels, MIG_CONFIG_LABEL, name),))

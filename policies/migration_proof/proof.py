@@ -90,7 +90,7 @@ def prove_migration(
         view: The cluster; its nodes must be known.
         settings: The administrator's settings.
         namespace: The only namespace whose workloads are compared; empty for all.
-        check_cancelled: What may stop the work by an exception of its own.
+        check_cancelled: Raises an exception to stop the work.
     """
     subjects = subjects_of(view, settings)
     cluster = migrated_cluster(view, {subject.namespace for subject in subjects})

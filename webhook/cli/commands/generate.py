@@ -212,7 +212,7 @@ def _quota(*, namespace: str, gpus: str, products: tuple[str, ...], mig: str, me
     "--mig", metavar="PROFILE", default="", help="MIG devices of this profile instead of whole GPUs: 1g.10gb."
 )
 @click.option("--count", type=int, default=1, metavar="N", show_default=True, help="How many devices.")
-@click.option("--template", is_flag=True, help="A ResourceClaimTemplate, by which each pod gets a claim of its own.")
+@click.option("--template", is_flag=True, help="A ResourceClaimTemplate, by which each pod gets its own claim.")
 @click.option("--name", default="gpu", metavar="NAME", show_default=True, help="The name of the object.")
 @namespace_option("The namespace of the object; default: the one that kubectl applies it to.")
 def _claim(*, mig: str, count: int, template: bool, name: str, namespace: str, **wish: str) -> None:
