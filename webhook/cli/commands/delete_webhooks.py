@@ -16,15 +16,15 @@ def command(*, kubeconfig: str | None, context: str | None) -> None:
     """Delete both webhook configurations of gpu-admission, so that API servers call it no more.
 
     Nothing is converted or reviewed after that. Do this before you remove the service: without replicas, pods with GPUs
-    are refused in namespaces that convert or enforce their quota. The Helm chart does it before `helm uninstall`.
+    are refused in namespaces that convert or enforce their quota. `kubectl delete` does the same; the Helm chart runs this command.
 
     \b
     The cluster that kubectl talks to:
       gpu-admission delete-webhooks
     Another one:
       gpu-admission delete-webhooks --context staging
-    With kubectl alone:
-      kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration gpu-admission
+    With a kubeconfig:
+      gpu-admission delete-webhooks --kubeconfig admin.conf
 
     Exit code: 0 if neither exists any more; 2 if the cluster cannot be read, or the API server refuses; 3 if gpu-admission has
     an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
