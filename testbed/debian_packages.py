@@ -22,9 +22,9 @@ class NoPackageError(Exception):
 
 @cache
 def package_folder(name: str) -> Path:
-    """The folder with the files of a Debian package, downloaded when it is first asked for.
+    """The folder with the files of a Debian package, downloaded at the first call.
 
-    Its dependencies are not there: this is for programs that need only what every Debian has. Processes that ask at the
+    Its dependencies are not there: this is for programs that need only what every Debian has. Processes that call it at the
     same time wait for each other.
 
     Raises:
