@@ -10,11 +10,8 @@ import yaml
 
 from policies.decision import Severity
 from policies.quota.charging.outcomes import OUTCOMES
-from webhook.cluster.client import APIClient
+from tests.deploy.test_metrics_page import served_families
 from webhook.cluster.store import State
-from webhook.replica.config import ReplicaConfig
-from webhook.replica.replica import Replica
-from webhook.sandbox.users import kubeconfig
 from webhook.server.metrics import TEMPLATES, VERDICTS
 
 API_SERVERS = {
@@ -49,19 +46,10 @@ VALUES = {
 """What labels can be; that a namespace is empty is no value."""
 
 
-async def _families(file):
-    file.write_text(kubeconfig("http://127.0.0.1:1", None, ""))  # nobody asks it
-    replica = Replica(await APIClient.connect(str(file), environ={}), ReplicaConfig())
-    try:
-        return list(replica._metrics.registry.collect())
-    finally:
-        await replica.close()
-
-
 @pytest.fixture(scope="module")
 def known(tmp_path_factory):
     """The names of the samples that /metrics of a replica has."""
-    families = asyncio.run(_families(tmp_path_factory.mktemp("replica") / "kubeconfig.yaml"))
+    families = asyncio.run(served_families(tmp_path_factory.mktemp("replica") / "kubeconfig.yaml"))
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
     return {f"{each.name}{suffix}" for each in families for suffix in suffixes.get(each.type, ("",))} | API_SERVERS
 
