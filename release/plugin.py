@@ -77,7 +77,17 @@ def write_archive(dist: Path, platform: Platform, wheel: Path, pythons: Iterable
 def _install(folder: Path, platform: Platform, python: str) -> None:
     """Unpack the dependencies for a Python of another machine."""
     options = [f"--python-platform={platform.triple}", f"--python-version={python}", f"--target={folder}"]
-    command = ["uv", "pip", "install", "--quiet", *options, "--no-build", "--no-deps", "--require-hashes", "--no-config"]
+    command = [
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        *options,
+        "--no-build",
+        "--no-deps",
+        "--require-hashes",
+        "--no-config",
+    ]
     subprocess.run(
         [sys.executable, "-m", *command, "--link-mode=copy", "-r", "requirements.lock"], cwd=ROOT, check=True
     )
@@ -86,7 +96,12 @@ def _install(folder: Path, platform: Platform, python: str) -> None:
 
 
 def _share(common: Path, folders: list[Path]) -> None:
-    """Move what is the same for every Python into `common`: packages as a whole, so that imports find all of their files."""
+    """Move what is the same for every Python into `common`: packages as a whole, so that imports find all of their files.
+
+    With a single Python, all of them stay with it.
+    """
+    if len(folders) == 1:
+        return
     names = set.intersection(*({path.name for path in folder.iterdir()} for folder in folders))
     for name in sorted(names):
         copies = [folder / name for folder in folders]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-__all__ = ["ROOT", "Pin", "NoNotesError", "pins", "release_notes", "version"]
+__all__ = ["ROOT", "NoNotesError", "Pin", "pins", "release_notes", "version"]
 
 ROOT = Path(__file__).parents[1]
 _UNRELEASED = "Unreleased"

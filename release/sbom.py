@@ -13,6 +13,7 @@ from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
+from release.archives import TIME
 from release.project import pins, version
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ def bill_of_materials(root: Path | None = None) -> str:
     bom = Bom(components=[*_python_packages(), *(_debian_packages(root) if root else ())])
     bom.metadata.component = product
     bom.register_dependency(product, list(bom.components))
-    # A time and a random number would make each build differ.
+    # The present time and a random number would make each build differ.
     bom.serial_number = uuid5(NAMESPACE_URL, f"gpu-admission {number}")
-    text = JsonV1Dot6(bom).output_as_string(indent=2)
-    return re.sub(r'^ *"timestamp": ".*",?\n', "", text, flags=re.MULTILINE) + "\n"
+    bom.metadata.timestamp = TIME
+    return f"{JsonV1Dot6(bom).output_as_string(indent=2)}\n"
 
 
 def _python_packages() -> Iterator[Component]:

@@ -30,9 +30,9 @@ def here():
 
 
 @pytest.fixture(scope="package")
-def archive(here, wheel, tmp_path_factory):
+def archive(once, here, wheel):
     """The archive of this platform, for this Python alone."""
-    return write_archive(tmp_path_factory.mktemp("archive"), here, wheel, [VERSION])
+    return once("archive", lambda folder: write_archive(folder, here, wheel, [VERSION])) / here.archive
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ def unpacked(archive, tmp_path):
 def run(folder, *arguments):
     # -I -S: nothing of the environment that runs the tests.
     command = [sys.executable, "-I", "-S", folder / "kubectl-gpu", *arguments]
-    return subprocess.run(command, cwd=folder, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
 
 
 def test_plugin_runs_with_a_python_alone(unpacked):

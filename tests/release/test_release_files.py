@@ -28,7 +28,9 @@ def closure(names):
         name = canonicalize_name(left.pop())
         found.add(name)
         wanted = map(Requirement, requires(name) or ())
-        needed = {canonicalize_name(each.name) for each in wanted if not each.marker or each.marker.evaluate({"extra": ""})}
+        needed = {
+            canonicalize_name(each.name) for each in wanted if not each.marker or each.marker.evaluate({"extra": ""})
+        }
         left |= needed - found
     return found
 
@@ -54,7 +56,10 @@ def test_bill_of_materials_is_valid_cyclonedx():
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     bom = json.loads(text)
     assert {each["name"] for each in bom["components"]} == {pin.name for pin in pins()}
-    assert (bom["metadata"]["component"]["name"], bom["metadata"]["component"]["version"]) == ("gpu-admission", version())
+    assert (bom["metadata"]["component"]["name"], bom["metadata"]["component"]["version"]) == (
+        "gpu-admission",
+        version(),
+    )
     assert text == bill_of_materials()
 
 
