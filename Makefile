@@ -76,9 +76,10 @@ lock: .venv/installed-release
 wheel: .venv/installed-release
 	rm -rf dist && $(BIN)/python -m build --outdir dist .
 
+# DEBIAN=debian:bookworm-slim@sha256:... pins the base that it is built on.
 image: wheel
 	@test -n "$(BUILDER)" || { echo "make image needs docker, podman or buildah; name another one with BUILDER=" >&2; exit 1; }
-	$(BUILDER) build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
+	$(BUILDER) build $(if $(DEBIAN),--build-arg DEBIAN=$(DEBIAN)) --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
 
 # Builds the image twice on a Debian of packages, compares them, starts it without rights and sends it reviews. As root, on Debian
 # with buildah and mmdebstrap.

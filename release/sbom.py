@@ -1,8 +1,13 @@
-"""The software bill of materials: what the wheel, the plugin and the image contain, as CycloneDX 1.6."""
+"""The software bill of materials: what the wheel, the plugin and the image contain, as CycloneDX 1.6.
+
+`python -m release.sbom [ROOT]` prints it; with the root of an unpacked image, it has the Debian packages too.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
@@ -18,7 +23,6 @@ from release.project import pins, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["bill_of_materials"]
 
@@ -72,3 +76,7 @@ def _debian_packages(root: Path) -> Iterator[Component]:
             bom_ref=f"deb-{fields['Package']}",
             purl=PackageURL("deb", "debian", fields["Package"], fields["Version"], {"arch": fields["Architecture"]}),
         )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(bill_of_materials(Path(sys.argv[1]) if sys.argv[1:] else None))

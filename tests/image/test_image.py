@@ -118,6 +118,9 @@ mkdir -p "$root$folder"
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount --bind "$folder" "$root$folder"
+# As in every container.
+mount --rbind /proc "$root/proc"
+mount --rbind /dev "$root/dev"
 # A kubeconfig with certificates in it is written to temporary files; a pod has none.
 export TMPDIR="$folder"
 exec chroot --userspec=%d:%d "$root" /usr/local/bin/gpu-admission "$@"
