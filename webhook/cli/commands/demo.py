@@ -46,7 +46,7 @@ _CLAIMS_SECONDS = 10.0
 @asynccontextmanager
 async def webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
     """Run one replica of the service, connected to the sandbox as a pod is to its cluster."""
-    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0))
+    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0, explain_port=0))
     try:
         ready = await replica.start()
         sandbox.services[NAMESPACE, SERVICE] = (ready.host, ready.port)
