@@ -123,15 +123,19 @@ def _namespace_selector(webhook: Webhook) -> Iterator[str]:
     yield from ("  namespaceSelector:", "    matchExpressions:")
     for key, operator, value in webhook.namespaces:
         yield from (f"    - key: {key}", f"      operator: {operator}", f"      values: [{value}]")
-    exempt = excluded_names(webhook.entry, DEFAULTS)
-    order = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
-    names = sorted(exempt, key=order.index)
+    names = _ordered(excluded_names(webhook.entry, DEFAULTS))
     yield from (f"    - key: {NAME_LABEL}", "      operator: NotIn")
     if len(names) <= _MOST_IN_LINE:
         yield f"      values: {_flow(names)}"
     else:
         yield "      values:"
         yield from (f"      - {name}" for name in names)
+
+
+def _ordered(names: frozenset[str]) -> list[str]:
+    """Names of namespaces: the default ones in their order, then the others in alphabetical order."""
+    default = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
+    return [*(name for name in default if name in names), *sorted(names - {*default})]
 
 
 def _rule_lines(rule: ResourceRule) -> tuple[str, ...]:
@@ -192,9 +196,7 @@ def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> No
     entry = entry_of(webhook)
     for term in webhook["namespaceSelector"].get("matchExpressions", ()):
         if entry is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
-            exempt = excluded_names(entry, settings)
-            kept = [name for name in term["values"] if name in exempt]
-            term["values"] = [*kept, *sorted(exempt - {*kept})]
+            term["values"] = _ordered(excluded_names(entry, settings))
     if webhook["name"] == "workloads.gpu-admission.io":
         webhook["rules"] += [_rule(group, plural) for group, plural in _added_resources(settings)]
     if webhook["name"] == "configuration.gpu-admission.io":
@@ -213,7 +215,7 @@ def _change_names(validation: dict[str, Any], settings: GPUAdmissionPolicy) -> N
     concern = "quota" if "gpu-admission.io/quota" in validation["expression"] else "conversion"
     default, own = exempt_names(concern, DEFAULTS), exempt_names(concern, settings)
     if own != default:
-        names = json.dumps(sorted(own))
+        names = json.dumps(_ordered(own))
         validation["expression"] = re.sub(
             r"object\.metadata\.name in \[[^\]]*\]", f"object.metadata.name in {names}", validation["expression"]
         )
