@@ -126,6 +126,20 @@ def test_kubectl_apply_continues_from_what_the_command_applied(cluster, installe
     assert None not in clients(cluster).values()
 
 
+def test_saved_webhooks_are_restored(cluster, installed, service, run, tmp_path):
+    """As docs/break-glass.md does; the file is what `kubectl get -o yaml` prints."""
+    saved = tmp_path / "saved.yaml"
+    saved.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": installed}))
+    open_webhooks = [{**webhook, "failurePolicy": "Ignore"} for webhook in installed[0]["webhooks"]]
+    assert cluster.api.replace({**installed[0], "webhooks": open_webhooks}).accepted
+    assert cluster.delete(KINDS[1], "gpu-admission").accepted
+    done = run("apply-webhooks", saved)
+    assert done.stdout == f"{KINDS[0]} gpu-admission configured\n{KINDS[1]} gpu-admission created\n"
+    assert [cluster.get(kind, "gpu-admission").object["webhooks"] for kind in KINDS] == [
+        document["webhooks"] for document in installed
+    ]
+
+
 def test_deleted_webhooks_are_created_again(cluster, installed, service, run, manifests_of):
     for outcome in ("deleted", "not found"):
         assert run("delete-webhooks").stdout == "".join(f"{kind} gpu-admission {outcome}\n" for kind in KINDS)

@@ -58,7 +58,7 @@ def test_files_that_are_named_exist(found):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_commands_that_are_named_exist(text):
-    named = set(re.findall(r"(?:^|`)gpu-admission ([a-z]+)", text, re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)gpu-admission ([a-z-]+)", text, re.MULTILINE))
     assert named <= {*main.list_commands(click.Context(main))}
 
 

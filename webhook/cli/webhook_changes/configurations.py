@@ -38,7 +38,7 @@ async def apply_configuration(client: APIClient, configuration: Object) -> str:
         except APIError as error:
             if not error.is_not_found:
                 raise
-            await client.post(resource.path(), configuration)
+            await client.post(resource.path(), _new_configuration(configuration))
             return "created"
         merged = merged_configuration(configuration, installed)
         if all(merged[key] == installed.get(key) for key in ("metadata", "webhooks")):
@@ -84,6 +84,13 @@ def merged_configuration(configuration: Object, installed: Object) -> Object:
         for webhook in mappings_at(configuration, ("webhooks",))
     ]
     return {**configuration, "metadata": _merged_metadata(configuration, installed), "webhooks": webhooks}
+
+
+def _new_configuration(configuration: Object) -> Object:
+    """A configuration to create: one that was read from a cluster has metadata that only API servers set."""
+    metadata = mapping_at(configuration, ("metadata",))
+    kept = {field: metadata[field] for field in ("name", "labels", "annotations") if field in metadata}
+    return {**configuration, "metadata": kept}
 
 
 def _with_bundle(webhook: dict[str, Any], bundle: Any) -> dict[str, Any]:
