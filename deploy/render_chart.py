@@ -1,6 +1,6 @@
 """Renders the Helm chart: its templates are the manifests of base, overlays and components, with values in their places.
 
-`python deploy/render_chart.py` writes them, after `deploy/render.py` wrote the manifests; `--check` reports files that are
+`python deploy/render_chart.py` writes them and the table of values in docs/helm.md, after `deploy/render.py` wrote the manifests; `--check` reports files that are
 out of date; `--package FOLDER` writes `gpu-admission-VERSION.tgz`, the same bytes for the same sources.
 """
 
@@ -27,17 +27,21 @@ from policies.settings.exempt_namespaces import NEVER_MATCHED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["NotFoundInManifestError", "chart_files", "package", "rendered_files"]
+__all__ = ["NotFoundInManifestError", "chart_files", "package", "page_with_values", "rendered_files"]
 
 _DEPLOY = Path(__file__).resolve().parent
 _CHART = _DEPLOY / "chart"
 _SUBSTITUTIONS = _DEPLOY / "chart_values.yaml"
 _SCHEMA = "values.schema.json"
+_PAGE = _DEPLOY.parent / "docs" / "helm.md"
+_TABLE = re.compile(r"(?<=<!-- rendered by deploy/render_chart.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _NOTE = "{{{{- /* Rendered by deploy/render_chart.py from deploy/{}: change that file, or the substitutions. */ -}}}}\n"
 _NAME = re.compile(r"^- name: ([\w-]+)\.gpu-admission\.io$", re.MULTILINE)
 _EXCLUDED = re.compile(
     r"(    - key: kubernetes\.io/metadata\.name\n      operator: NotIn\n      values:)(?: \[.*\]|(?:\n      - .*)+)\n"
 )
+_MOST_IN_CELL = 60
+"""Characters of a default in the table of values."""
 _USAGE = "usage: python deploy/render_chart.py [--check | --package FOLDER]\n"
 
 
@@ -60,10 +64,28 @@ def rendered_files() -> dict[str, str]:
     return files
 
 
+def page_with_values(page: str) -> str:
+    """The page about the chart, with a table of all values."""
+    schema = json.loads((_CHART / _SCHEMA).read_text())
+    values = yaml.safe_load((_CHART / "values.yaml").read_text())
+    rows = "".join(f"| `{name}` | {default} | {text} |\n" for name, default, text in _rows(schema, values, ""))
+    return _TABLE.sub(lambda _: f"| value | default | |\n|---|---|---|\n{rows}", page)
+
+
+def _rows(schema: dict[str, Any], values: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+    for key, value in values.items():
+        about = schema["properties"][key]
+        if "properties" in about:
+            yield from _rows(about, value, f"{prefix}{key}.")
+        else:
+            compact = json.dumps(value)
+            default = f"`{compact}`" if len(compact) <= _MOST_IN_CELL else "see `values.yaml`"
+            yield f"{prefix}{key}", default, about["description"]
+
+
 def chart_files() -> dict[str, bytes]:
     """All files of the chart, by their paths in it."""
-    ignored = {".helmignore"}
-    paths = sorted(path for path in _CHART.rglob("*") if path.is_file() and path.name not in ignored)
+    paths = sorted(path for path in _CHART.rglob("*") if path.is_file())
     return {path.relative_to(_CHART).as_posix(): path.read_bytes() for path in paths}
 
 
@@ -196,6 +218,7 @@ def main(arguments: list[str]) -> int:
     try:
         files = rendered_files()
         stale = _out_of_date(files)
+        page = _PAGE.read_text()
     except NotFoundInManifestError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -206,10 +229,14 @@ def main(arguments: list[str]) -> int:
                 (_CHART / path).write_text(text)
             for path in set(stale) - files.keys():
                 (_CHART / path).unlink()
+            _PAGE.write_text(page_with_values(page))
         case ["--check" | "--package", *_] if stale:
             sys.stderr.write(
                 f"deploy/chart is not what the manifests say ({', '.join(stale)}); run: python deploy/render_chart.py\n"
             )
+            return 1
+        case ["--check"] if page_with_values(page) != page:
+            sys.stderr.write("docs/helm.md does not have the values of the chart; run: python deploy/render_chart.py\n")
             return 1
         case ["--check"]:
             pass

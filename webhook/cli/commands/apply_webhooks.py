@@ -15,7 +15,9 @@ __all__ = ["command"]
 @click.argument("file", shell_complete=complete_paths)
 @connection_options
 @click.option("--rollback", is_flag=True, help="Go back to an earlier version: apply now, before its service.")
-@click.option("--check", is_flag=True, help="Change nothing; fail unless the webhooks and the service are those of FILE.")
+@click.option(
+    "--check", is_flag=True, help="Change nothing; fail unless the webhooks and the service are those of FILE."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
