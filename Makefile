@@ -5,7 +5,7 @@ BIN := .venv/bin
 BUILDER ?= $(firstword $(foreach builder,docker podman buildah,$(shell command -v $(builder))))
 IMAGE ?= gpu-admission:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-.PHONY: demo test lint storm fuzz properties bench bench-check scale image manifests clean
+.PHONY: demo test lint storm fuzz properties bench bench-check scale image manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -69,6 +69,11 @@ image:
 
 manifests: .venv/installed
 	$(BIN)/python deploy/render.py
+	$(BIN)/python deploy/render_chart.py
+
+# dist/gpu-admission-VERSION.tgz, the same bytes for the same sources; needs no Helm.
+chart: .venv/installed
+	$(BIN)/python deploy/render_chart.py --package dist
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

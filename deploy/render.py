@@ -123,7 +123,7 @@ def _namespace_selector(webhook: Webhook) -> Iterator[str]:
     yield from ("  namespaceSelector:", "    matchExpressions:")
     for key, operator, value in webhook.namespaces:
         yield from (f"    - key: {key}", f"      operator: {operator}", f"      values: [{value}]")
-    names = _ordered(excluded_names(webhook.entry, DEFAULTS))
+    names = _in_order(excluded_names(webhook.entry, DEFAULTS))
     yield from (f"    - key: {NAME_LABEL}", "      operator: NotIn")
     if len(names) <= _MOST_IN_LINE:
         yield f"      values: {_flow(names)}"
@@ -132,7 +132,7 @@ def _namespace_selector(webhook: Webhook) -> Iterator[str]:
         yield from (f"      - {name}" for name in names)
 
 
-def _ordered(names: frozenset[str]) -> list[str]:
+def _in_order(names: frozenset[str]) -> list[str]:
     """Names of namespaces: the default ones in their order, then the others in alphabetical order."""
     default = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
     return [*(name for name in default if name in names), *sorted(names - {*default})]
@@ -196,7 +196,7 @@ def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> No
     entry = entry_of(webhook)
     for term in webhook["namespaceSelector"].get("matchExpressions", ()):
         if entry is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
-            term["values"] = _ordered(excluded_names(entry, settings))
+            term["values"] = _in_order(excluded_names(entry, settings))
     if webhook["name"] == "workloads.gpu-admission.io":
         webhook["rules"] += [_rule(group, plural) for group, plural in _added_resources(settings)]
     if webhook["name"] == "configuration.gpu-admission.io":
@@ -215,7 +215,7 @@ def _change_names(validation: dict[str, Any], settings: GPUAdmissionPolicy) -> N
     concern = "quota" if "gpu-admission.io/quota" in validation["expression"] else "conversion"
     default, own = exempt_names(concern, DEFAULTS), exempt_names(concern, settings)
     if own != default:
-        names = json.dumps(_ordered(own))
+        names = json.dumps(_in_order(own))
         validation["expression"] = re.sub(
             r"object\.metadata\.name in \[[^\]]*\]", f"object.metadata.name in {names}", validation["expression"]
         )

@@ -1,7 +1,8 @@
-"""Renders the Helm chart: its templates are the manifests of base, overlays and components, with values in their places.
+"""Renders the Helm chart: its templates are the manifests, with values in their places.
 
-`python deploy/render_chart.py` writes them and the table of values in docs/helm.md, after `deploy/render.py` wrote the manifests; `--check` reports files that are
-out of date; `--package FOLDER` writes `gpu-admission-VERSION.tgz`, the same bytes for the same sources.
+`python deploy/render_chart.py` writes them and the table of values in docs/helm.md, after `deploy/render.py` wrote the
+manifests; `--check` reports files that are out of date; `--package FOLDER` writes `gpu-admission-VERSION.tgz`, the same bytes
+for the same sources.
 """
 
 # ruff: noqa: INP001 - a script among manifests, and no package
@@ -117,13 +118,13 @@ def _template(source: str, steps: dict[str, Any]) -> str:
     text = (_DEPLOY / source).read_text().strip() + "\n"
     text = text.replace("{{", '{{ "{{" }}')
     for old, new in steps.get("replace", ()):
-        text = _replaced(source, text, old, new)
+        text = _replace(source, text, old, new)
     if condition := steps.get("if"):
         text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
     return _NOTE.format(source) + text
 
 
-def _replaced(source: str, text: str, old: str, new: str) -> str:
+def _replace(source: str, text: str, old: str, new: str) -> str:
     if text.count(old) != 1:
         raise NotFoundInManifestError(
             f"deploy/{source} has this {text.count(old)} times instead of once; change it in deploy/{_SUBSTITUTIONS.name}:\n{old}"
@@ -136,7 +137,7 @@ def _webhooks(steps: dict[str, Any]) -> str:
     documents = []
     for source in ("base/webhooks/mutating.yaml", "base/webhooks/validating.yaml"):
         head, *rest = re.split(r"(?m)^(?=- name: )", (_DEPLOY / source).read_text())
-        head = _replaced(source, head, *steps["head"])
+        head = _replace(source, head, *steps["head"])
         documents.append(head + "".join(_webhook(source, each, steps) for each in rest))
     text = "---\n".join(documents)
     return f'{_NOTE.format("base/webhooks")}{{{{- define "gpu-admission.webhooks" -}}}}\n{text}{{{{- end -}}}}\n'
@@ -148,7 +149,7 @@ def _webhook(source: str, text: str, steps: dict[str, Any]) -> str:
     if named is None:
         raise NotFoundInManifestError(f"deploy/{source}: a webhook of another name: {text.partition(chr(10))[0]}")
     name = named[1]
-    text = _replaced(source, text, *steps["each"])
+    text = _replace(source, text, *steps["each"])
     if concerns := ENTRIES[name].exempt_from:
         # The order does not matter; "conversion-check" and "preview" are exempt as "conversion" is.
         arguments = " ".join(json.dumps(concern) for concern in concerns)
@@ -157,7 +158,7 @@ def _webhook(source: str, text: str, steps: dict[str, Any]) -> str:
         if count != 1:
             raise NotFoundInManifestError(f"deploy/{source}: webhook {name} excludes no namespaces")
     for old, new in steps.get(name, {}).get(source, ()):
-        text = _replaced(source, text, old, new)
+        text = _replace(source, text, old, new)
     return text
 
 
@@ -184,7 +185,7 @@ def _schema() -> str:
 
 
 def _of_draft_7(schema: Any) -> Any:
-    """The schema of a CRD in JSON Schema draft 7: unknown fields are refused, and extensions of Kubernetes are left out."""
+    """The schema of a CRD in draft 7: unknown fields are refused, and Kubernetes' extensions left out."""
     if isinstance(schema, list):
         return [_of_draft_7(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""A kubelet for the pods of the chart: it runs the commands of their containers as processes of this machine."""
+"""A kubelet for the pods of the chart: it runs their commands as processes of this machine."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Kubelet:
         kubeconfig.write_text(self.kubeconfig_of(self._token(pod["spec"]["serviceAccountName"])))
         is_service = container["args"][0] == "serve"
         ports = free_ports(3)
-        arguments = self._mounted(pod, container["args"])
+        arguments = self._mount(pod, container["args"])
         if is_service:
             options = zip(("port", "probe-port", "explain-port"), ports, strict=True)
             replaced = re.compile(r"--(host|port|probe-port|drain-delay|log-level)=")
@@ -187,7 +187,7 @@ class Kubelet:
         token: str = self.api.request("POST", path, {}, request).object["status"]["token"]
         return token
 
-    def _mounted(self, pod: dict[str, Any], arguments: list[str]) -> list[str]:
+    def _mount(self, pod: dict[str, Any], arguments: list[str]) -> list[str]:
         """Arguments with paths on this machine; the files of ConfigMaps are written there."""
         names = {
             each["name"]: each["configMap"]["name"] for each in pod["spec"].get("volumes", ()) if "configMap" in each

@@ -99,7 +99,7 @@ def test_webhooks_and_rights_follow_from_the_settings_as_in_rendered_manifests(r
 def test_value_that_a_manifest_no_longer_has_is_named(tmp_path):
     script = runpy.run_path(str(DEPLOY / "render_chart.py"))
     with pytest.raises(script["NotFoundInManifestError"]) as refusal:
-        script["_replaced"]("base/x.yaml", "replicas: 3\n", "replicas: 2\n", "")
+        script["_replace"]("base/x.yaml", "replicas: 3\n", "replicas: 2\n", "")
     assert str(refusal.value) == (
         "deploy/base/x.yaml has this 0 times instead of once; change it in deploy/chart_values.yaml:\nreplicas: 2\n"
     )

@@ -47,8 +47,8 @@ QUOTA = {
 class ChartCluster:
     """A control plane with a kubelet."""
 
-    def __init__(self, background, api, kubeconfig, kubelet):
-        self.background, self.api, self.kubeconfig, self.kubelet = background, api, kubeconfig, kubelet
+    def __init__(self, api, kubeconfig):
+        self.api, self.kubeconfig = api, kubeconfig
 
     def installed(self):
         """The image of the Deployment, and the names of the installed webhooks."""
@@ -85,8 +85,8 @@ def cluster(tmp_path_factory):
         file.write_text(control_plane.start())
         api = connect(background, file)
         until(lambda: answers(control_plane, api), "the API server answers", 60)
-        kubelet = Kubelet(api, control_plane.kubeconfig, folder, PROGRAMS, lambda: cluster.installed())
-        cluster = ChartCluster(background, api, file, kubelet)
+        cluster = ChartCluster(api, file)
+        kubelet = cluster.kubelet = Kubelet(api, control_plane.kubeconfig, folder, PROGRAMS, cluster.installed)
         kubelet.start()
         try:
             yield cluster

@@ -44,8 +44,10 @@ CHECKED = [
     ),
     (
         {"certificates": {"caBundle": "-----BEGIN CERTIFICATE-----"}},
-        "certificates.caBundle: gpu-admission writes it if certificates.mode is self; leave it empty, or set certificates.mode "
-        "to secret",
+        (
+            "certificates.caBundle: gpu-admission writes it if certificates.mode is self; leave it empty, or set certificates.mode "
+            "to secret"
+        ),
     ),
     (
         {"podLabels": {"app.kubernetes.io/name": "x"}},

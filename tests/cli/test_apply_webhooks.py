@@ -176,8 +176,10 @@ async def test_check_confirms_webhooks_that_were_applied(apply, roll_out):
     done = await apply("--check")
     assert (done.returncode, done.stdout) == (
         0,
-        "MutatingWebhookConfiguration gpu-admission is installed as in version.yaml\n"
-        "ValidatingWebhookConfiguration gpu-admission is installed as in version.yaml\n",
+        (
+            "MutatingWebhookConfiguration gpu-admission is installed as in version.yaml\n"
+            "ValidatingWebhookConfiguration gpu-admission is installed as in version.yaml\n"
+        ),
     )
 
 
@@ -190,8 +192,10 @@ async def test_check_names_a_webhook_that_differs_and_changes_nothing(apply, rol
     done = await apply("--check")
     assert (done.returncode, done.stderr) == (
         1,
-        "Error: MutatingWebhookConfiguration gpu-admission is not installed as in version.yaml, which differs in "
-        "convert-pods.gpu-admission.io; apply it with `gpu-admission apply-webhooks` or `helm upgrade`\n",
+        (
+            "Error: MutatingWebhookConfiguration gpu-admission is not installed as in version.yaml, which differs in "
+            "convert-pods.gpu-admission.io; apply it with `gpu-admission apply-webhooks` or `helm upgrade`\n"
+        ),
     )
     assert configurations(sandbox) == before
 

@@ -90,12 +90,12 @@ def check_webhooks(
     async def run() -> list[str]:
         async with connected_client(kubeconfig, context) as client:
             await _wait(progress, seconds, lambda: _service_remainder(client, manifests), _NO_CHANGE)
-            return [await _checked(client, each, file) for each in manifests.configurations]
+            return [await _confirm(client, each, file) for each in manifests.configurations]
 
     return asyncio.run(run())
 
 
-async def _checked(client: APIClient, configuration: Object, file: str) -> str:
+async def _confirm(client: APIClient, configuration: Object, file: str) -> str:
     what = f"{configuration['kind']} {name_of(configuration)}"
     if names := await differing_webhooks(client, configuration):
         raise click.ClickException(
