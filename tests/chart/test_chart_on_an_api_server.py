@@ -7,11 +7,13 @@ ServiceAccounts.
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from certs import make_authority
 from testbed import deploy
 from testbed.background import Background
 from testbed.connection import connect
@@ -22,6 +24,7 @@ from testbed.version_before import webhook_configurations
 from testbed.waiting import until
 from testbed.webhook_configurations import current_configurations
 from webhook.cluster.errors import Unreachable
+from webhook.cluster.resources import RESOURCES
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 pytestmark = [
@@ -29,6 +32,7 @@ pytestmark = [
     pytest.mark.xdist_group("chart"),
 ]
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+POLICIES = RESOURCES["GPUAdmissionPolicy"].path()
 RELEASE = ("gpu-admission", "-n", "gpu-admission")
 NOW, BEFORE, BROKEN = "0.1.0", "0.0.9", "0.1.1"
 PROGRAMS = {f"gpu-admission:{NOW}": "webhook", f"gpu-admission:{BEFORE}": "testbed.version_before"}
@@ -41,6 +45,41 @@ QUOTA = {
     "kind": "GPUQuota",
     "metadata": {"name": "gpu", "namespace": "default"},
     "spec": {"limits": [{"name": "all", "gpus": 8}]},
+}
+
+
+AUTHORITY = make_authority("of a test", now=datetime.now(UTC)).certificate_pem.decode()
+VARIANTS = {
+    "default": {},
+    "closed": {
+        "openshift": True,
+        "port": 10250,
+        "clientCA": {"configMap": "clients", "names": ["a", "b"]},
+        "certificates": {"mode": "secret", "caBundle": AUTHORITY},
+        "networkPolicy": {"apiServers": ["192.0.2.1/32", "2001:db8::1/128"]},
+        "imagePullSecrets": [{"name": "r"}],
+    },
+    "small": {
+        "replicas": 1,
+        "priorityClassName": "",
+        "networkPolicy": {"enabled": False},
+        "podDisruptionBudget": {"maxUnavailable": "25%"},
+        "affinity": {"nodeAffinity": None},
+        "topologySpreadConstraints": [],
+        "tolerations": [{"operator": "Exists"}],
+        "podLabels": {"team": "a"},
+        "podAnnotations": {"a.example/b": "1"},
+    },
+    "settings": {
+        "gpuOperator": {"namespaces": ["default"]},
+        "settings": {
+            "spec": {
+                "access": {"mode": "deny", "exemptNamespaces": ["ci"]},
+                "configuration": {"operatorNamespaces": ["gpu-operator", "kube-public"]},
+                "workloads": {"kinds": [{"group": "example.com", "kind": "Policy", "templates": ["spec.template"]}]},
+            }
+        },
+    },
 }
 
 
@@ -102,10 +141,21 @@ def cluster(tmp_path_factory):
 @pytest.fixture(params=VERSIONS)
 def helm(request, cluster, tmp_path):
     """Each version of Helm, and a cluster without gpu-admission before and after."""
+    yield from started(request.param, cluster, tmp_path)
+
+
+@pytest.fixture
+def newest_helm(cluster, tmp_path):
+    """The newest version only."""
+    yield from started(next(iter(VERSIONS)), cluster, tmp_path)
+
+
+def started(version, cluster, folder):
     try:
-        yield (helm := Helm(request.param, tmp_path, cluster.kubeconfig))
+        helm = Helm(version, folder, cluster.kubeconfig)
     except NoHelmError as error:
         pytest.skip(str(error))
+    yield helm
     cluster.kubelet.may_end.set()
     helm.run("uninstall", *RELEASE, "--no-hooks")
     for document in reversed(deploy.all_objects()):
@@ -138,6 +188,23 @@ def hook_objects(cluster):
     accounts = [each["metadata"]["name"] for each in cluster.api.list("ServiceAccount", "gpu-admission")]
     roles = cluster.api.get("ClusterRole", "gpu-admission-webhooks").accepted
     return jobs, sorted(set(accounts) - {"default", "gpu-admission"}), roles
+
+
+@pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
+def test_api_server_accepts_every_object(cluster, newest_helm, values):
+    documents = newest_helm.template(values)
+    (file,) = (each["data"]["webhooks.yaml"] for each in documents if "webhooks.yaml" in each.get("data", {}))
+    documents += [each for each in yaml.safe_load_all(file) if "webhooks" in each]
+    (namespace,) = (each for each in deploy.all_objects() if each["kind"] == "Namespace")
+    needed = [each for each in documents if each["kind"] in {"CustomResourceDefinition", "ServiceAccount"}]
+    for document in (namespace, *needed):
+        cluster.api.create(document).object  # noqa: B018 - raises if it is refused
+    until(lambda: cluster.api.request("GET", POLICIES).accepted, "the settings are served")
+    for document in documents:
+        if document not in needed:
+            answer = cluster.api.create(document, dry_run=True)
+            assert answer.accepted, f"{document['kind']} {document['metadata']['name']}: {answer.message}"
+            assert answer.warnings == ()
 
 
 def test_installation_is_ready_tested_and_removed(cluster, helm):
