@@ -58,6 +58,7 @@ def rendered_files() -> dict[str, str]:
     """
     plan = yaml.safe_load(_SUBSTITUTIONS.read_text())
     files = {path: _template(source, steps) for path, (source, steps) in _templates(plan)}
+    files |= {f"crds/{Path(source).name}": _first_crd(source) for source in plan["crds"]}
     files["templates/_webhooks.tpl"] = _webhooks(plan["webhooks"])
     files["files/exempt-namespaces.yaml"] = _exempt_namespaces()
     files["files/gpu-admission.json"] = (_DEPLOY / "components" / "monitoring" / "dashboard.json").read_text()
@@ -130,6 +131,22 @@ def _replace(source: str, text: str, old: str, new: str) -> str:
             f"deploy/{source} has this {text.count(old)} times instead of once; change it in deploy/{_SUBSTITUTIONS.name}:\n{old}"
         )
     return text.replace(old, new)
+
+
+def _first_crd(source: str) -> str:
+    """A CRD as an object of the release that its template is in, which takes it over.
+
+    Helm creates it before it resolves the kinds of templates, and never changes it; the template does.
+    """
+    text = (_DEPLOY / source).read_text()
+    return _replace(
+        source,
+        text,
+        "  labels:\n    app.kubernetes.io/name: gpu-admission\n",
+        "  labels:\n    app.kubernetes.io/name: gpu-admission\n    app.kubernetes.io/managed-by: Helm\n"
+        "  annotations:\n    helm.sh/resource-policy: keep\n"
+        "    meta.helm.sh/release-name: gpu-admission\n    meta.helm.sh/release-namespace: gpu-admission\n",
+    )
 
 
 def _webhooks(steps: dict[str, Any]) -> str:
@@ -209,8 +226,7 @@ def _out_of_date(files: dict[str, str]) -> list[str]:
     stale = [
         path for path, text in files.items() if not (_CHART / path).exists() or (_CHART / path).read_text() != text
     ]
-    templates = (path.relative_to(_CHART).as_posix() for path in (_CHART / "templates").rglob("*") if path.is_file())
-    left = (path for path in templates if path not in files and "Rendered by" in (_CHART / path).read_text())
+    left = (path for path, content in chart_files().items() if path not in files and b"Rendered by" in content)
     return [*stale, *left]
 
 

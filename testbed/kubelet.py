@@ -136,10 +136,10 @@ class Kubelet:
             if pod["spec"].get("nodeName") != NODE:
                 continue
             process = self._processes.get(pod["metadata"]["uid"])
-            if process is None:
-                self._begin(pod)
-            elif "deletionTimestamp" in pod["metadata"]:
+            if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod, process)
+            elif process is None:
+                self._begin(pod)
             elif process.probe_port:
                 self._report(pod, process, "Running", is_ready=_is_ready(process.probe_port))
             elif (code := process.running.poll()) is not None and process.state in {"", "Running"}:
@@ -202,13 +202,15 @@ class Kubelet:
                 arguments = [each.replace(mount["mountPath"], str(folder)) for each in arguments]
         return arguments
 
-    def _end(self, pod: dict[str, Any], process: _Process) -> None:
-        """Stop a process; delete the pod once it has ended."""
-        if not process.terminated:
-            process.running.send_signal(signal.SIGTERM)
-            process.terminated = True
-        if process.running.poll() is not None and (self.may_end.is_set() or not process.probe_port):
-            self.api.delete("Pod", pod["metadata"]["name"], NAMESPACE, gracePeriodSeconds=0)
+    def _end(self, pod: dict[str, Any], process: _Process | None) -> None:
+        """Stop the process of a pod, if it has one; delete the pod once it has ended."""
+        if process is not None:
+            if not process.terminated:
+                process.running.send_signal(signal.SIGTERM)
+                process.terminated = True
+            if process.running.poll() is None or (process.probe_port and not self.may_end.is_set()):
+                return
+        self.api.delete("Pod", pod["metadata"]["name"], NAMESPACE, gracePeriodSeconds=0)
 
     def _report(self, pod: dict[str, Any], process: _Process, phase: str, *, is_ready: bool) -> None:
         state = f"{phase} and ready" if is_ready else phase

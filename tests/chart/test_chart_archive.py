@@ -58,7 +58,9 @@ def test_archive_has_the_files_that_helm_packages(helm, archive, tmp_path):
 
 def test_archive_renders_as_the_folder_does(helm, archive):
     arguments = ("-n", "gpu-admission", "--kube-version", "v1.36.2")
-    assert helm.output("template", "a", archive, *arguments) == helm.output("template", "a", CHART, *arguments)
+    assert helm.output("template", "gpu-admission", archive, *arguments) == helm.output(
+        "template", "gpu-admission", CHART, *arguments
+    )
 
 
 def test_archive_is_the_same_for_the_same_sources(script, archive, tmp_path):

@@ -121,16 +121,10 @@ def test_command_finds_webhooks_and_the_image_in_the_file(helm, tmp_path):
     ]
 
 
-def test_settings_are_a_hook_until_their_kind_exists(helm):
-    created = hooks(helm.template({"settings": {"spec": SPEC}}))["GPUAdmissionPolicy", "default"]
-    assert created["spec"] == SPEC
-    assert created["metadata"]["annotations"]["meta.helm.sh/release-name"] == "gpu-admission"
-    known = helm.template(
-        {"settings": {"spec": SPEC}}, "--api-versions", "gpu-admission.io/v1alpha1/GPUAdmissionPolicy"
-    )
-    (settings,) = (each for each in known if each["kind"] == "GPUAdmissionPolicy")
+def test_settings_are_an_object_of_the_release(helm):
+    (settings,) = (each for each in helm.template({"settings": {"spec": SPEC}}) if each["kind"] == "GPUAdmissionPolicy")
+    assert (settings["metadata"]["name"], settings["spec"]) == ("default", SPEC)
     assert "annotations" not in settings["metadata"]
-    assert settings["spec"] == SPEC
 
 
 def test_settings_of_another_tool_are_not_created(helm):

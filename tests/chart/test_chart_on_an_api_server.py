@@ -224,7 +224,6 @@ def test_installation_is_ready_tested_and_removed(cluster, helm):
         for file in [cluster.kubelet.commands[-1].output.split(" installed as in ")[1].splitlines()[0]]
     )
 
-    # The settings are an object of the release from the first upgrade on.
     values = helm.values_file({"settings": {"spec": {"access": {"mode": "warn"}}}})
     helm.output("upgrade", *RELEASE[:1], CHART, *RELEASE[1:], "--wait", "-f", values)
     assert cluster.api.get("GPUAdmissionPolicy", "default").object["spec"] == {"access": {"mode": "warn"}}

@@ -110,6 +110,15 @@ def test_another_namespace_is_refused(any_helm):
     ) in done.stderr
 
 
+def test_another_name_of_the_release_is_refused(any_helm):
+    done = any_helm.run("template", "gpus", CHART, "-n", "gpu-admission", "--kube-version", "v1.36.2")
+    assert done.returncode == 1
+    assert (
+        'release "gpus": the release must be called gpu-admission, because a cluster has one installation, and its CRDs stay '
+        "when the release is removed: the next one takes them over\n"
+    ) in done.stderr
+
+
 def test_older_kubernetes_is_refused(any_helm):
     done = any_helm.run("template", "gpu-admission", CHART, "-n", "gpu-admission", "--kube-version", "v1.33.9")
     assert done.stderr.startswith(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 VALUES = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml").read_text())
@@ -182,7 +182,7 @@ def test_certificate_of_a_secret_needs_no_right_to_write_one(chart):
 
 
 @given(st.lists(st.sampled_from(sorted(CASES.keys() | OF_MODES.keys())), unique=True))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None, phases=[Phase.generate])
 def test_values_combine(chart, names):
     values = {}
     for name in names:

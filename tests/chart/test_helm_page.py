@@ -10,7 +10,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "helm.md").read_text()
 EXAMPLES = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)]
 VALUES = [example for example in EXAMPLES if "apiVersion" not in example]
 COMMANDS = [
-    (line.split()[1], re.findall(r"(?<= )(--[a-z-]+)", line))
+    (line.split()[1], re.findall(r"(?<= )(--[a-z-]+)", line.partition("|")[0]))
     for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
     for line in block.replace("\\\n", " ").splitlines()
     if line.startswith("helm ")
@@ -43,7 +43,11 @@ def test_options_that_the_page_explains_exist(any_helm, option, version):
         assert option in any_helm.output("upgrade", "--help")
 
 
-def test_shown_configurations_are_a_file_for_apply_webhooks(helm):
-    (documents,) = (helm.template({}, "--show-only", path) for path in re.findall(r"--show-only (\S+)", TEXT))
-    (config_map,) = documents
+def test_shown_templates_are_what_the_page_says(helm):
+    shown = {path: helm.template({}, "--show-only", path) for path in re.findall(r"--show-only (\S+)", TEXT)}
+    assert {each["kind"] for documents in shown.values() for each in documents} == {
+        "ConfigMap",
+        "CustomResourceDefinition",
+    }
+    (config_map,) = shown["templates/hooks/configurations.yaml"]
     assert "kind: MutatingWebhookConfiguration" in config_map["data"]["webhooks.yaml"]
