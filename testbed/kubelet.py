@@ -194,7 +194,7 @@ class Kubelet:
         }
         for mount in pod["spec"]["containers"][0].get("volumeMounts", ()):
             if mount["name"] in names:
-                folder = self.folder / pod["metadata"]["name"] / mount["name"]
+                folder = self.folder / pod["metadata"]["uid"] / mount["name"]
                 folder.mkdir(parents=True)
                 data = self.api.get("ConfigMap", names[mount["name"]], NAMESPACE).object["data"]
                 for name, text in data.items():

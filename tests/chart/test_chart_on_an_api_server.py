@@ -29,7 +29,6 @@ from webhook.cluster.resources import RESOURCES
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 pytestmark = [
     pytest.mark.skipif(not ASSETS, reason="no control plane: set KUBEBUILDER_ASSETS"),
-    pytest.mark.xdist_group("chart"),
 ]
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 POLICIES = RESOURCES["GPUAdmissionPolicy"].path()
