@@ -50,6 +50,11 @@ class Service:
         return f"https://{self._host}:{self._port}"
 
     @property
+    def probe_address(self) -> str:
+        """The host and port of its probes and metrics."""
+        return f"{self._host}:{self._probe_port}"
+
+    @property
     def explain_url(self) -> str:
         """Where it answers questions."""
         return f"https://{self._host}:{self._explain_port}"
@@ -76,7 +81,7 @@ class Service:
         arguments = [f"--{option}={value}" for option, value in options.items()]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self.program, "serve", *arguments],
+                [*self.command(), "serve", *arguments],
                 cwd=self._kubeconfig.parent,
                 env={**environment(), "PYTHONPATH": str(ROOT)},
                 stdout=output,
@@ -86,6 +91,10 @@ class Service:
             until(self._is_ready, "the service is ready", _START_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()[-_LOG_SHOWN:]}") from None
+
+    def command(self) -> list[str]:
+        """The beginning of the command line."""
+        return [sys.executable, "-m", self.program]
 
     def stop(self) -> None:
         """Stop it as the kubelet does, and wait for its end."""
