@@ -96,8 +96,8 @@ manifests: .venv/installed
 	$(BIN)/python deploy/render_chart.py
 
 # dist/gpu-admission-VERSION.tgz, the same bytes for the same sources; needs no Helm.
-chart: .venv/installed
-	$(BIN)/python deploy/render_chart.py --package dist
+chart: .venv/installed-release
+	$(BIN)/python -m release.chart
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
