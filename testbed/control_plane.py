@@ -85,6 +85,7 @@ class ControlPlane:
         webhook_client: KeyPair | None = None,
         api_servers: int = 1,
         audits: bool = False,
+        emulated_version: str = "",
     ) -> None:
         """Starts no program yet.
 
@@ -95,10 +96,12 @@ class ControlPlane:
             webhook_client: The certificate that the API server presents to webhooks, if any.
             api_servers: The number of API servers, which share etcd. The controllers talk to the first.
             audits: True if API servers log the requests of gpu-admission.
+            emulated_version: The minor version to emulate, `1.34`; empty for their own.
         """
         self._assets = assets
         self._gates = _enabling_option("feature-gates", feature_gates)
         self._apis = _enabling_option("runtime-config", apis)
+        self._emulation = {"emulated-version": f"kube={emulated_version}"} if emulated_version else {}
         self._webhook_client = webhook_client
         self._audits = audits
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-admission-control-plane-")
@@ -272,6 +275,7 @@ class ControlPlane:
             "endpoint-reconciler-type": "none",
             **self._gates,
             **self._apis,
+            **self._emulation,
             **({"admission-control-config-file": self._file("admission.yaml")} if self._webhook_client else {}),
             **(self._audit_options(number) if self._audits else {}),
         }
@@ -291,6 +295,7 @@ class ControlPlane:
                 # It is alone, and a leader ends if the API server is away for 10 s.
                 "leader-elect": "false",
                 **self._gates,
+                **self._emulation,
             },
             "kube-scheduler": {
                 "kubeconfig": self._file("kube-scheduler.kubeconfig"),
@@ -298,6 +303,7 @@ class ControlPlane:
                 # It is alone, and a leader ends if the API server is away for 10 s.
                 "leader-elect": "false",
                 **self._gates,
+                **self._emulation,
             },
         }
 

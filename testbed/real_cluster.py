@@ -70,10 +70,15 @@ class RealCluster(Cluster):
         folder: Path,
         **options: Any,
     ) -> RealCluster:
-        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS with options of `ControlPlane`."""
+        """The cluster of KUBECONFIG, or else our own from KUBEBUILDER_ASSETS with options of `ControlPlane`.
+
+        Our own emulates the minor version EMULATED_VERSION, if it is set.
+        """
         if files := environ.get("KUBECONFIG"):
             return cls(background, Path(files.split(os.pathsep)[0]), folder, None)
-        control_plane = ControlPlane(Path(environ["KUBEBUILDER_ASSETS"]), **options)
+        control_plane = ControlPlane(
+            Path(environ["KUBEBUILDER_ASSETS"]), emulated_version=environ.get("EMULATED_VERSION", ""), **options
+        )
         return cls.of_control_plane(background, control_plane, folder)
 
     @classmethod

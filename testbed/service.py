@@ -50,6 +50,11 @@ class Service:
         return f"https://{self._host}:{self._port}"
 
     @property
+    def probe_address(self) -> str:
+        """The host and port of its probes and metrics."""
+        return f"{self._host}:{self._probe_port}"
+
+    @property
     def explain_url(self) -> str:
         """Where it answers questions."""
         return f"https://{self._host}:{self._explain_port}"

@@ -29,7 +29,7 @@ def called_at(url: str, configuration: dict[str, Any], **client: Any) -> dict[st
 
 
 def replace_webhooks(api: API, configurations: Iterable[dict[str, Any]]) -> None:
-    """Replace all webhooks of installed configurations, as deploy/apply-webhooks.sh does.
+    """Replace all webhooks of installed configurations, as `gpu-admission apply-webhooks` does.
 
     They get the installed caBundle: without it, calls fail until a replica writes it.
     """

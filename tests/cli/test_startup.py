@@ -145,24 +145,31 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  review      Review manifests as the webhook would, before they are applied.
-  test        Test that gpu-admission decides as your suites expect.
-  migrate     Rewrite manifests from the device plugin to claims, and back.
-  explain     Show where a pod or claim fits, and why not elsewhere.
-  plan        Show what a change of GPU configuration would break, before it is
-              applied.
-  audit       Review all objects of a cluster; show which namespaces are ready
-              to convert.
-  quota       Show the GPU limits of namespaces, what is used, and which pods
-              use it.
-  usage       Show who holds which GPUs, and which are free.
-  snapshot    Write a running cluster into files for --cluster, without secrets.
-  generate    Print a configuration, quota, claim or wish from a few options.
-  rules       List the rules, or explain one.
-  serve       Serve the webhook over HTTPS.
-  sandbox     Serve a Kubernetes API of manifests, for tests and for trying out.
-  demo        Show conversion from end to end, on a cluster in memory.
-  completion  Print the script that completes commands in bash, zsh or fish.
+  review           Review manifests as the webhook would, before they are
+                   applied.
+  test             Test that gpu-admission decides as your suites expect.
+  migrate          Rewrite manifests from the device plugin to claims, and back.
+  explain          Show where a pod or claim fits, and why not elsewhere.
+  plan             Show what a change of GPU configuration would break, before
+                   it is applied.
+  audit            Review all objects of a cluster; show which namespaces are
+                   ready to convert.
+  quota            Show the GPU limits of namespaces, what is used, and which
+                   pods use it.
+  usage            Show who holds which GPUs, and which are free.
+  snapshot         Write a running cluster into files for --cluster, without
+                   secrets.
+  generate         Print a configuration, quota, claim or wish from a few
+                   options.
+  rules            List the rules, or explain one.
+  serve            Serve the webhook over HTTPS.
+  apply-webhooks   Apply the webhooks of a version, without a call that fails.
+  delete-webhooks  Delete the webhooks, before gpu-admission is removed.
+  sandbox          Serve a Kubernetes API of manifests, for tests and for trying
+                   out.
+  demo             Show conversion from end to end, on a cluster in memory.
+  completion       Print the script that completes commands in bash, zsh or
+                   fish.
 """
     )
 

@@ -1,6 +1,7 @@
 """Each scenario runs on the sandbox, and on a real control plane where one is given.
 
-    KUBEBUILDER_ASSETS=FOLDER .venv/bin/pytest tests/cluster      starts etcd, kube-apiserver and what else is there
+    KUBEBUILDER_ASSETS=FOLDER .venv/bin/pytest tests/cluster      starts etcd, kube-apiserver and what else is there;
+                                                                  emulates the version EMULATED_VERSION, if it is set
     KUBECONFIG=FILE .venv/bin/pytest -n 0 tests/cluster           any cluster of Kubernetes 1.34 or newer
 
 A cluster of somebody's is used by one process at a time, and never because of `make test` alone: hence `-n 0`. Of its
@@ -23,6 +24,8 @@ _GIVEN = "test_real_control_plane_is_given"
 _API = "scheduling.k8s.io/v1alpha2"
 _GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
 """What PodGroups with claims need, in Kubernetes 1.36."""
+_GATES_SINCE = 36
+"""The minor version."""
 _SECONDS = 180
 """For a scenario together with the start of a control plane, for which it may be the first."""
 
@@ -89,9 +92,12 @@ def _sandbox_with_groups(background, tmp_path_factory):
 @pytest.fixture(scope="session")
 def _real_with_groups(background, tmp_path_factory, request):
     """A control plane of our own with the gates on; a cluster of somebody's as it is."""
+    real = request.getfixturevalue("_real")
     if os.environ.get("KUBECONFIG"):
-        yield request.getfixturevalue("_real")
+        yield real
         return
+    if real.minor < _GATES_SINCE:
+        pytest.skip(f"Kubernetes 1.{real.minor} does not have the feature gates {' and '.join(_GATES)}")
     folder = tmp_path_factory.mktemp("real-groups")
     cluster = RealCluster.of(background, os.environ, folder, feature_gates=_GATES, apis=[_API])
     yield from _running(cluster)

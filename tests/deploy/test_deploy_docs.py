@@ -15,7 +15,16 @@ from webhook.cli import main
 ROOT = Path(__file__).parents[2]
 PAGES = {
     name: ROOT / "docs" / f"{name}.md"
-    for name in ("install", "upgrade", "uninstall", "troubleshooting", "security", "failure-modes", "break-glass")
+    for name in (
+        "install",
+        "upgrade",
+        "uninstall",
+        "troubleshooting",
+        "security",
+        "failure-modes",
+        "break-glass",
+        "slo",
+    )
 }
 TEXTS = {name: page.read_text() for name, page in PAGES.items()}
 OF_KUBERNETES = {"--admission-control-config-file", "--dry-run"}
@@ -58,7 +67,7 @@ def test_files_that_are_named_exist(found):
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_commands_that_are_named_exist(text):
-    named = set(re.findall(r"(?:^|`)gpu-admission ([a-z]+)", text, re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)gpu-admission ([a-z-]+)", text, re.MULTILINE))
     assert named <= {*main.list_commands(click.Context(main))}
 
 
@@ -78,8 +87,9 @@ def test_examples_are_yaml(found):
 
 
 def test_alerts_that_are_named_exist(deploy):
-    rules = yaml.safe_load((deploy / "components" / "monitoring" / "prometheus-rule.yaml").read_text())
-    alerts = {rule["alert"] for rule in rules["spec"]["groups"][0]["rules"]}
+    files = [deploy / "components" / "monitoring" / name for name in ("prometheus-rule.yaml", "slo-rule.yaml")]
+    groups = [group for file in files for group in yaml.safe_load(file.read_text())["spec"]["groups"]]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
     for text in TEXTS.values():
         assert set(re.findall(r"\bGPUAdmission(?!Policy)[A-Z]\w+", text)) <= alerts
 

@@ -26,6 +26,8 @@ COMMANDS = {
     "generate": "Print a configuration, quota, claim or wish from a few options.",
     "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
+    "apply-webhooks": "Apply the webhooks of a version, without a call that fails.",
+    "delete-webhooks": "Delete the webhooks, before gpu-admission is removed.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",
     "demo": "Show conversion from end to end, on a cluster in memory.",
     "completion": "Print the script that completes commands in bash, zsh or fish.",

@@ -12,10 +12,11 @@ from webhook.server.config import ListenConfig
 if TYPE_CHECKING:
     from certs import KeyPairFiles
 
-__all__ = ["EXPLAIN_SERVICE", "EXPLAIN_SERVICE_ROLE", "LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
+__all__ = ["DEPLOYMENT", "EXPLAIN_SERVICE", "EXPLAIN_SERVICE_ROLE", "LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
 
 NAMESPACE = "gpu-admission"
 """The namespace in which `deploy/` installs the service."""
+DEPLOYMENT = "gpu-admission"
 SERVICE = "gpu-admission"
 EXPLAIN_SERVICE = "gpu-admission-explain"
 """The Service of explanations."""

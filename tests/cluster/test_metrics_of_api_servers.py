@@ -1,0 +1,43 @@
+"""The metrics of API servers that the alerts, the objectives and `doctor` use exist, with their labels."""
+
+import re
+
+import pytest
+
+from testbed import manifests
+
+METRICS = {
+    "apiserver_admission_webhook_admission_duration_seconds_bucket": {"name", "type", "operation", "rejected", "le"},
+    "apiserver_admission_webhook_admission_duration_seconds_count": {"name", "type", "operation", "rejected"},
+    "apiserver_admission_webhook_fail_open_count": {"name", "type"},
+    "apiserver_admission_webhook_rejection_count": {"name", "type", "operation", "error_type", "rejection_code"},
+    "apiserver_admission_webhook_request_total": {"name", "type", "operation", "code", "rejected"},
+}
+BOUND = "0.1"
+"""Of the objective for latency, in seconds."""
+
+
+@pytest.fixture
+def samples(real):
+    """Names and labels of what the API server counted after calls that were answered, and calls that failed."""
+    team, elsewhere = real.namespace(dra="enabled"), real.namespace()
+    assert real.create(manifests.pod(team)).accepted
+    real.service.stop()
+    try:
+        assert real.create(manifests.pod(team)).code == 500
+        assert real.create(manifests.pod(elsewhere)).accepted
+    finally:
+        real.service.start()
+    text = real.api.request("GET", "/metrics").object
+    lines = re.findall(r"^(apiserver_admission_webhook_\w+)\{(.*)\} ", text, re.MULTILINE)
+    return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels))) for name, labels in lines]
+
+
+def test_api_servers_count_calls_of_webhooks(samples):
+    for metric, labels in METRICS.items():
+        found = [each for name, each in samples if name == metric and each["name"].endswith(".gpu-admission.io")]
+        assert found, metric
+        assert all(labels <= each.keys() for each in found), metric
+    errors = {each["error_type"] for name, each in samples if name == "apiserver_admission_webhook_rejection_count"}
+    assert "calling_webhook_error" in errors
+    assert BOUND in {each["le"] for name, each in samples if "le" in each and name in METRICS}

@@ -1,0 +1,153 @@
+"""Prometheus' own promtool accepts the rules, and each alert fires when it should, with its texts."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.debian_packages import NoPackageError, package_folder
+
+MONITORING = Path(__file__).parents[2] / "deploy" / "components" / "monitoring"
+FILES = ("prometheus-rule.yaml", "slo-rule.yaml")
+CASES = yaml.safe_load((Path(__file__).parent / "alert_cases.yaml").read_text())
+GROUPS = {name: yaml.safe_load((MONITORING / name).read_text())["spec"]["groups"] for name in FILES}
+RULES = [rule for groups in GROUPS.values() for group in groups for rule in group["rules"]]
+ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
+HALF_AN_HOUR = "30m"
+
+
+@pytest.fixture(scope="module")
+def promtool():
+    try:
+        return package_folder("prometheus") / "usr" / "bin" / "promtool"
+    except NoPackageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """The rules as Prometheus reads them, without the Prometheus operator: a file for each object."""
+    for name, groups in GROUPS.items():
+        (tmp_path / name).write_text(yaml.safe_dump({"groups": groups}))
+    return tmp_path
+
+
+@pytest.fixture
+def run_unit_tests(promtool, rules):
+    """Run unit tests of the rules in a file, all by one promtool, whose start takes half a second."""
+
+    def run(name, tests):
+        file = rules / "test.yaml"
+        file.write_text(yaml.safe_dump({"rule_files": [name], "tests": tests}))
+        done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
+
+
+def texts_of(case):
+    """The annotations of an alert, with what its templates stand for."""
+
+    def insert(found):
+        name = found[1].strip()
+        return case["value"] if name.startswith("$value") else case["labels"][name.removeprefix("$labels.")]
+
+    texts = ALERTS[case["alert"]]["annotations"]
+    return {name: re.sub(r"\{\{(.*?)\}\}", insert, text) for name, text in texts.items()}
+
+
+def input_series(series):
+    # 0x30 is a number in YAML.
+    assert all(isinstance(values, str) for values in series.values()), series
+    return [{"series": one, "values": values} for one, values in series.items()]
+
+
+def unit_test(series, at, name, expected):
+    return {
+        "interval": "1m",
+        "input_series": input_series(series),
+        "alert_rule_test": [{"eval_time": at, "alertname": name, "exp_alerts": expected}],
+    }
+
+
+def unit_tests(case):
+    at, name = case.get("at", HALF_AN_HOUR), case["alert"]
+    # Prometheus drops empty labels.
+    labels = {label: value for label, value in case.get("labels", {}).items() if value}
+    fired = {"exp_labels": {**ALERTS[name]["labels"], **labels}, "exp_annotations": texts_of(case)}
+    yield unit_test(case["fires"], at, name, [fired])
+    yield from (unit_test(series, at, name, []) for series in case["quiet"])
+
+
+def test_promtool_accepts_the_rules(promtool, rules):
+    files = [rules / name for name in FILES]
+    done = subprocess.run([promtool, "check", "rules", *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    found = re.findall(r"SUCCESS: (\d+) rules found", done.stdout)
+    assert sum(map(int, found)) == len(RULES)
+
+
+def test_every_alert_has_a_case():
+    assert [case["alert"] for case in CASES] == [*ALERTS]
+    assert all(case["quiet"] for case in CASES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_alerts_fire_when_they_should(run_unit_tests, name):
+    alerts = {rule.get("alert") for group in GROUPS[name] for rule in group["rules"]}
+    run_unit_tests(name, [test for case in CASES if case["alert"] in alerts for test in unit_tests(case)])
+
+
+def test_recorded_ratios_are_shares_of_calls(run_unit_tests):
+    """Of 600 calls a minute, 6 fail and 60 take more than 0.1 s."""
+    name = 'name="claims.gpu-admission.io"'
+    series = {
+        f"apiserver_admission_webhook_admission_duration_seconds_count{{{name}}}": "0+600x120",
+        f'apiserver_admission_webhook_admission_duration_seconds_bucket{{{name},le="0.1"}}': "0+540x120",
+        f"apiserver_admission_webhook_fail_open_count{{{name}}}": "0+6x120",
+        'gpu_admission_certificate_expiry_timestamp_seconds{pod="a"}': "10000x120",
+    }
+    expected = {
+        "gpu_admission:availability:ratio_30d": 0.99,
+        "gpu_admission:latency:ratio_30d": 0.9,
+        "gpu_admission:certificate_remaining:seconds": 10000 - 7200,
+    }
+    expected |= {f"gpu_admission:{kind}:rate{window}": rate for window in ("5m", "30m", "1h") for kind, rate in RATES}
+    samples = [
+        {"expr": f"round({record}, 0.001)", "eval_time": "2h", "exp_samples": [{"labels": "{}", "value": value}]}
+        for record, value in expected.items()
+    ]
+    run_unit_tests(
+        "slo-rule.yaml", [{"interval": "1m", "input_series": input_series(series), "promql_expr_test": samples}]
+    )
+
+
+RATES = (("calls", 10), ("failed_calls", 0.1), ("slow_calls", 1))
+"""Calls a second, by what they are."""
+
+
+def test_every_recorded_series_is_used_or_shown():
+    """By an alert, by another rule, on the dashboard or on a page."""
+    pages = [MONITORING / "dashboard.json", MONITORING.parents[2] / "docs" / "slo.md"]
+    texts = [rule["expr"] for rule in RULES] + [page.read_text() for page in pages]
+    for rule in RULES:
+        if "record" in rule:
+            assert sum(rule["record"] in text for text in texts) >= 1, rule["record"]
+
+
+def test_page_has_a_first_step_for_every_alert():
+    page = (MONITORING.parents[2] / "docs" / "slo.md").read_text()
+    rows = dict(re.findall(r"^\| `(GPUAdmission\w+)` \| (critical|warning) \| \S", page, re.MULTILINE))
+    assert rows == {name: rule["labels"]["severity"] for name, rule in ALERTS.items()}
+
+
+def test_objectives_of_the_page_are_those_of_the_alerts():
+    page = (MONITORING.parents[2] / "docs" / "slo.md").read_text()
+    targets = dict(re.findall(r"^\| \*\*(\w+).*\| ([\d.]+) %", page, re.MULTILINE))
+    assert targets.keys() == {"Availability", "Latency"}
+    for name, target in targets.items():
+        budget = round(1 - float(target) / 100, 4)
+        assert f"14.4 * {budget} *" in ALERTS[f"GPUAdmission{name}BurnsFast"]["expr"]
+        assert f"6 * {budget} *" in ALERTS[f"GPUAdmission{name}BurnsSlowly"]["expr"]

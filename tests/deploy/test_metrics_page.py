@@ -1,0 +1,81 @@
+"""docs/metrics.md lists what a replica serves, and docs/production-readiness.md names what exists, for every entry.
+
+`python tests/deploy/test_metrics_page.py` writes the table of the first.
+"""
+
+import asyncio
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from policies.entries import ENTRIES, RETIRED
+from webhook.cluster.client import APIClient
+from webhook.replica.config import ReplicaConfig
+from webhook.replica.replica import Replica
+from webhook.sandbox.users import kubeconfig
+
+ROOT = Path(__file__).parents[2]
+METRICS = ROOT / "docs" / "metrics.md"
+READINESS = ROOT / "docs" / "production-readiness.md"
+HEAD = "| metric | type | meaning |\n|---|---|---|\n"
+ROWS = ("On and off", "What fails with it", "Cost", "Observed by", "Tested by")
+
+
+async def served_families(file):
+    """The families of metrics that a replica serves."""
+    file.write_text(kubeconfig("http://127.0.0.1:1", None, ""))  # no request is sent
+    replica = Replica(await APIClient.connect(str(file), environ={}), ReplicaConfig())
+    try:
+        return list(replica._metrics.registry.collect())
+    finally:
+        await replica.close()
+
+
+def table(folder):
+    families = asyncio.run(served_families(folder / "kubeconfig.yaml"))
+    rows = {
+        f"{each.name}_total" if each.type == "counter" else each.name: f"{each.type} | {each.documentation}"
+        for each in families
+    }
+    return "".join(f"| `{name}` | {row} |\n" for name, row in sorted(rows.items()))
+
+
+def test_page_of_metrics_lists_what_a_replica_serves(tmp_path):
+    assert METRICS.read_text().partition(HEAD)[2] == table(tmp_path)
+
+
+def sections():
+    """The features of the page, each with its rows."""
+    parts = READINESS.read_text().split("\n## ")[2:]
+    return {
+        part.partition("\n")[0]: dict(re.findall(r"^\| \*\*(.*?)\*\* \| (.*) \|$", part, re.MULTILINE))
+        for part in parts
+    }
+
+
+@pytest.mark.parametrize(("feature", "rows"), sections().items(), ids=sections())
+def test_every_feature_answers_every_question(feature, rows):
+    assert tuple(rows) == ROWS
+    assert all(rows.values())
+
+
+def test_every_entry_belongs_to_a_feature():
+    named = set(re.findall(r"`([a-z-]+)`", READINESS.read_text()))
+    assert ENTRIES.keys() - RETIRED <= named
+
+
+def test_tests_that_are_named_exist():
+    for path in set(re.findall(r"`(tests/[\w/]+)`", READINESS.read_text())):
+        assert (ROOT / path).is_dir(), path
+
+
+def test_targets_of_make_that_are_named_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)`", READINESS.read_text())) <= targets
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        METRICS.write_text(METRICS.read_text().partition(HEAD)[0] + HEAD + table(Path(folder)))

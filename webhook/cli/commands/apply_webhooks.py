@@ -1,0 +1,54 @@
+"""`gpu-admission apply-webhooks`: the webhook configurations of a version, without a call that fails."""
+
+from __future__ import annotations
+
+import click
+
+from webhook.cli.completions import complete_paths
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import connection_options
+
+__all__ = ["command"]
+
+
+@click.command("apply-webhooks")
+@click.argument("file", shell_complete=complete_paths)
+@connection_options
+@click.option("--rollback", is_flag=True, help="Go back to an earlier version: apply now, before its service.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait.",
+)
+def command(*, file: str, kubeconfig: str | None, context: str | None, rollback: bool, timeout: float) -> None:
+    """Apply the webhook configurations in FILE, the manifests of a version; ignore its other objects.
+
+    An API server calls a webhook as soon as its configuration exists, and a replica of another version may not know its
+    path. So the command waits until all replicas are of the newest template of the Deployment, and earlier ones have ended.
+    Then it writes each configuration in one request, with the caBundle that is installed: no call fails in between.
+
+    With --rollback, FILE is of an earlier version: its webhooks are applied at once, because a later service still answers
+    them. The command then waits until the earlier version can read the charges of all GPUQuotas; apply its service after that.
+
+    FILE may be - for standard input. The image of a Deployment in it must be the one that is running.
+
+    \b
+    After the service of a new version was applied:
+      gpu-admission apply-webhooks install.yaml
+    The same with an overlay of your own:
+      kubectl kustomize my-overlay | gpu-admission apply-webhooks -
+    Back to the version before, before its service:
+      gpu-admission apply-webhooks --rollback old/install.yaml
+
+    Exit code: 0 if the configurations are applied; 1 if the service is of another version, or waiting took too long; 2 if FILE
+    or the cluster cannot be read, or the API server refuses; 3 if gpu-admission has an internal error; please report it with
+    the output of GPU_ADMISSION_TRACE=1.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    with lazy_module("progress").Progress() as progress:
+        lines = lazy_module("webhook changes").apply_webhooks(
+            file, kubeconfig, context, timeout, progress, rolls_back=rollback
+        )
+    click.echo("\n".join(lines))

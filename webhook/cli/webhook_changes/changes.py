@@ -1,0 +1,101 @@
+"""The two steps of an upgrade that concern webhook configurations, and their deletion."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.kubernetes.objects import name_of
+from policies.settings.installed import is_upgraded
+from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.webhook_changes.configurations import apply_configuration, delete_configurations
+from webhook.cli.webhook_changes.ledgers import ledger_remainder
+from webhook.cli.webhook_changes.manifests import read_version_manifests
+from webhook.cli.webhook_changes.rollouts import read_deployment, rollout_remainder
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from webhook.cli.progress import Progress
+    from webhook.cli.webhook_changes.manifests import VersionManifests
+    from webhook.cluster.client import APIClient
+
+__all__ = ["apply_webhooks", "delete_webhooks"]
+
+_PAUSE_SECONDS = 0.5
+_NO_CHANGE = "no webhook was changed"
+_SERVICE_WAITS = "the webhooks are applied, the service must wait"
+
+
+def apply_webhooks(
+    file: str, kubeconfig: str | None, context: str | None, seconds: float, progress: Progress, *, rolls_back: bool
+) -> list[str]:
+    """Apply the webhook configurations of a file; returns a line for each.
+
+    Args:
+        file: Manifests of a version, or `-`.
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        seconds: How long to wait.
+        progress: Shows what it waits for.
+        rolls_back: True if the service of the version follows; False if it is running.
+
+    Raises:
+        NoClusterError: The cluster cannot be reached, or refuses.
+        UnreadableInputError: The file cannot be read.
+        click.ClickException: The service is of another version, or waiting took too long.
+    """
+    manifests = read_version_manifests(file)
+
+    async def run() -> list[str]:
+        async with connected_client(kubeconfig, context) as client:
+            if rolls_back:
+                done = await _apply(client, manifests)
+                if not is_upgraded(manifests.configurations):
+                    await _wait(progress, seconds, lambda: ledger_remainder(client), _SERVICE_WAITS)
+                return done
+            await _wait(progress, seconds, lambda: _service_remainder(client, manifests), _NO_CHANGE)
+            return await _apply(client, manifests)
+
+    return asyncio.run(run())
+
+
+def delete_webhooks(kubeconfig: str | None, context: str | None) -> list[str]:
+    """Delete both webhook configurations; returns a line for each.
+
+    Raises:
+        NoClusterError: The cluster cannot be reached, or refuses.
+    """
+
+    async def run() -> list[str]:
+        async with connected_client(kubeconfig, context) as client:
+            return [f"{kind} {name} {outcome}" async for kind, name, outcome in delete_configurations(client)]
+
+    return asyncio.run(run())
+
+
+async def _apply(client: APIClient, manifests: VersionManifests) -> list[str]:
+    return [
+        f"{each['kind']} {name_of(each)} {await apply_configuration(client, each)}" for each in manifests.configurations
+    ]
+
+
+async def _service_remainder(client: APIClient, manifests: VersionManifests) -> str:
+    return await rollout_remainder(client, await read_deployment(client, manifests.image))
+
+
+async def _wait(progress: Progress, seconds: float, remainder: Callable[[], Awaitable[str]], outcome: str) -> None:
+    """Ask what remains until nothing does; `outcome` says what was done if that takes too long.
+
+    Raises:
+        click.ClickException: Something remains after that many seconds.
+    """
+    end = time.monotonic() + seconds
+    while what := await remainder():
+        progress.show(f"waiting: {what}")
+        if time.monotonic() > end:
+            raise click.ClickException(f"after {seconds:g} seconds, {what}; {outcome}")
+        await asyncio.sleep(_PAUSE_SECONDS)
