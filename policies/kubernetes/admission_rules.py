@@ -32,7 +32,7 @@ class Write(NamedTuple):
 
 
 def rule_matches(rule: Object, write: Write) -> bool:
-    """True if a rule of a webhook, or a resource rule of a policy, matches a write; names are not compared."""
+    """True if a rule of a webhook or policy matches a write; `resourceNames` are not compared."""
     scope = rule.get("scope") or "*"
     wanted = {"operations": write.operation, "apiGroups": write.group}
     if write.version:

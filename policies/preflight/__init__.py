@@ -1,7 +1,7 @@
 """What an installation or upgrade of gpu-admission would meet in a cluster."""
 
 from policies.preflight.check import Check, Status
-from policies.preflight.coverage import Coverage, coverage_json, webhooks_in
+from policies.preflight.covered_pods import Coverage, coverage_json, webhooks_in
 from policies.preflight.planned import Planned, Trial
 from policies.preflight.preflight import Facts, Preflight, preflight
 

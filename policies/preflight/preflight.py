@@ -11,20 +11,20 @@ from policies.kubernetes.paths import lookup, mapping_at
 from policies.metadata_keys import DRA_LABEL
 from policies.phrases import format_count, format_list
 from policies.preflight.check import Check, Status
-from policies.preflight.coverage import coverage_checks
-from policies.preflight.engines import engine_checks, engine_policies
-from policies.preflight.installed import step_checks, step_of, storage_checks
-from policies.preflight.objects import definitions, kind_checks, object_checks
-from policies.preflight.rights import rights_checks
-from policies.preflight.surroundings import (
+from policies.preflight.cluster_health import (
     api_checks,
     bundle_checks,
     clock_checks,
     conversion_checks,
     network_checks,
 )
-from policies.preflight.versions import component_checks, kubernetes_checks
-from policies.preflight.webhooks import Place, labels_with_name, other_webhooks, webhook_checks
+from policies.preflight.component_versions import component_checks, kubernetes_checks
+from policies.preflight.covered_pods import coverage_checks
+from policies.preflight.dry_runs import definitions, kind_checks, object_checks
+from policies.preflight.engine_policies import engine_checks, engine_policies
+from policies.preflight.other_webhooks import Place, labels_with_name, other_webhooks, webhook_checks
+from policies.preflight.rights import rights_checks
+from policies.preflight.steps import step_checks, step_of, storage_checks
 from policies.view import Unknown
 from policies.webhooks import WEBHOOKS
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.preflight.coverage import Coverage
-    from policies.preflight.installed import Step
+    from policies.preflight.cluster_health import Clock
+    from policies.preflight.covered_pods import Coverage
     from policies.preflight.planned import Planned
     from policies.preflight.rights import OwnRules, Right
-    from policies.preflight.surroundings import Clock
+    from policies.preflight.steps import Step
 
 __all__ = ["Facts", "Preflight", "preflight"]
 
@@ -99,7 +99,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     installed = any(
         each.exists for each in manifests if (each.document.get("kind"), name_of(each.document)) in CONFIGURATIONS
     )
-    converting = facts.coverage.labelled(DRA_LABEL, "enabled", "preview") if facts.coverage else []
+    converting = facts.coverage.namespaces_with(DRA_LABEL, "enabled", "preview") if facts.coverage else []
     yield from step_checks(manifests, step, _KNOWN)
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
     yield from component_checks(facts.images, facts.slices, converting)
@@ -199,10 +199,10 @@ def _conclusion(facts: Facts, step: Step, checks: Sequence[Check]) -> str:
         outcome += f", and {format_count(len(failing) - 1, 'more reason')}" if len(failing) > 1 else ""
     else:
         outcome = f"{step.text} would work"
-    return f"{outcome}{open_questions}; {_reviewed(facts)}"
+    return f"{outcome}{open_questions}; {_review_text(facts)}"
 
 
-def _reviewed(facts: Facts) -> str:
+def _review_text(facts: Facts) -> str:
     if facts.coverage is None or isinstance(facts.images, Unknown):
         return "how many pods would be reviewed from then on is unknown"
     return (

@@ -122,7 +122,7 @@ def _grant_check(
     own: Mapping[str, OwnRules],
     who: str,
 ) -> Check | None:
-    """A check of a role or binding that grants rights that the user may not have; None if that is no problem."""
+    """A check of a role or binding that grants more than the user may grant; None if there is none."""
     refusal = each.trial.refusal if each.trial else None
     if each.group != _RBAC or not each.resource or (refusal is None and each.trial and not each.is_stand_in):
         return None
@@ -158,7 +158,7 @@ def granting_rights(planned: Sequence[Planned]) -> list[Right]:
 
 
 def _granting_right(each: Planned, planned: Sequence[Planned]) -> tuple[Right, Object] | None:
-    """The right to grant anything by a role or binding, and the role; None if the manifests do not have the role."""
+    """The right to grant anything by a role or binding, and the role; None without the role."""
     namespace, kind = namespace_of(each.document), each.document.get("kind")
     if kind in _ROLES:
         return Right("escalate", _RBAC, each.resource, namespace), each.document
@@ -193,7 +193,9 @@ def _role(reference: Object, namespace: str, planned: Sequence[Planned]) -> Obje
 
 
 def missing_rules(rules: Sequence[Object], own: Sequence[Object]) -> list[Object]:
-    """The parts of the rules of a role that no rule of the user covers, each of one verb and one resource or path.
+    """The parts of the rules of a role that no rule of the user covers.
+
+    A part has one verb and one resource or path.
 
     Source: k8s.io/component-helpers auth/rbac/validation, Covers: each part must be covered by one rule.
     """

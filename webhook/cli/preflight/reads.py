@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.preflight.surroundings import Clock
+from policies.preflight.cluster_health import Clock
 from policies.view import UNKNOWN, Unknown
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
@@ -60,7 +60,7 @@ async def list_kept(
     keep: Callable[[Object], Object | None] = lambda document: document,
     namespace: str = "",
 ) -> Sequence[Object] | Unknown:
-    """The objects of a collection, or what `keep` returns of them; empty if it is not served, unknown if it is forbidden."""
+    """What `keep` returns of the objects of a collection; unknown if listing it is forbidden."""
     kept: list[Object] = []
     try:
         async for page in pages(client, resource, namespace):
@@ -150,7 +150,7 @@ async def read_policies(client: APIClient, discovery: Discovery) -> tuple[list[O
 
 async def broken_conversions(client: APIClient) -> list[tuple[str, str]]:
     """The CRDs of kinds that gpu-admission reads whose conversion webhook fails, with the error of a list."""
-    listed = await list_kept(client, RESOURCES["CustomResourceDefinition"], _converted)
+    listed = await list_kept(client, RESOURCES["CustomResourceDefinition"], _conversion_of)
     broken = []
     for each in () if isinstance(listed, Unknown) else listed:
         resource = RESOURCES.get(each["kind"])
@@ -164,7 +164,7 @@ async def broken_conversions(client: APIClient) -> list[tuple[str, str]]:
     return broken
 
 
-def _converted(definition: Object) -> Object | None:
+def _conversion_of(definition: Object) -> Object | None:
     """Group and kind of a CRD that is converted by a webhook."""
     if lookup(definition, ("spec", "conversion", "strategy")) != "Webhook":
         return None

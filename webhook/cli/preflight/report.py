@@ -30,11 +30,11 @@ def text(preflight: Preflight) -> str:
         if found:
             title = click.style(status.upper(), fg=colour, bold=True)
             sections.append([title, *(line for each in found for line in _lines(each, width))])
-    sections.append(paragraph(f"{_capitalized(preflight.conclusion)}.", width))
+    sections.append(paragraph(f"{_with_capital(preflight.conclusion)}.", width))
     return "\n\n".join("\n".join(lines) for lines in sections)
 
 
-def _capitalized(sentence: str) -> str:
+def _with_capital(sentence: str) -> str:
     return f"{sentence[:1].upper()}{sentence[1:]}"
 
 

@@ -11,12 +11,13 @@ from policies.metadata_keys import DRA_LABEL
 from policies.preflight import Coverage, Facts, preflight, webhooks_in
 from policies.view import Unknown
 from webhook.cli.preflight import reads
-from webhook.cli.preflight.access import read_own_rules, read_user, review_rights
-from webhook.cli.preflight.manifests import read_manifests
-from webhook.cli.preflight.pods import conditions_hold, count_pods
+from webhook.cli.preflight.access_reviews import read_own_rules, read_user, review_rights
+from webhook.cli.preflight.input import read_manifests
+from webhook.cli.preflight.pod_counts import conditions_hold, count_pods
 from webhook.cli.preflight.trials import plan_objects, plan_runtime, try_objects
 from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.running_clusters.object_reads import read_version
+from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.server_version import parse_version
@@ -38,7 +39,7 @@ def run_preflight(files: Sequence[str], kubeconfig: str | None, context: str | N
     """Check what applying manifests to a running cluster would do.
 
     Args:
-        files: The manifests; `-` is standard input.
+        files: The manifests, of which `-` is standard input; if empty, those of this version.
         kubeconfig: A file; None for the one that kubectl uses.
         context: The context of the kubeconfig; its current one if None.
         progress: Shows what is read.
@@ -47,7 +48,7 @@ def run_preflight(files: Sequence[str], kubeconfig: str | None, context: str | N
         UnreadableInputError: The manifests cannot be read.
         NoClusterError: The cluster cannot be reached, or fails.
     """
-    documents = read_manifests(files)
+    documents = read_manifests(files or [str(shipped_path("deploy") / "install.yaml")])
 
     async def run() -> Preflight:
         async with connected_client(kubeconfig, context) as client:
@@ -64,11 +65,11 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
     namespaces = await reads.list_kept(client, RESOURCES["Namespace"], reads.kept_namespace)
     coverage = None if isinstance(namespaces, Unknown) else _coverage(documents, namespaces)
     claim_versions = await discovery.versions("resource.k8s.io")
-    converting = coverage.labelled(DRA_LABEL, "enabled") if coverage else []
+    converting = coverage.namespaces_with(DRA_LABEL, "enabled") if coverage else []
     runtime = [*plan_runtime(planned, converting, serves_claims="v1" in claim_versions)]
     progress.show(f"trying {len(planned) + len(runtime)} objects")
     everything = [*planned, *runtime]
-    tried = await try_objects(client, discovery, everything, await _existing(client, everything))
+    tried = await try_objects(client, discovery, everything, await _read_namespaces(client, everything))
     policies, unread_policies = await reads.read_policies(client, discovery)
     images = await count_pods(client, coverage, progress)
     progress.show("reading the cluster")
@@ -100,8 +101,8 @@ def _coverage(documents: Sequence[Object], namespaces: Sequence[Object]) -> Cove
     return Coverage(webhooks_in(ours), namespaces, conditions_hold)
 
 
-async def _existing(client: APIClient, planned: Sequence[Planned]) -> dict[str, bool]:
-    """The namespaces of objects, each with whether it exists; a namespace that may not be read counts as existing."""
+async def _read_namespaces(client: APIClient, planned: Sequence[Planned]) -> dict[str, bool]:
+    """The namespaces of objects, each with whether it exists, or may not be read."""
     found: dict[str, bool] = {}
     for namespace in dict.fromkeys(namespace_of(each.document) for each in planned if namespace_of(each.document)):
         try:

@@ -1,4 +1,4 @@
-"""Dry runs: each object of the manifests, and objects that the service and controllers would create later."""
+"""Dry runs of the objects of the manifests, and of those that would be created later."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def plan_objects(client: APIClient, discovery: Discovery, documents: Itera
 
 
 def plan_runtime(planned: Sequence[Planned], converting: Sequence[str], *, serves_claims: bool) -> Iterator[Planned]:
-    """Objects that are created later: a pod of each workload, and a claim template in each namespace that converts."""
+    """Objects that are created later: a pod of each workload, and claim templates."""
     accounts = {each.label for each in planned if each.exists and each.document.get("kind") == "ServiceAccount"}
     for each in planned:
         for template in pod_templates(each.document):

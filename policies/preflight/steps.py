@@ -158,7 +158,7 @@ def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check
 
 
 def _is_one_release(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """True for the same minor version, or the next or last one; a new major version follows the last minor one."""
+    """True for the same minor version, its neighbours, and the first of the next major version."""
     if before[0] == after[0]:
         return abs(before[1] - after[1]) <= 1
     lower, higher = sorted((before, after))
@@ -216,7 +216,7 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
 
 
 def storage_checks(planned: Iterable[Planned]) -> Iterator[Check]:
-    """CRDs whose objects may be stored in a version that the manifests no longer have, and conversion webhooks of ours."""
+    """CRDs that would lose a version in which objects may be stored, or that a webhook converts."""
     definitions = [each for each in planned if each.document.get("kind") == "CustomResourceDefinition"]
     is_good = True
     for each in definitions:

@@ -1,4 +1,4 @@
-"""What else decides whether an installation works: clocks, aggregated APIs, networks and the API server's plugins."""
+"""What else decides whether an installation works: clocks, other APIs and the network."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
             remedy="allow the user to list leases in namespace kube-node-lease",
         )
         return
-    for skew, nodes in _skewed(leases, ready, clock.server).items():
+    for skew, nodes in _clock_skews(leases, ready, clock.server).items():
         is_good = False
         yield Check(
             name="clock",
@@ -102,7 +102,7 @@ def _seconds(skew: timedelta) -> str:
     return f"{abs(skew).total_seconds():,.0f} seconds {'ahead' if skew > timedelta() else 'behind'}"
 
 
-def _skewed(leases: Iterable[Object], ready: frozenset[str], now: datetime) -> dict[str, list[str]]:
+def _clock_skews(leases: Iterable[Object], ready: frozenset[str], now: datetime) -> dict[str, list[str]]:
     """The ready nodes whose Lease was renewed in the future, or not for a minute, by how far."""
     found: dict[str, list[str]] = {}
     for lease in leases:
@@ -241,7 +241,7 @@ def _cloud(node: Object) -> str:
 
 
 def bundle_checks(planned: Sequence[Planned]) -> Iterator[Check]:
-    """Webhook configurations of the manifests that write a caBundle, which replicas or cert-manager keep up to date."""
+    """Manifests that write a caBundle, and installed webhooks that have none."""
     for each in planned:
         written = [
             str(webhook.get("name"))

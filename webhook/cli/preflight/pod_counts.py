@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.cel import CelCompileError
 from policies.kubernetes.objects import has_ended, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.preflight.versions import component_of
+from policies.preflight.component_versions import component_of
 from policies.view import UNKNOWN, Unknown
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.preflight.coverage import Coverage
+    from policies.preflight.covered_pods import Coverage
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
@@ -57,7 +57,7 @@ def _components(pod: Object) -> set[tuple[str, str]]:
 
 
 def conditions_hold(webhook: Object, pod: Object) -> bool:
-    """True if the matchConditions of a webhook hold for a pod that is created; also if one cannot be evaluated."""
+    """True if the matchConditions of a webhook hold for a new pod, or cannot be evaluated."""
     request: dict[str, Any] = {
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"},

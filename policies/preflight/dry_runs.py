@@ -92,9 +92,9 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         group.setdefault(refusal, []).append(each)
     for refusal, objects in refused.items():
         if certain := [each for each in objects if not each.is_stand_in]:
-            yield _refused(refusal, certain)
+            yield _refusal_check(refusal, certain)
         if tried := [each for each in objects if each.is_stand_in]:
-            yield _maybe_refused(refusal, tried)
+            yield _stand_in_check(refusal, tried)
     yield from _unknown(unknown)
     yield from _warnings(planned)
     tried_well = [each for each in planned if each.trial and each.trial.refusal is None and not each.is_runtime]
@@ -118,7 +118,7 @@ def _text(template: str, refusal: Refusal, objects: Sequence[Planned]) -> str:
     return template.format(by=refusal.by, namespace=namespace)
 
 
-def _refused(refusal: Refusal, objects: Sequence[Planned]) -> Check:
+def _refusal_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
     return Check(
         name="objects",
         status=Status.FAILING,
@@ -129,7 +129,7 @@ def _refused(refusal: Refusal, objects: Sequence[Planned]) -> Check:
     )
 
 
-def _maybe_refused(refusal: Refusal, objects: Sequence[Planned]) -> Check:
+def _stand_in_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
     """The namespace does not exist yet, and policies may treat the one that stood in otherwise."""
     trial = objects[0].trial
     namespace = trial.namespace if trial else ""

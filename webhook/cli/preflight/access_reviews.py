@@ -35,7 +35,7 @@ async def read_user(client: APIClient) -> str:
 
 
 async def review_rights(client: APIClient, planned: Sequence[Planned]) -> dict[Right, bool | None]:
-    """Whether the user has each right that applying the objects needs; None where the API server does not say."""
+    """Whether the user has each right that applying the objects needs; None if that is unknown."""
     rights = list(dict.fromkeys([*needed_rights(planned), *granting_rights(planned)]))
 
     async def review(right: Right) -> bool | None:
@@ -49,7 +49,7 @@ async def review_rights(client: APIClient, planned: Sequence[Planned]) -> dict[R
 
 
 async def read_own_rules(client: APIClient, planned: Sequence[Planned]) -> dict[str, OwnRules]:
-    """The rules of the user in the namespaces of roles and bindings; those of the whole cluster have the key ''."""
+    """The rules of the user by namespace of roles and bindings; empty for the whole cluster."""
     wanted = dict.fromkeys(
         namespace_of(each.document)
         for each in planned

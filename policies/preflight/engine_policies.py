@@ -1,4 +1,4 @@
-"""Policies of other engines: ValidatingAdmissionPolicies, MutatingAdmissionPolicies, Kyverno and Gatekeeper.
+"""Policies of other engines: Kubernetes' own, Kyverno's and Gatekeeper's.
 
 The dry runs evaluate whatever matches the objects of the manifests. Named here are the policies that match what
 gpu-admission and controllers write later, and those that speak of GPUs.
@@ -101,7 +101,7 @@ def _matched_by(rules: Sequence[Object]) -> set[tuple[str, str]]:
 
 
 def _kyverno(document: Object, kind: str) -> EnginePolicy | None:
-    """Source: Kyverno's documentation: match.any/all.resources.kinds, failureAction, and the CEL policy types."""
+    """Source: Kyverno's documentation of match, failureAction and its policies in CEL."""
     if rules := mappings_at(document, ("spec", "matchConstraints", "resourceRules")):
         actions = items_at(document, ("spec", "validationActions"))
         return None if actions and "Deny" not in actions else _found("Kyverno", document, kind, _matched_by(rules))
@@ -133,7 +133,7 @@ def _is_kind(written: str, key: tuple[str, str]) -> bool:
 
 
 def _gatekeeper(document: Object, kind: str) -> EnginePolicy | None:
-    """Source: Gatekeeper's documentation: spec.match.kinds with apiGroups and kinds, spec.enforcementAction."""
+    """Source: Gatekeeper's documentation of spec.match.kinds and spec.enforcementAction."""
     if str(lookup(document, ("spec", "enforcementAction")) or "deny") in _IGNORED_ACTIONS:
         return None
     kinds = mappings_at(document, ("spec", "match", "kinds"))

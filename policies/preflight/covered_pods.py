@@ -1,4 +1,4 @@
-"""Which namespaces and pods would be reviewed once the webhook configurations of the manifests are applied."""
+"""Which namespaces and pods would be reviewed once the manifests are applied."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policies.kubernetes.paths import lookup, mappings_at
 from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
 from policies.phrases import format_count, format_list
 from policies.preflight.check import Check, Status
-from policies.preflight.webhooks import Place, labels_with_name
+from policies.preflight.other_webhooks import Place, labels_with_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,7 +75,7 @@ class Coverage:
         """The namespaces that every webhook excludes."""
         return [place.name for place in self.places if not self._by_namespace[place.name]]
 
-    def labelled(self, key: str, *values: str) -> list[str]:
+    def namespaces_with(self, key: str, *values: str) -> list[str]:
         """The covered namespaces whose label has one of the values."""
         return [place.name for place in self.covered if place.labels.get(key) in values]
 
@@ -134,9 +134,9 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
             remedy="allow the user to list namespaces",
         )
         return
-    converting = coverage.labelled(DRA_LABEL, "enabled")
-    preview = coverage.labelled(DRA_LABEL, "preview")
-    enforced = coverage.labelled(QUOTA_LABEL, "enforced")
+    converting = coverage.namespaces_with(DRA_LABEL, "enabled")
+    preview = coverage.namespaces_with(DRA_LABEL, "preview")
+    enforced = coverage.namespaces_with(QUOTA_LABEL, "enforced")
     labelled = [
         *([f"{_names(converting)} {_verb(converting, 'convert')}"] if converting else []),
         *([f"{_names(preview)} {_verb(preview, 'preview')}"] if preview else []),
@@ -189,9 +189,9 @@ def coverage_json(coverage: Coverage) -> dict[str, Any]:
     return {
         "covered": [place.name for place in coverage.covered],
         "exempt": coverage.exempt,
-        "converting": coverage.labelled(DRA_LABEL, "enabled"),
-        "preview": coverage.labelled(DRA_LABEL, "preview"),
-        "quotaEnforced": coverage.labelled(QUOTA_LABEL, "enforced"),
+        "converting": coverage.namespaces_with(DRA_LABEL, "enabled"),
+        "preview": coverage.namespaces_with(DRA_LABEL, "preview"),
+        "quotaEnforced": coverage.namespaces_with(QUOTA_LABEL, "enforced"),
         "pods": coverage.pods,
         "entries": {
             entry: {"namespaces": len(count.namespaces), "pods": count.pods} for entry, count in coverage.counts.items()

@@ -1,4 +1,4 @@
-"""Webhooks of others: which see the same pods, in which order, and which could keep gpu-admission from starting."""
+"""Webhooks of others: their order, and those that could keep gpu-admission from starting."""
 
 from __future__ import annotations
 
@@ -176,8 +176,8 @@ def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -> 
         for each in webhooks
         if each.is_mutating and each.matches(_NEW_POD) and any(each.selects(place.labels, None) for place in tenants)
     ]
-    before = [_reinvoked(each) for each in seen if each.is_before]
-    after = [_reinvoked(each) for each in seen if not each.is_before]
+    before = [_text_of(each) for each in seen if each.is_before]
+    after = [_text_of(each) for each in seen if not each.is_before]
     if not seen:
         return Check(
             name="order", status=Status.OK, what="no mutating webhook of others sees the pods that would be reviewed"
@@ -196,7 +196,7 @@ def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -> 
     )
 
 
-def _reinvoked(webhook: OtherWebhook) -> str:
+def _text_of(webhook: OtherWebhook) -> str:
     policy = webhook.webhook.get("reinvocationPolicy") or "Never"
     return f"{webhook.label}, reinvocationPolicy {policy}"
 
