@@ -228,10 +228,11 @@ def _policy_check(daemon_sets: Sequence[Object] | Unknown) -> Check:
         return Check(name="network", status=Status.OK, what=f"NetworkPolicies are enforced by {format_list(found)}")
     return Check(
         name="network",
-        status=Status.UNKNOWN,
-        what="it is unknown whether anything enforces NetworkPolicies",
-        why=f"no DaemonSet of a known network plugin is seen ({format_list(_ENGINES, 9)})",
-        remedy="check your network plugin; without one that enforces them, every pod reaches the ports of gpu-admission",
+        status=Status.WARNING,
+        what="no network plugin is seen that enforces NetworkPolicies",
+        why=f"there is no DaemonSet {format_list(_ENGINES, 9).replace(' and ', ' or ')}; without one, every pod reaches the ports "
+        "of gpu-admission",
+        remedy="check whether your network plugin enforces NetworkPolicies",
     )
 
 
@@ -242,32 +243,29 @@ def _cloud(node: Object) -> str:
 
 def bundle_checks(planned: Sequence[Planned]) -> Iterator[Check]:
     """Manifests that write a caBundle, and installed webhooks that have none."""
-    for each in planned:
-        written = [
-            str(webhook.get("name"))
-            for webhook in mappings_at(each.document, ("webhooks",))
-            if lookup(webhook, ("clientConfig", "caBundle"))
-        ]
-        if written:
-            yield Check(
-                name="caBundle",
-                status=Status.WARNING,
-                what=f"{each.label} writes the caBundle of {format_list(written, 3)}",
-                where="webhooks[].clientConfig.caBundle",
-                why="gpu-admission or cert-manager rotates it, and the manifest would bring back an old one",
-                remedy="leave it out of the manifest",
-            )
-        without = [
-            str(webhook.get("name"))
-            for webhook in mappings_at(each.stored, ("webhooks",))
-            if not lookup(webhook, ("clientConfig", "caBundle"))
-        ]
-        if without:
-            yield Check(
-                name="caBundle",
-                status=Status.WARNING,
-                what=f"installed webhooks have no caBundle: {format_list(without, 3)}",
-                where=each.label,
-                why="their calls fail, unless the serving certificate is of a public authority",
-                remedy="see `gpu-admission doctor`; the leader writes it within seconds if it may",
-            )
+    written = [name for each in planned for name, bundle in _bundles(each.document) if bundle]
+    missing = [name for each in planned for name, bundle in _bundles(each.stored) if not bundle]
+    if written:
+        yield Check(
+            name="caBundle",
+            status=Status.WARNING,
+            what=f"the manifests write the caBundle of {format_list(written, 3)}",
+            where="webhooks[].clientConfig.caBundle",
+            why="gpu-admission or cert-manager rotates it, and the manifests would bring back an old one",
+            remedy="leave it out of the manifests",
+        )
+    if missing:
+        yield Check(
+            name="caBundle",
+            status=Status.WARNING,
+            what=f"installed webhooks have no caBundle: {format_list(missing, 3)}",
+            where="webhooks[].clientConfig.caBundle",
+            why="their calls fail, unless the serving certificate is of a public authority",
+            remedy="look at `/readyz` of a replica: the leader writes it within seconds if it may",
+        )
+
+
+def _bundles(document: object) -> list[tuple[str, bool]]:
+    """The webhooks of a configuration, each with whether it has a caBundle."""
+    webhooks = mappings_at(document, ("webhooks",))
+    return [(str(each.get("name")), bool(lookup(each, ("clientConfig", "caBundle")))) for each in webhooks]

@@ -106,7 +106,16 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
             name="objects",
             status=Status.OK,
             what=f"the dry run accepts {format_count(len(tried_well), 'object')}: {', '.join(filter(None, (created, changed)))}",
+            where=_stand_in_text(tried_well),
         )
+
+
+def _stand_in_text(tried: Sequence[Planned]) -> str:
+    moved = [each for each in tried if each.is_stand_in]
+    if not moved or moved[0].trial is None:
+        return ""
+    missing = format_list(sorted({namespace_of(each.document) for each in moved}))
+    return f"{len(moved)} of them tried in namespace {moved[0].trial.namespace}, because {missing} does not exist yet"
 
 
 def _labels(objects: Sequence[Planned]) -> str:

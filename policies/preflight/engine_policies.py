@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.admission_rules import Write, rule_matches
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup, mappings_at
+from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_count, format_list
 from policies.preflight.check import Check, Status
 
@@ -31,7 +31,7 @@ LATER = {
 }
 """What gpu-admission writes while it runs, and the claims that Kubernetes creates from its templates."""
 _POD = Write("CREATE", "", "", "pods")
-_GPU_WORDS = ("nvidia.com/", "resourceClaims", "resourceclaimtemplates")
+_GPU_WORDS = ("nvidia.com/", "resourceClaims")
 _OWN = ".gpu-admission.io"
 _IGNORED_ACTIONS = ("dryrun", "warn", "scoped")
 _MOST = 5
@@ -86,7 +86,9 @@ def _found(engine: str, document: Object, kind: str, matched: set[tuple[str, str
     namespace = namespace_of(document)
     label = f"{kind} {f'{namespace}/' if namespace else ''}{name_of(document)}"
     later = tuple(name for group, name in LATER if (group, name) in matched)
-    text = json.dumps(document.get("spec"))
+    text = json.dumps(
+        {key: value for key, value in mapping_at(document, ("spec",)).items() if key != "matchConstraints"}
+    )
     return EnginePolicy(engine, label, later, ("", "Pod") in matched and any(word in text for word in _GPU_WORDS))
 
 

@@ -24,6 +24,7 @@ from policies.preflight.dry_runs import definitions, kind_checks, object_checks
 from policies.preflight.engine_policies import engine_checks, engine_policies
 from policies.preflight.other_webhooks import Place, labels_with_name, other_webhooks, webhook_checks
 from policies.preflight.rights import rights_checks
+from policies.preflight.server_features import feature_checks
 from policies.preflight.steps import step_checks, step_of, storage_checks
 from policies.view import Unknown
 from policies.webhooks import WEBHOOKS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from policies.preflight.covered_pods import Coverage
     from policies.preflight.planned import Planned
     from policies.preflight.rights import OwnRules, Right
+    from policies.preflight.server_features import ServerFeatures
     from policies.preflight.steps import Step
 
 __all__ = ["Facts", "Preflight", "preflight"]
@@ -72,6 +74,7 @@ class Facts:
     images: Mapping[tuple[str, str], int] | Unknown
     """NVIDIA's components and their tags, with the number of running pods; unknown if pods cannot be listed."""
     broken_conversions: Sequence[tuple[str, str]]
+    features: ServerFeatures | Unknown | None
     clock: Clock | None
 
 
@@ -102,6 +105,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     converting = facts.coverage.namespaces_with(DRA_LABEL, "enabled", "preview") if facts.coverage else []
     yield from step_checks(manifests, step, _KNOWN)
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
+    yield from feature_checks(facts.features)
     yield from component_checks(facts.images, facts.slices, converting)
     yield from rights_checks(manifests, facts.granted, facts.own_rules, facts.user)
     yield from kind_checks(manifests, definitions(manifests))
@@ -193,20 +197,25 @@ def _ready(nodes: Sequence[Object] | Unknown) -> frozenset[str]:
 def _conclusion(facts: Facts, step: Step, checks: Sequence[Check]) -> str:
     failing = [each for each in checks if each.status is Status.FAILING]
     unknown = sum(each.status is Status.UNKNOWN for each in checks)
-    open_questions = f"; {format_count(unknown, 'check')} could not be answered" if unknown else ""
+    outcome = f"{step.text} would work"
     if failing:
-        outcome = f"{step.text} would fail: {failing[0].what}"
-        outcome += f", and {format_count(len(failing) - 1, 'more reason')}" if len(failing) > 1 else ""
-    else:
-        outcome = f"{step.text} would work"
-    return f"{outcome}{open_questions}; {_review_text(facts)}"
+        more = f", and {format_count(len(failing) - 1, 'more check')} failed" if len(failing) > 1 else ""
+        outcome = f"{step.text} would fail: {failing[0].what}{more}"
+    elif unknown:
+        outcome = (
+            f"no check says that {step.text} would fail, and {format_count(unknown, 'check')} could not be answered"
+        )
+    return f"{outcome}; {_review_text(facts)}"
 
 
 def _review_text(facts: Facts) -> str:
-    if facts.coverage is None or isinstance(facts.images, Unknown):
-        return "how many pods would be reviewed from then on is unknown"
+    coverage = facts.coverage
+    if coverage is None:
+        return "which namespaces would be covered is unknown"
+    covered = f"pods of {format_count(len(coverage.covered), 'namespace')} would be reviewed from then on"
+    if isinstance(facts.images, Unknown):
+        return covered
     return (
-        f"pods of {format_count(len(facts.coverage.covered), 'namespace')} would be reviewed from then on, such as "
-        f"{facts.coverage.pods:,} that run now in {format_count(len(facts.coverage.namespaces), 'namespace')}; `gpu-admission audit` "
-        "lists those that would be refused"
+        f"{covered}, and {coverage.pods:,} of those that run now if they were created again; `gpu-admission audit` shows which "
+        "existing objects would be refused"
     )

@@ -44,11 +44,14 @@ class Step(NamedTuple):
 
     @property
     def text(self) -> str:
-        """`upgrade from 0.1.0 to 0.2.0`."""
+        """`upgrading from 0.1.0 to 0.2.0`."""
         before, after = self.before or "an unknown version", self.after or "an unknown version"
-        if self.verb in ("install", "apply again"):
-            return f"{self.verb} of {after}"
-        return f"{self.verb} from {before} to {after}"
+        return {
+            "install": f"installing {after}",
+            "apply again": f"applying {after} again",
+            "upgrade": f"upgrading from {before} to {after}",
+            "rollback": f"going back from {before} to {after}",
+        }[self.verb]
 
 
 def step_of(planned: Sequence[Planned]) -> Step:
@@ -113,7 +116,11 @@ def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check
     strange = sorted(name for name in installed - mine if name.removesuffix(".gpu-admission.io") not in RETIRED)
     before, after = _numbers(step.before), _numbers(step.after)
     if step.verb == "install":
-        return Check(name="version", status=Status.OK, what=f"gpu-admission is not installed; {step.text}")
+        return Check(
+            name="version",
+            status=Status.OK,
+            what=f"gpu-admission is not installed; the manifests have {step.after or 'a version that their image does not name'}",
+        )
     if mine and strange and step.verb != "rollback":
         return Check(
             name="version",

@@ -124,6 +124,14 @@ class APIClient:
             document = read_json(f"{method} {path} at {self.url}", await response.read(), response.content_type)
             return Answer(document, response.headers)
 
+    async def text_lines(self, path: str, *, timeout: float = 60.0) -> AsyncGenerator[str]:
+        """The lines of a text, such as `/metrics`, as they arrive; raises as `get` does."""
+        lines = Lines()
+        async with self._answer("GET", path, {}, None, {"Accept": "text/plain"}, total=timeout) as response:
+            async for chunk in response.content.iter_any():
+                for line in lines.feed(chunk):
+                    yield line.decode(errors="replace")
+
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Create an object; raises as `get` does. After Unreachable, the object may exist."""
         return await self._send("POST", path, query, body, timeout=timeout)

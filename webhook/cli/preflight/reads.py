@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.preflight.cluster_health import Clock
+from policies.preflight.server_features import METRICS, ServerFeatures, features_in
 from policies.view import UNKNOWN, Unknown
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
@@ -85,6 +87,19 @@ async def read_clock(client: APIClient) -> Clock | None:
     after = datetime.now(UTC)
     date = answer.headers.get("Date")
     return Clock(parsedate_to_datetime(date), before, after) if date else None
+
+
+async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
+    """Plugins and feature gates in the metrics of the API server; None if it has no metrics."""
+    try:
+        async with contextlib.aclosing(client.text_lines("/metrics")) as lines:
+            return features_in([line async for line in lines if line.startswith(METRICS)])
+    except APIError as error:
+        if error.is_not_found:
+            return None
+        if error.is_forbidden:
+            return UNKNOWN
+        raise
 
 
 class Discovery:

@@ -92,6 +92,7 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
         coverage=coverage,
         images=images,
         broken_conversions=await reads.broken_conversions(client),
+        features=await reads.read_features(client),
         clock=clock,
     )
 
