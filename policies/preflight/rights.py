@@ -96,7 +96,7 @@ def rights_checks(
             name="rights",
             status=Status.FAILING,
             what=f"{who} may not apply {format_list(objects, _MOST)}",
-            why=f"RBAC does not allow: {'; '.join(right.text for right in refused)}",
+            why=f"RBAC does not allow: {_rights_text(refused)}",
             remedy="let a cluster administrator apply the manifests, or grant these rights",
         )
     if unknown:
@@ -104,7 +104,7 @@ def rights_checks(
             name="rights",
             status=Status.UNKNOWN,
             what=f"it is unknown whether {who} may apply every object",
-            why=f"no answer about: {'; '.join(right.text for right in unknown)}",
+            why=f"no answer about: {_rights_text(unknown)}",
             remedy="allow the user to create selfsubjectaccessreviews.authorization.k8s.io, as system:basic-user does",
         )
     grants = [check for each in planned if (check := _grant_check(each, planned, granted, own, who)) is not None]
@@ -238,6 +238,14 @@ def _covers_resource(mine: Object, resource: str) -> bool:
     _, slash, part = resource.partition("/")
     wanted = {"*", resource, *([f"*/{part}"] if slash else [])}
     return bool(wanted & {*items_at(mine, ("resources",))})
+
+
+def _rights_text(rights: Iterable[Right]) -> str:
+    """The rights without names, by resource: `create and get services -n gpu-admission`."""
+    verbs: dict[Right, set[str]] = {}
+    for right in rights:
+        verbs.setdefault(right._replace(verb="", name=""), set()).add(right.verb)
+    return "; ".join(f"{format_list(sorted(found))}{right.text}" for right, found in verbs.items())
 
 
 def _rules_text(rules: Sequence[Object]) -> str:

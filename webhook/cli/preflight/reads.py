@@ -210,7 +210,9 @@ def kept_name(document: Object) -> Object:
     return {"metadata": {"name": lookup(document, ("metadata", "name"))}}
 
 
-def kept_namespace(document: Object) -> Object:
-    """The name and the labels of a namespace."""
+def kept_namespace(document: Object) -> Object | None:
+    """The name and the labels of a namespace; None if it is being deleted, because nothing can be created there."""
+    if lookup(document, ("metadata", "deletionTimestamp")) is not None:
+        return None
     metadata = document.get("metadata")
     return {"metadata": {"name": lookup(metadata, ("name",)), "labels": lookup(metadata, ("labels",)) or {}}}
