@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.phrases import format_list, format_ranges, shorten
-from policies.preflight.check import Check, Status
 from policies.view import Unknown
 
 if TYPE_CHECKING:

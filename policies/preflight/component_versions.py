@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.phrases import format_list, format_ranges
-from policies.preflight.check import Check, Status
 from policies.view import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -138,9 +138,8 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
     for text in versions.values():
         counts[text or "unknown"] = counts.get(text or "unknown", 0) + 1
     parts = [f"{text} on {count:,}" for text, count in sorted(counts.items())]
-    return Check(
-        name="kubelets", status=Status.OK, what=f"kubelets by nodes: {format_list(parts) if parts else 'no nodes'}"
-    )
+    what = f"kubelets are {format_list(parts)} nodes" if parts else "there are no nodes"
+    return Check(name="kubelets", status=Status.OK, what=what)
 
 
 def _numbers(text: str) -> tuple[int, int] | None:

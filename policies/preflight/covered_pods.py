@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
 from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
 from policies.phrases import format_count, format_list
-from policies.preflight.check import Check, Status
 from policies.preflight.other_webhooks import Place, labels_with_name
 
 if TYPE_CHECKING:

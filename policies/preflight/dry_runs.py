@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.phrases import format_count, format_list, shorten
-from policies.preflight.check import Check, Status
 from policies.preflight.refusals import Cause
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import json
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.admission_rules import Write, rule_matches
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_count, format_list
-from policies.preflight.check import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.cluster_checks import Check, Status
 from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at
 from policies.metadata_keys import DRA_LABEL
 from policies.phrases import format_count, format_list
-from policies.preflight.check import Check, Status
 from policies.preflight.cluster_health import (
     api_checks,
     bundle_checks,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, mapping_at, mappings_at
 from policies.phrases import format_list
-from policies.preflight.check import Check, Status
 from policies.preflight.refusals import Cause
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.cluster_checks import Check, Status
 from policies.phrases import format_list
-from policies.preflight.check import Check, Status
 from policies.view import Unknown
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.cluster_checks import Check, Status
 from policies.entries import CONFIGURATIONS, RETIRED
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_list
-from policies.preflight.check import Check, Status
 from policies.preflight.planned import Planned, label_of
 
 if TYPE_CHECKING:

@@ -55,6 +55,7 @@ MODULES = {
     "suites": "webhook.cli.suites.runs",
     "suite reports": "webhook.cli.suites.reports",
     "proofs of migrations": "webhook.cli.migrations.proofs",
+    "check reports": "webhook.cli.check_reports",
     "preflights": "webhook.cli.preflight.runs",
     "preflight reports": "webhook.cli.preflight.report",
     "snapshots": "webhook.cli.snapshots.writer",

@@ -51,4 +51,4 @@ def command(
         found = lazy_module("preflights").run_preflight(files, kubeconfig, context, progress)
     reports = lazy_module("preflight reports")
     click.echo(reports.as_json(found) if output == "json" else reports.text(found))
-    ctx.exit(reports.exit_code(found))
+    ctx.exit(lazy_module("check reports").exit_code(found.checks))

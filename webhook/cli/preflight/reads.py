@@ -211,7 +211,7 @@ def kept_name(document: Object) -> Object:
 
 
 def kept_namespace(document: Object) -> Object | None:
-    """The name and the labels of a namespace; None if it is being deleted, because nothing can be created there."""
+    """The name and the labels of a namespace; None if it is being deleted."""
     if lookup(document, ("metadata", "deletionTimestamp")) is not None:
         return None
     metadata = document.get("metadata")

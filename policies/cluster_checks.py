@@ -1,4 +1,4 @@
-"""Checks: what was looked at, and the answer."""
+"""Checks of a cluster: what was looked at, the answer, and what to do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ class Status(StrEnum):
 
     FAILING = "failing"
     UNKNOWN = "unknown"
+    """The check could not be answered; its remedy names the missing right."""
     WARNING = "warning"
     OK = "ok"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One answer: what, where, why and what to do."""
+    """One answer. Several checks may have one name."""
 
     name: str
     status: Status
