@@ -69,7 +69,7 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
         yield Check(
             name="clock",
             status=Status.WARNING,
-            what=f"the API server is {_seconds(clock.skew)} of this machine",
+            what=f"the API server is {_seconds(clock.skew)} this machine",
             why="tokens and certificates that one side issues may be invalid for the other",
             remedy="synchronise both clocks, for example with NTP",
         )
@@ -87,7 +87,7 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
         yield Check(
             name="clock",
             status=Status.WARNING,
-            what=f"clocks of nodes are {skew} of the API server: {format_ranges(nodes)}",
+            what=f"clocks of nodes are {skew} the API server: {format_ranges(nodes)}",
             where="spec.renewTime of their Leases in kube-node-lease",
             why="a replica there issues certificates with its own clock; they are accepted up to an hour ahead, not more",
             remedy="synchronise the clocks of these nodes, for example with NTP",
@@ -99,7 +99,7 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
 
 
 def _seconds(skew: timedelta) -> str:
-    return f"{abs(skew).total_seconds():,.0f} seconds {'ahead' if skew > timedelta() else 'behind'}"
+    return f"{abs(skew).total_seconds():,.0f} seconds {'ahead of' if skew > timedelta() else 'behind'}"
 
 
 def _clock_skews(leases: Iterable[Object], ready: frozenset[str], now: datetime) -> dict[str, list[str]]:
@@ -116,7 +116,9 @@ def _clock_skews(leases: Iterable[Object], ready: frozenset[str], now: datetime)
         if difference > _MOST_SKEW or difference < -_RENEWAL:
             minutes = abs(difference).total_seconds() / 60
             amount = f"{minutes:,.0f} minutes" if minutes >= 2 else f"{abs(difference).total_seconds():.0f} seconds"
-            found.setdefault(f"{amount} {'ahead' if difference > timedelta() else 'behind'}", []).append(name_of(lease))
+            found.setdefault(f"{amount} {'ahead of' if difference > timedelta() else 'behind'}", []).append(
+                name_of(lease)
+            )
     return found
 
 

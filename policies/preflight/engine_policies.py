@@ -33,7 +33,7 @@ LATER = {
 _POD = Write("CREATE", "", "", "pods")
 _GPU_WORDS = ("nvidia.com/", "resourceClaims")
 _OWN = ".gpu-admission.io"
-_IGNORED_ACTIONS = ("dryrun", "warn", "scoped")
+_IGNORED_ACTIONS = ("dryrun", "warn")
 _MOST = 5
 
 

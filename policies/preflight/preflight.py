@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from policies.preflight.server_features import ServerFeatures
     from policies.preflight.steps import Step
 
-__all__ = ["Facts", "Preflight", "preflight"]
+__all__ = ["KNOWN_WEBHOOKS", "Facts", "Preflight", "preflight"]
 
 _NAMESPACE = "gpu-admission"
-_KNOWN = frozenset(each.entry.webhook for each in WEBHOOKS)
+KNOWN_WEBHOOKS = frozenset(each.entry.webhook for each in WEBHOOKS)
+"""The names of the webhooks of this version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
         each.exists for each in manifests if (each.document.get("kind"), name_of(each.document)) in CONFIGURATIONS
     )
     converting = facts.coverage.namespaces_with(DRA_LABEL, "enabled", "preview") if facts.coverage else []
-    yield from step_checks(manifests, step, _KNOWN)
+    yield from step_checks(manifests, step, KNOWN_WEBHOOKS)
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
     yield from feature_checks(facts.features)
     yield from component_checks(facts.images, facts.slices, converting)

@@ -72,9 +72,9 @@ def feature_checks(features: ServerFeatures | Unknown | None) -> Iterator[Check]
         yield Check(
             name="features",
             status=Status.WARNING,
-            what=f"the API server has not called the admission plugins {format_list(missing)} since its start",
+            what=f"the API server has not called {format_list(missing)} since its start",
             where="apiserver_admission_controller_admission_duration_seconds_count in /metrics",
-            why="they may be disabled; then nothing is reviewed",
+            why="an admission plugin that is disabled calls no webhook or policy, so nothing is reviewed",
             remedy="look for --disable-admission-plugins in the options of the API server",
         )
     off = [name for name in _GATES if features.gates.get(name) is False]
