@@ -31,7 +31,7 @@ def deployment(trial=ACCEPTED, **more):
             [("failing", "Deployment gpu-admission/gpu-admission would be refused by ValidatingAdmissionPolicy p", "")],
         ),
         (
-            [deployment(refused(422, POLICY, "default"))],
+            [planned("Namespace", OURS), deployment(refused(422, POLICY, "default"))],
             [
                 (
                     "warning",
@@ -43,11 +43,12 @@ def deployment(trial=ACCEPTED, **more):
         (
             [deployment(Trial("default"))],
             [
+                ("warning", "namespace gpu-admission does not exist, and the manifests do not create it", ""),
                 (
                     "ok",
                     "the dry run accepts 1 object: 1 would be created",
                     "1 of them tried in namespace default, because gpu-admission does not exist yet",
-                )
+                ),
             ],
         ),
         (
@@ -151,7 +152,7 @@ def conclusion(*objects, **changes):
 def test_conclusion_names_the_first_failure():
     said = conclusion(deployment(refused(422, POLICY, OURS)))
     assert said.startswith(
-        "installing an unknown version would fail: Deployment gpu-admission/gpu-admission would be refused by "
+        "installing gpu-admission would fail: Deployment gpu-admission/gpu-admission would be refused by "
         "ValidatingAdmissionPolicy p; "
     )
 
@@ -159,7 +160,7 @@ def test_conclusion_names_the_first_failure():
 def test_conclusion_counts_open_questions():
     said = conclusion(nodes=UNKNOWN)
     assert said.startswith(
-        "no check says that installing an unknown version would fail, and 2 checks could not be answered; "
+        "no check says that installing gpu-admission would fail, and 2 checks could not be answered; "
     )
 
 
@@ -175,4 +176,24 @@ def test_webhooks_that_may_not_be_listed_are_unknown():
     found = [each for each in preflight(facts(mutating=UNKNOWN, validating=UNKNOWN)).checks if each.name == "webhooks"]
     assert texts(found, "why") == [
         ("unknown", "you may not list mutatingwebhookconfigurations and validatingwebhookconfigurations")
+    ]
+
+
+def test_order_of_webhooks_is_not_told_without_namespaces():
+    assert "order" in {each.name for each in preflight(facts()).checks}
+    assert "order" not in {each.name for each in preflight(facts(coverage=None)).checks}
+
+
+def test_labels_of_our_namespace_select_webhooks():
+    labels = {"metadata": {"name": OURS, "labels": {"inject": "yes"}}}
+    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["pods"]}]
+    selector = {"matchLabels": {"inject": "yes"}}
+    hook = {"name": "a.example.com", "rules": rules, "namespaceSelector": selector}
+    configuration = {"metadata": {"name": "a"}, "webhooks": [hook]}
+    coverage = Coverage((), [labels], conditions_hold)
+    found = [
+        each for each in preflight(facts(coverage=coverage, mutating=[configuration])).checks if each.name == "webhooks"
+    ]
+    assert texts(found, "what") == [
+        ("warning", "mutating webhook a.example.com (a) is called for pods of namespace gpu-admission")
     ]
