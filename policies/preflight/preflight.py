@@ -107,7 +107,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     converting = facts.coverage.namespaces_with(DRA_LABEL, "enabled", "preview") if facts.coverage else []
     yield from step_checks(manifests, step, KNOWN_WEBHOOKS)
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
-    yield from feature_checks(facts.features)
+    yield from feature_checks(facts.features, facts.server_version)
     yield from component_checks(facts.images, facts.slices, converting)
     yield from rights_checks(manifests, facts.granted, facts.own_rules, facts.user)
     yield from kind_checks(manifests, definitions(manifests))

@@ -159,7 +159,7 @@ def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check
             name="version",
             status=Status.UNKNOWN,
             what="it is unknown which step this is",
-            why=f"the tag of the {'installed' if after else 'new'} image is no version",
+            why=f"the tag of the image {'of the installed Deployment' if after else 'in the manifests'} is no version",
             remedy=f"compare the versions yourself: upgrade by one release at a time; {_UPGRADE}",
         )
     return Check(name="version", status=Status.OK, what=f"{step.text} is supported")
