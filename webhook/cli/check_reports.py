@@ -45,7 +45,11 @@ def checks_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
     return [{field: printable(str(value)) for field, value in asdict(each).items() if value} for each in checks]
 
 
-def exit_code(checks: Sequence[Check]) -> int:
-    """1 if a check is failing, 4 if none is but one has no answer, else 0."""
+def exit_code(checks: Sequence[Check], *, of_warnings: int = 0) -> int:
+    """1 if a check is failing, 4 if none is but one has no answer, `of_warnings` if there are only warnings, else 0."""
     found = {each.status for each in checks}
-    return 1 if Status.FAILING in found else 4 if Status.UNKNOWN in found else 0
+    if Status.FAILING in found:
+        return 1
+    if Status.UNKNOWN in found:
+        return 4
+    return of_warnings if Status.WARNING in found else 0
