@@ -81,7 +81,7 @@ class Service:
         arguments = [f"--{option}={value}" for option, value in options.items()]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self.program, "serve", *arguments],
+                [*self.command(), "serve", *arguments],
                 cwd=self._kubeconfig.parent,
                 env={**_environment(), "PYTHONPATH": str(_ROOT)},
                 stdout=output,
@@ -91,6 +91,10 @@ class Service:
             until(self._is_ready, "the service is ready", _START_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()[-_LOG_SHOWN:]}") from None
+
+    def command(self) -> list[str]:
+        """The beginning of the command line."""
+        return [sys.executable, "-m", self.program]
 
     def stop(self) -> None:
         """Stop it as the kubelet does, and wait for its end."""
