@@ -46,7 +46,7 @@ def checks_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
 
 
 def exit_code(checks: Sequence[Check], *, of_warnings: int = 0) -> int:
-    """1 if a check is failing, 4 if none is but one has no answer, `of_warnings` if there are only warnings, else 0."""
+    """1 if a check is failing, else 4 if one has no answer, else `of_warnings` if one warns, else 0."""
     found = {each.status for each in checks}
     if Status.FAILING in found:
         return 1
