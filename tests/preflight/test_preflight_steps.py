@@ -4,6 +4,7 @@ import pytest
 
 from policies.preflight.preflight import KNOWN_WEBHOOKS
 from policies.preflight.steps import step_checks, step_of, storage_checks
+from policies.view import UNKNOWN
 from testbed.version_before import webhook_configurations
 from testbed.webhook_configurations import current_configurations
 from tests.preflight.planned_objects import planned, texts
@@ -132,3 +133,16 @@ def definition(*versions, stored=(), conversion=None):
 )
 def test_versions_of_stored_objects_are_kept(crd, expected):
     assert texts(storage_checks([crd]), "what") == [expected]
+
+
+def test_version_that_may_not_be_read_is_unknown():
+    hidden = planned("Deployment", "gpu-admission", "gpu-admission", stored=UNKNOWN)
+    found = checks_of([hidden, *configurations((UNKNOWN, UNKNOWN))])
+    assert texts(found, "what") == [("unknown", "it is unknown which version is installed")]
+
+
+def test_stored_versions_that_may_not_be_read_are_unknown():
+    hidden = planned("CustomResourceDefinition", "gpuquotas.gpu-admission.io", stored=UNKNOWN)
+    assert texts(storage_checks([hidden]), "what") == [
+        ("unknown", "it is unknown in which versions objects are stored")
+    ]
