@@ -96,5 +96,5 @@ def rights_text(rights: Iterable[Right], most: int = _MOST) -> str:
     verbs: dict[Right, set[str]] = {}
     for right in rights:
         verbs.setdefault(right._replace(verb="", name=""), set()).add(right.verb)
-    parts = [f"{format_list(sorted(found))}{right.text}" for right, found in verbs.items()]
+    parts = [f"{format_list(sorted(found), 9)}{right.text}" for right, found in verbs.items()]
     return "; ".join([*parts[:most], *([f"{len(parts) - most:,} more"] if len(parts) > most else [])])
