@@ -15,9 +15,9 @@ from typing import Any
 from testbed.ports import free_ports
 from testbed.waiting import until
 
-__all__ = ["Service"]
+__all__ = ["ROOT", "Service", "environment"]
 
-_ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 _START_SECONDS = 100
 _STOP_SECONDS = 20
 _LOG_SHOWN = 4000
@@ -83,7 +83,7 @@ class Service:
             self._process = subprocess.Popen(
                 [*self.command(), "serve", *arguments],
                 cwd=self._kubeconfig.parent,
-                env={**_environment(), "PYTHONPATH": str(_ROOT)},
+                env={**environment(), "PYTHONPATH": str(ROOT)},
                 stdout=output,
                 stderr=output,
             )
@@ -148,6 +148,6 @@ class Service:
             connection.close()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Our environment without variables that name another cluster."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "POD_"))}
