@@ -197,7 +197,7 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
     releases: set[str] = set()
     tools: set[str] = set()
     strangers: list[str] = []
-    by_helm = any(mapping_at(each.document, ("metadata", "labels")).get(_MANAGED_BY) == "Helm" for each in planned)
+    by_helm = any(_is_of_chart(each.document) for each in planned)
     for each in planned:
         if not isinstance(each.stored, dict):
             continue
@@ -206,7 +206,7 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         tools.update(tool for key, tool in _GITOPS.items() if key in labels or key in annotations)
         if release := annotations.get(_HELM):
             releases.add(str(release))
-        elif by_helm:
+        elif by_helm and not _is_hook(each.document):
             strangers.append(each.label)
     if releases and not by_helm:
         yield Check(
@@ -232,6 +232,19 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
             why="it reverts what others apply",
             remedy="change the manifests where it reads them",
         )
+
+
+def _is_of_chart(document: Object) -> bool:
+    """True if `helm template` rendered an object."""
+    annotations = mapping_at(document, ("metadata", "annotations"))
+    labels = mapping_at(document, ("metadata", "labels"))
+    return labels.get(_MANAGED_BY) == "Helm" or any(key.startswith("helm.sh/") for key in annotations)
+
+
+def _is_hook(document: Object) -> bool:
+    """True if Helm does not own an object: it is a hook, or a hook applies it."""
+    is_configuration = (document.get("kind"), name_of(document)) in CONFIGURATIONS
+    return is_configuration or "helm.sh/hook" in mapping_at(document, ("metadata", "annotations"))
 
 
 def storage_checks(planned: Iterable[Planned]) -> Iterator[Check]:

@@ -107,6 +107,16 @@ def test_other_owners_of_installed_objects_are_told(metadata, labels, expected):
     assert texts(checks_of([found])[1:], "what") == expected
 
 
+CHART = {"annotations": {"helm.sh/resource-policy": "keep"}}
+
+
+def test_webhooks_that_a_hook_of_the_chart_applies_have_no_owner():
+    crd = planned("CustomResourceDefinition", "gpuquotas.gpu-admission.io", stored={"metadata": HELM})
+    crd.document["metadata"] |= CHART
+    found = checks_of([deployment(":0.1.0", ":0.1.0", **HELM), crd, *configurations((MUTATING, VALIDATING))])
+    assert texts(found, "what") == [("ok", "applying 0.1.0 again is supported")]
+
+
 def definition(*versions, stored=(), conversion=None):
     spec = {"versions": [{"name": name} for name in versions]}
     status = {"storedVersions": list(stored)}
