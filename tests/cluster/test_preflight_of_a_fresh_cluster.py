@@ -54,6 +54,8 @@ def test_fresh_cluster_takes_everything(preflight):
     assert whats(report, "failing", "unknown") == []
     assert whats(report, "warning") == [("network", "no network plugin is seen that enforces NetworkPolicies")]
     assert code == 0
+    features = "the API server calls webhooks and policies, and serves dynamic resources"
+    assert ("features", features) in whats(report, "ok")
     (accepted,) = (each for each in report["checks"] if each["name"] == "objects")
     assert accepted["what"] == "the dry run accepts 35 objects: 35 would be created"
     assert accepted["where"] == "10 of them tried in namespace default, because gpu-admission does not exist yet"
