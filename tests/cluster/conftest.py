@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config, items):
 
 def _needs_a_real_one(item):
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    needs = "real" in params.values() or {"real", "guarded"} & {*item.fixturenames}
+    needs = "real" in params.values() or {"real", "guarded", "fresh"} & {*item.fixturenames}
     return item.name != _GIVEN and bool(needs)
 
 

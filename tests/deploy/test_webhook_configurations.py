@@ -7,13 +7,13 @@ import pytest
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.labels import _WATCHED
 from policies.entries import ENTRIES, RETIRED
+from policies.kubernetes.admission_rules import selects
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import excluded_names, exempt_names
 from policies.webhooks import CLAIM_KINDS
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
-from webhook.sandbox.admission.matching import selects
 from webhook.server.deadlines import Deadline
 
 INSTALLED = [entry for name, entry in ENTRIES.items() if name not in RETIRED]

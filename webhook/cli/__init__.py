@@ -25,6 +25,7 @@ COMMANDS = {
     "generate": "Print a configuration, quota, claim or wish from a few options.",
     "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
+    "preflight": "Show what an install or upgrade would do, before it is applied.",
     "apply-webhooks": "Apply the webhooks of a version, without a call that fails.",
     "delete-webhooks": "Delete the webhooks, before gpu-admission is removed.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",

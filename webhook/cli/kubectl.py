@@ -17,7 +17,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import aiohttp
 
@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from policies.request import Operation
     from webhook.cluster.resources import Resource
 
-__all__ = ["Applied", "apply", "as_written", "denial", "failed_create_event", "invalid_object", "refusal", "warning"]
+__all__ = [
+    "Applied",
+    "apply",
+    "as_written",
+    "denial",
+    "failed_create_event",
+    "invalid_object",
+    "refusal",
+    "warning",
+    "warning_texts",
+]
 
 _DOING: dict[Operation, str] = {
     "CREATE": "creating",
@@ -116,12 +126,10 @@ async def apply(session: aiohttp.ClientSession, resource: Resource, namespace: s
     async with sent as answer:
         headers = answer.headers.getall("Warning", [])
         refused = answer.status >= HTTPStatus.BAD_REQUEST
-        return Applied(
-            resource, "UPDATE" if exists else "CREATE", _warning_texts(headers), refused, await answer.json()
-        )
+        return Applied(resource, "UPDATE" if exists else "CREATE", warning_texts(headers), refused, await answer.json())
 
 
-def _warning_texts(headers: list[str]) -> tuple[str, ...]:
+def warning_texts(headers: Iterable[str]) -> tuple[str, ...]:
     """The texts of `Warning` headers, `299 - "text"`."""
     found = [match[1] for header in headers if (match := _QUOTED.match(header))]
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in found)

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import aiohttp
+    from multidict import CIMultiDictProxy
 
     from webhook.cluster.credentials import Access
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "NoTokenError", "ServiceAnswer"]
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "Answer", "NoTokenError", "ServiceAnswer"]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -34,6 +35,14 @@ _FIRST_BAD_STATUS = 300
 
 class NoTokenError(ClusterError):
     """The credentials are no bearer token: a client certificate, or nothing."""
+
+
+class Answer(NamedTuple):
+    """A successful answer of the API server."""
+
+    document: Any
+    """The JSON document; None if the body is empty."""
+    headers: CIMultiDictProxy[str]
 
 
 class ServiceAnswer(NamedTuple):
@@ -97,6 +106,31 @@ class APIClient:
             Unreachable: The API server did not answer.
         """
         return await self._send("GET", path, query, timeout=timeout)
+
+    async def answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        *,
+        content_type: str = _JSON,
+        timeout: float = 10.0,
+    ) -> Answer:
+        """Send any request whose headers matter, such as warnings; raises as `get` does."""
+        headers = {} if body is None else {"Content-Type": content_type}
+        data = None if body is None else orjson.dumps(body)
+        async with self._answer(method, path, query or {}, data, headers, total=timeout) as response:
+            document = read_json(f"{method} {path} at {self.url}", await response.read(), response.content_type)
+            return Answer(document, response.headers)
+
+    async def text_lines(self, path: str, *, timeout: float = 60.0) -> AsyncGenerator[str]:
+        """The lines of a text, such as `/metrics`, as they arrive; raises as `get` does."""
+        lines = Lines()
+        async with self._answer("GET", path, {}, None, {"Accept": "text/plain"}, total=timeout) as response:
+            async for chunk in response.content.iter_any():
+                for line in lines.feed(chunk):
+                    yield line.decode(errors="replace")
 
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Create an object; raises as `get` does. After Unreachable, the object may exist."""
@@ -205,10 +239,8 @@ class APIClient:
         timeout: float,
         content_type: str = _JSON,
     ) -> Any:
-        headers = {} if body is None else {"Content-Type": content_type}
-        data = None if body is None else orjson.dumps(body)
-        async with self._answer(method, path, query or {}, data, headers, total=timeout) as response:
-            return read_json(f"{method} {path} at {self.url}", await response.read(), response.content_type)
+        found = await self.answer(method, path, query, body, content_type=content_type, timeout=timeout)
+        return found.document
 
     @contextlib.asynccontextmanager
     async def _answer(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policies.entries import ENTRIES
+from policies.kubernetes.admission_rules import selects
 from policies.kubernetes.objects import name_of
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
@@ -18,7 +19,6 @@ from policies.review import review
 from policies.review.quota import settle_by_view
 from policies.view import Overlay
 from webhook.sandbox.admission.expressions import compile_condition, value_of
-from webhook.sandbox.admission.matching import selects
 
 if TYPE_CHECKING:
     from policies.decision import Decision, Finding

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.cel import CelCompileError
+from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
 from policies.kubernetes.paths import lookup
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox import statuses
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Attempt, Objects
 
-__all__ = ["ClientConfig", "Hook", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant", "selects"]
+__all__ = ["ClientConfig", "Hook", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant"]
 
 _DEFAULT_TIMEOUT = 10
 _HTTPS = 443
@@ -142,32 +143,29 @@ def is_meant(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
         Refused: The namespace of the object does not exist, or a selector is invalid.
     """
     return (
-        any(_takes(rule, attempt) for rule in hook.rules)
+        any(rule_matches(rule, _write_of(attempt)) for rule in hook.rules)
         and _object_is_selected(hook, attempt)
         and _namespace_is_selected(hook, attempt, objects)
     )
 
 
-def _takes(rule: Object, attempt: Attempt) -> bool:
-    resource, scope = attempt.resource, rule.get("scope") or "*"
-    wanted = {"operations": attempt.operation, "apiGroups": resource.group, "apiVersions": resource.version}
-    return (
-        (scope == "*" or (scope == "Namespaced") == resource.namespaced)
-        and all({"*", value} & set(rule.get(field) or ()) for field, value in wanted.items())
-        and any(_is_resource(written, resource.plural, attempt.subresource) for written in rule.get("resources") or ())
+def _write_of(attempt: Attempt) -> Write:
+    resource = attempt.resource
+    return Write(
+        attempt.operation,
+        resource.group,
+        resource.version,
+        resource.plural,
+        attempt.subresource,
+        is_namespaced=resource.namespaced,
     )
-
-
-def _is_resource(written: str, plural: str, subresource: str) -> bool:
-    resource, _, part = written.partition("/")
-    return resource in ("*", plural) and part in ("*", subresource)
 
 
 def _object_is_selected(hook: Hook, attempt: Attempt) -> bool:
     """True for the new or the old object, so that removing a label does not bypass a webhook."""
     selector = hook.object_selector
     versions = (attempt.object, attempt.old_object)
-    return not selector or any(selects(selector, _labels(version)) for version in versions if version is not None)
+    return not selector or any(_selects(selector, _labels(version)) for version in versions if version is not None)
 
 
 def _namespace_is_selected(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
@@ -177,40 +175,22 @@ def _namespace_is_selected(hook: Hook, attempt: Attempt, objects: Objects) -> bo
     if not selector or not (attempt.resource.namespaced or is_namespace):
         return True
     if is_namespace and not attempt.subresource and attempt.operation in ("CREATE", "UPDATE"):
-        return selects(selector, _labels(attempt.object))
+        return _selects(selector, _labels(attempt.object))
     namespace = objects.get("Namespace", attempt.namespace)
     if namespace is None:
         raise statuses.not_found(RESOURCES["Namespace"], attempt.namespace)
-    return selects(selector, _labels(namespace))
+    return _selects(selector, _labels(namespace))
 
 
 def _labels(document: Object | None) -> dict[str, str]:
     return lookup(document, ("metadata", "labels")) or {}
 
 
-def selects(selector: Object, labels: dict[str, str]) -> bool:
-    """True if a LabelSelector object selects labels; an empty one selects everything.
-
-    Raises:
-        Refused: It has an unknown operator.
-    """
-    exact: dict[str, str] = selector.get("matchLabels") or {}
-    return all(labels.get(key) == value for key, value in exact.items()) and all(
-        _meets(labels, expression) for expression in selector.get("matchExpressions") or []
-    )
-
-
-def _meets(labels: dict[str, str], expression: dict[str, Any]) -> bool:
-    key: str = expression.get("key") or ""
-    operator: str = expression.get("operator") or ""
-    values: list[str] = expression.get("values") or []
-    if operator == "In":
-        return labels.get(key) in values
-    if operator == "NotIn":
-        return labels.get(key) not in values
-    if operator in ("Exists", "DoesNotExist"):
-        return (key in labels) == (operator == "Exists")
-    raise statuses.internal_error(f'"{operator}" is not a valid label selector operator')
+def _selects(selector: Object, labels: dict[str, str]) -> bool:
+    try:
+        return selects(selector, labels)
+    except UnknownOperatorError as error:
+        raise statuses.internal_error(f'"{error}" is not a valid label selector operator') from error
 
 
 _BUDGET = 2_500_000

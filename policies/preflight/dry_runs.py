@@ -1,0 +1,226 @@
+"""What the API server would do with each object of the manifests, from its dry runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.cluster_checks import Check, Status
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import lookup
+from policies.phrases import format_count, format_list, shorten
+from policies.preflight.refusals import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.preflight.planned import Planned
+    from policies.preflight.refusals import Refusal
+
+__all__ = ["kind_checks", "object_checks"]
+
+_MOST = 4
+_LONGEST = 400
+_BY = {
+    Cause.POLICY: "ValidatingAdmissionPolicy {by}",
+    Cause.WEBHOOK: "admission webhook {by}",
+    Cause.FAILED_WEBHOOK: "admission webhook {by}, which fails closed and does not answer",
+    Cause.QUOTA: "ResourceQuota {by}",
+    Cause.POD_SECURITY: "Pod Security level {by}",
+    Cause.PLUGIN: "an admission plugin of the API server",
+    Cause.INVALID: "the API server",
+}
+_REMEDIES = {
+    Cause.POLICY: "exclude namespace {namespace} in the binding of the policy, or change the manifests as it asks",
+    Cause.WEBHOOK: "exclude namespace {namespace} in the policies behind the webhook, or change the manifests as it asks",
+    Cause.FAILED_WEBHOOK: "repair the webhook, or exclude namespace {namespace} in its namespaceSelector",
+    Cause.QUOTA: "raise the quota of namespace {namespace}",
+    Cause.POD_SECURITY: "set the label pod-security.kubernetes.io/enforce of namespace {namespace} as the manifests have it",
+    Cause.PLUGIN: "see the message of the API server",
+    Cause.INVALID: "use manifests for this version of Kubernetes",
+}
+_UNKNOWN_REMEDIES = {
+    Cause.MISSING: "create the namespace, as the manifests have it, and run preflight again",
+    Cause.NO_DRY_RUN: "ask the owner of the webhook; its answer is known only when the object is applied",
+    Cause.CONFLICT: "run preflight again",
+    Cause.SERVER: "run preflight again",
+    Cause.RIGHTS: "allow the user to create such objects, or leave the question to the first rollout",
+}
+
+_UNKNOWN_REASONS = {
+    Cause.NO_DRY_RUN: 'webhook "{by}" does not support dry run',
+    Cause.RIGHTS: "you may not {message}",
+}
+
+
+def kind_checks(planned: Sequence[Planned], defined: frozenset[tuple[str, str]]) -> Iterator[Check]:
+    """Kinds of the manifests that the API server does not serve.
+
+    Args:
+        planned: The objects.
+        defined: Group and kind of the CustomResourceDefinitions in the manifests.
+    """
+    missing: dict[tuple[str, str], list[str]] = {}
+    for each in planned:
+        key = each.group, str(each.document.get("kind"))
+        if not each.resource and key not in defined:
+            missing.setdefault((str(each.document.get("apiVersion")), key[1]), []).append(each.label)
+    for (version, kind), labels in missing.items():
+        yield Check(
+            name="kinds",
+            status=Status.FAILING,
+            what=f'no matches for kind "{kind}" in version "{version}"',
+            where=format_list(labels, _MOST),
+            why="the API server does not serve it, so these objects cannot be applied",
+            remedy=_kind_remedy(version),
+        )
+    if not missing:
+        yield Check(name="kinds", status=Status.OK, what="the API server serves every kind of the manifests")
+
+
+def _kind_remedy(version: str) -> str:
+    if version.startswith("monitoring.coreos.com/"):
+        return "install the Prometheus operator first, or leave out the component monitoring"
+    if version.startswith("cert-manager.io/"):
+        return "install cert-manager first, or use the overlay default, which needs none"
+    return "use an API server that serves it, or leave these objects out"
+
+
+def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+    """A check for each reason of a refusal, and one for all objects that would be accepted."""
+    refused: dict[Refusal, list[Planned]] = {}
+    unknown: dict[Refusal, list[Planned]] = {}
+    for each in planned:
+        refusal = each.trial.refusal if each.trial else None
+        if refusal is None or _is_of_rights(each, refusal):
+            continue
+        group = refused if refusal.cause.is_refusal and refusal.cause is not Cause.RIGHTS else unknown
+        group.setdefault(refusal, []).append(each)
+    for refusal, objects in refused.items():
+        if certain := [each for each in objects if not each.is_stand_in]:
+            yield _refusal_check(refusal, certain)
+        if tried := [each for each in objects if each.is_stand_in]:
+            yield _stand_in_check(refusal, tried)
+    yield from _unknown(unknown)
+    yield from _namespace_checks(planned)
+    yield from _warnings(planned)
+    tried_well = [each for each in planned if each.trial and each.trial.refusal is None and not each.is_runtime]
+    if tried_well:
+        exist = sum(each.exists for each in tried_well)
+        created = f"{len(tried_well) - exist} would be created" if len(tried_well) > exist else ""
+        changed = f"{exist} exist and would be applied again" if exist else ""
+        yield Check(
+            name="objects",
+            status=Status.OK,
+            what=f"the dry run accepts {format_count(len(tried_well), 'object')}: {', '.join(filter(None, (created, changed)))}",
+            where=_stand_in_text(tried_well),
+        )
+
+
+def _is_of_rights(each: Planned, refusal: Refusal) -> bool:
+    """True if the checks of rights answer the question: also of bindings whose role does not exist yet."""
+    if refusal.cause in (Cause.RIGHTS, Cause.ESCALATION):
+        return not each.is_runtime
+    return refusal.cause is Cause.MISSING and str(each.document.get("kind")).endswith("RoleBinding")
+
+
+def _namespace_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+    """Namespaces that neither exist nor are in the manifests, as those of a chart."""
+    created = {name_of(each.document) for each in planned if each.document.get("kind") == "Namespace"}
+    for namespace in sorted({namespace_of(each.document) for each in planned if each.is_stand_in} - created):
+        yield Check(
+            name="objects",
+            status=Status.WARNING,
+            what=f"namespace {namespace} does not exist, and the manifests do not create it",
+            remedy="create it first, or use `helm install --create-namespace`",
+        )
+
+
+def _stand_in_text(tried: Sequence[Planned]) -> str:
+    moved = [each for each in tried if each.is_stand_in]
+    if not moved or moved[0].trial is None:
+        return ""
+    missing = format_list(sorted({namespace_of(each.document) for each in moved}))
+    return f"{len(moved)} of them tried in namespace {moved[0].trial.namespace}, because {missing} does not exist yet"
+
+
+def _labels(objects: Sequence[Planned]) -> str:
+    return format_list([each.label for each in objects], _MOST)
+
+
+def _text(template: str, refusal: Refusal, objects: Sequence[Planned]) -> str:
+    namespace = next(filter(None, (namespace_of(each.document) for each in objects)), "") or "gpu-admission"
+    return template.format(by=refusal.by, namespace=namespace)
+
+
+def _refusal_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
+    return Check(
+        name="objects",
+        status=Status.FAILING,
+        what=f"{_labels(objects)} would be refused by {_text(_BY[refusal.cause], refusal, objects)}",
+        where=_field(refusal),
+        why=shorten(refusal.message, _LONGEST) or "without an explanation",
+        remedy=_text(_REMEDIES[refusal.cause], refusal, objects),
+    )
+
+
+def _stand_in_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
+    """The namespace does not exist yet, and policies may treat the one that stood in otherwise."""
+    trial = objects[0].trial
+    namespace = trial.namespace if trial else ""
+    return Check(
+        name="objects",
+        status=Status.WARNING,
+        what=f"{_labels(objects)} may be refused by {_text(_BY[refusal.cause], refusal, objects)}",
+        where=f"tried in namespace {namespace}, because its own does not exist yet",
+        why=shorten(refusal.message, _LONGEST) or "without an explanation",
+        remedy=_UNKNOWN_REMEDIES[Cause.MISSING],
+    )
+
+
+def _field(refusal: Refusal) -> str:
+    """The first field that an invalid object names."""
+    if refusal.cause is not Cause.INVALID:
+        return ""
+    _, found, rest = refusal.message.partition(" is invalid: ")
+    path = rest.partition(": ")[0].lstrip("[") if found else ""
+    return path if path and " " not in path else ""
+
+
+def _unknown(unknown: dict[Refusal, list[Planned]]) -> Iterator[Check]:
+    by_cause: dict[tuple[Cause, str], list[tuple[Refusal, Planned]]] = {}
+    for refusal, objects in unknown.items():
+        by_cause.setdefault((refusal.cause, refusal.by), []).extend((refusal, each) for each in objects)
+    for (cause, _), found in by_cause.items():
+        refusal = found[0][0]
+        yield Check(
+            name="objects",
+            status=Status.UNKNOWN,
+            what=f"it is unknown whether {_labels([each for _, each in found])} would be accepted",
+            why=_UNKNOWN_REASONS.get(cause, "{message}").format(
+                by=refusal.by, message=shorten(refusal.message, _LONGEST)
+            ),
+            remedy=_UNKNOWN_REMEDIES[cause],
+        )
+
+
+def _warnings(planned: Sequence[Planned]) -> Iterator[Check]:
+    found: dict[str, list[str]] = {}
+    for each in planned:
+        for text in each.trial.warnings if each.trial else ():
+            found.setdefault(text, []).append(each.label)
+    for text, labels in found.items():
+        yield Check(
+            name="objects",
+            status=Status.WARNING,
+            what=f"the cluster warns about {format_list(labels, _MOST)}",
+            why=shorten(text, _LONGEST),
+        )
+
+
+def definitions(planned: Sequence[Planned]) -> frozenset[tuple[str, str]]:
+    """Group and kind of the CustomResourceDefinitions in the manifests."""
+    return frozenset(
+        (str(lookup(each.document, ("spec", "group"))), str(lookup(each.document, ("spec", "names", "kind"))))
+        for each in planned
+        if each.document.get("kind") == "CustomResourceDefinition" and name_of(each.document)
+    )

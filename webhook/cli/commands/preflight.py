@@ -1,0 +1,54 @@
+"""`gpu-admission preflight`: what an install or upgrade would do, before it is applied."""
+
+from __future__ import annotations
+
+import click
+
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import connection_options, filename_option, output_option
+
+__all__ = ["command"]
+
+
+@click.command("preflight")
+@filename_option
+@connection_options
+@output_option("what would fail first, then what is unknown", "the same, with counts by entry")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> None:
+    """Show what applying the manifests of gpu-admission to a cluster would do.
+
+    FILE has all manifests of one version, as `kubectl kustomize` or `helm template` prints them; - is standard input. Without
+    -f, the install.yaml of this version is checked.
+
+    Each object is sent to the API server as a dry run, so the answer is that of its policies, webhooks, quotas and RBAC. The
+    command also checks versions and the step from the installed one, rights, the order of webhooks, namespaces and pods that
+    would be reviewed, policies of other engines, aggregated APIs, clocks and the network.
+
+    Nothing is changed: only reads, reviews of your own rights, and dry runs are sent. The API server calls the webhooks of
+    others for a dry run, unless they have side effects; what such a webhook would say is unknown.
+
+    \b
+    Before the first installation:
+      gpu-admission preflight -f install.yaml
+    An overlay of your own, before an upgrade:
+      kubectl kustomize my-overlay | gpu-admission preflight -f -
+    A chart, for a program:
+      helm template gpu-admission deploy/chart -n gpu-admission | gpu-admission preflight -f - -o json
+
+    Exit code: 0 if applying would work; 1 if something would fail; 4 if nothing would, but a check has no answer; 2 if the
+    cluster or a file cannot be read; 3 if gpu-admission has an internal error; please report it with the output of
+    GPU_ADMISSION_TRACE=1.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    with lazy_module("progress").Progress() as progress:
+        found = lazy_module("preflights").run_preflight(files, kubeconfig, context, progress)
+    reports = lazy_module("preflight reports")
+    click.echo(reports.as_json(found) if output == "json" else reports.text(found))
+    ctx.exit(lazy_module("check reports").exit_code(found.checks))

@@ -1,0 +1,225 @@
+"""Reads of a preflight: lists that RBAC may forbid, discovery, and the clock of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.kubernetes.paths import items_at, lookup, mappings_at
+from policies.preflight.cluster_health import Clock
+from policies.preflight.server_features import METRICS, ServerFeatures, features_in
+from policies.view import UNKNOWN, Unknown
+from webhook.cluster.errors import APIError
+from webhook.cluster.lists import pages
+from webhook.cluster.resources import RESOURCES, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.client import APIClient
+
+__all__ = [
+    "Discovery",
+    "broken_conversions",
+    "in_parallel",
+    "list_kept",
+    "read_clock",
+    "read_policies",
+]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_MOST_AT_ONCE = 6
+"""Requests that are sent at a time."""
+_API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
+_ADMISSION = "admissionregistration.k8s.io"
+_ENGINES = ("kyverno.io", "policies.kyverno.io", "constraints.gatekeeper.sh")
+_ENGINE_KINDS = ("Policy", "ClusterPolicy", "ValidatingPolicy", "MutatingPolicy", "ImageValidatingPolicy")
+"""Kyverno's kinds that refuse or change objects; every kind of Gatekeeper's group is a constraint."""
+_BUILT_IN = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+
+
+async def in_parallel(call: Callable[[Item], Awaitable[Result]], items: Iterable[Item]) -> list[Result]:
+    """The results of a call for each item, in their order, a few at a time."""
+    limit = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def run(item: Item) -> Result:
+        async with limit:
+            return await call(item)
+
+    return [*await asyncio.gather(*map(run, items))]
+
+
+async def list_kept(
+    client: APIClient,
+    resource: Resource,
+    keep: Callable[[Object], Object | None] = lambda document: document,
+    namespace: str = "",
+) -> Sequence[Object] | Unknown:
+    """What `keep` returns of the objects of a collection; unknown if listing it is forbidden."""
+    kept: list[Object] = []
+    try:
+        async for page in pages(client, resource, namespace):
+            kept += [found for each in page if (found := keep(each)) is not None]
+    except APIError as error:
+        if error.is_forbidden:
+            return UNKNOWN
+        if not error.is_not_found:
+            raise
+    return kept
+
+
+async def api_services(client: APIClient) -> Sequence[Object] | Unknown:
+    """All APIServices."""
+    return await list_kept(client, _API_SERVICES)
+
+
+async def read_clock(client: APIClient) -> Clock | None:
+    """The clock of the API server and the local one; None if it sends no Date, or refuses."""
+    before = datetime.now(UTC)
+    try:
+        answer = await client.answer("GET", "/version")
+    except APIError as error:
+        if error.is_forbidden:
+            return None
+        raise
+    after = datetime.now(UTC)
+    date = answer.headers.get("Date")
+    return Clock(parsedate_to_datetime(date), before, after) if date else None
+
+
+async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
+    """Plugins and feature gates in the metrics of the API server; None if it has no metrics."""
+    try:
+        async with contextlib.aclosing(client.text_lines("/metrics")) as lines:
+            return features_in([line async for line in lines if line.startswith(METRICS)])
+    except APIError as error:
+        if error.is_not_found:
+            return None
+        if error.is_forbidden:
+            return UNKNOWN
+        raise
+
+
+class Discovery:
+    """The resources that the API server serves, read once for each group and version."""
+
+    def __init__(self, client: APIClient) -> None:
+        self._client = client
+        self._known: dict[str, dict[str, Resource]] = {}
+
+    async def resource(self, document: Object) -> Resource | None:
+        """The resource of an object; None if the API server does not serve its kind."""
+        found = await self.kinds(str(document.get("apiVersion")))
+        return found.get(str(document.get("kind")))
+
+    async def kinds(self, api_version: str) -> dict[str, Resource]:
+        """The resources of a group and version by kind; empty if it is not served."""
+        if api_version not in self._known:
+            self._known[api_version] = await self._read(api_version)
+        return self._known[api_version]
+
+    async def versions(self, group: str) -> list[str]:
+        """The served versions of a group, the preferred one first."""
+        answer = await self._get(f"/apis/{group}")
+        preferred = lookup(answer, ("preferredVersion", "version"))
+        found = [str(each.get("version")) for each in mappings_at(answer, ("versions",))]
+        return sorted(found, key=lambda version: version != preferred)
+
+    async def _read(self, api_version: str) -> dict[str, Resource]:
+        group, _, version = api_version.rpartition("/")
+        answer = await self._get(f"/apis/{api_version}" if group else f"/api/{version}")
+        return {
+            str(each.get("kind")): Resource(
+                group, version, str(each["name"]), str(each.get("kind")), bool(each.get("namespaced"))
+            )
+            for each in mappings_at(answer, ("resources",))
+            if "/" not in str(each.get("name"))
+        }
+
+    async def _get(self, path: str) -> Any:
+        try:
+            return await self._client.get(path)
+        except APIError as error:
+            # An aggregated API that is not available answers 503; a check of its own says so.
+            if error.is_not_found or error.code == 503:
+                return None
+            raise
+
+
+async def read_policies(client: APIClient, discovery: Discovery) -> tuple[list[Object], list[str]]:
+    """The policies of all engines, with bindings; and the kinds that may not be listed."""
+    resources: list[Resource] = []
+    for version in (await discovery.versions(_ADMISSION))[:1]:
+        kinds = await discovery.kinds(f"{_ADMISSION}/{version}")
+        resources += [kinds[name] for each in _BUILT_IN for name in (each, f"{each}Binding") if name in kinds]
+    for group in _ENGINES:
+        for version in (await discovery.versions(group))[:1]:
+            kinds = await discovery.kinds(f"{group}/{version}")
+            resources += [each for kind, each in kinds.items() if group == _ENGINES[-1] or kind in _ENGINE_KINDS]
+    found = await in_parallel(partial(list_kept, client), resources)
+    unread = [each.name for each, listed in zip(resources, found, strict=True) if isinstance(listed, Unknown)]
+    return [document for listed in found if not isinstance(listed, Unknown) for document in listed], unread
+
+
+async def broken_conversions(client: APIClient) -> list[tuple[str, str]] | Unknown:
+    """The CRDs of kinds that gpu-admission reads whose conversion webhook fails, with the error of a list."""
+    listed = await list_kept(client, RESOURCES["CustomResourceDefinition"], _conversion_of)
+    if isinstance(listed, Unknown):
+        return UNKNOWN
+    broken = []
+    for each in listed:
+        resource = RESOURCES.get(each["kind"])
+        if resource is None or resource.group != each["group"]:
+            continue
+        try:
+            await client.get(resource.path(), {"limit": "1"})
+        except APIError as error:
+            if not (error.is_forbidden or error.is_not_found):
+                broken.append((f"{resource.plural}.{resource.group}", str(error)))
+    return broken
+
+
+def _conversion_of(definition: Object) -> Object | None:
+    """Group and kind of a CRD that is converted by a webhook."""
+    if lookup(definition, ("spec", "conversion", "strategy")) != "Webhook":
+        return None
+    return {"group": lookup(definition, ("spec", "group")), "kind": lookup(definition, ("spec", "names", "kind"))}
+
+
+def kept_node(node: Object) -> Object:
+    """The fields of a node that a preflight reads."""
+    status = node.get("status")
+    return {
+        "metadata": {"name": lookup(node, ("metadata", "name"))},
+        "spec": {"providerID": lookup(node, ("spec", "providerID"))},
+        "status": {
+            "nodeInfo": {"kubeletVersion": lookup(status, ("nodeInfo", "kubeletVersion"))},
+            "conditions": items_at(status, ("conditions",)),
+        },
+    }
+
+
+def kept_slice(document: Object) -> Object:
+    """The fields of a ResourceSlice that a preflight reads."""
+    spec = document.get("spec")
+    return {"spec": {"driver": lookup(spec, ("driver",)), "nodeName": lookup(spec, ("nodeName",))}}
+
+
+def kept_name(document: Object) -> Object:
+    """The name of an object."""
+    return {"metadata": {"name": lookup(document, ("metadata", "name"))}}
+
+
+def kept_namespace(document: Object) -> Object | None:
+    """The name and the labels of a namespace; None if it is being deleted."""
+    if lookup(document, ("metadata", "deletionTimestamp")) is not None:
+        return None
+    metadata = document.get("metadata")
+    return {"metadata": {"name": lookup(metadata, ("name",)), "labels": lookup(metadata, ("labels",)) or {}}}

@@ -1,0 +1,116 @@
+"""Runs a preflight: reads, dry runs, and the checks of what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from policies.entries import CONFIGURATIONS
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.metadata_keys import DRA_LABEL
+from policies.preflight import Coverage, Facts, preflight, webhooks_in
+from policies.view import Unknown
+from webhook.cli.preflight import reads
+from webhook.cli.preflight.access_reviews import read_own_rules, read_user, review_rights
+from webhook.cli.preflight.input import read_manifests
+from webhook.cli.preflight.pod_counts import conditions_hold, count_pods
+from webhook.cli.preflight.trials import plan_objects, plan_runtime, try_objects
+from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.running_clusters.object_reads import read_version
+from webhook.cli.shipped_files import shipped_path
+from webhook.cluster.errors import APIError
+from webhook.cluster.resources import RESOURCES
+from webhook.cluster.server_version import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.preflight import Planned, Preflight
+    from webhook.cli.progress import Progress
+    from webhook.cluster.client import APIClient
+
+__all__ = ["run_preflight"]
+
+_NODE_LEASES = "kube-node-lease"
+
+
+def run_preflight(files: Sequence[str], kubeconfig: str | None, context: str | None, progress: Progress) -> Preflight:
+    """Check what applying manifests to a running cluster would do.
+
+    Args:
+        files: The manifests, of which `-` is standard input; if empty, those of this version.
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        progress: Shows what is read.
+
+    Raises:
+        UnreadableInputError: The manifests cannot be read.
+        NoClusterError: The cluster cannot be reached, or fails.
+    """
+    documents = read_manifests(files or [str(shipped_path("deploy") / "install.yaml")])
+
+    async def run() -> Preflight:
+        async with connected_client(kubeconfig, context) as client:
+            return preflight(await _facts(client, documents, progress))
+
+    return asyncio.run(run())
+
+
+async def _facts(client: APIClient, documents: Sequence[Object], progress: Progress) -> Facts:
+    progress.show("reading the cluster")
+    discovery = reads.Discovery(client)
+    clock = await reads.read_clock(client)
+    planned = await plan_objects(client, discovery, documents)
+    namespaces = await reads.list_kept(client, RESOURCES["Namespace"], reads.kept_namespace)
+    coverage = None if isinstance(namespaces, Unknown) else _coverage(documents, namespaces)
+    claim_versions = await discovery.versions("resource.k8s.io")
+    converting = coverage.namespaces_with(DRA_LABEL, "enabled") if coverage else []
+    runtime = [*plan_runtime(planned, converting, serves_claims="v1" in claim_versions)]
+    progress.show(f"trying {len(planned) + len(runtime)} objects")
+    everything = [*planned, *runtime]
+    tried = await try_objects(client, discovery, everything, await _read_namespaces(client, everything))
+    policies, unread_policies = await reads.read_policies(client, discovery)
+    images = await count_pods(client, coverage, progress)
+    progress.show("reading the cluster")
+    return Facts(
+        planned=tried,
+        user=await read_user(client),
+        granted=await review_rights(client, planned),
+        own_rules=await read_own_rules(client, planned),
+        server_version=parse_version(await read_version(client)),
+        claim_versions=claim_versions,
+        nodes=await reads.list_kept(client, RESOURCES["Node"], reads.kept_node),
+        leases=await reads.list_kept(client, RESOURCES["Lease"], namespace=_NODE_LEASES),
+        slices=await reads.list_kept(client, RESOURCES["ResourceSlice"], reads.kept_slice),
+        daemon_sets=await reads.list_kept(client, RESOURCES["DaemonSet"], reads.kept_name),
+        api_services=await reads.api_services(client),
+        mutating=await reads.list_kept(client, RESOURCES["MutatingWebhookConfiguration"]),
+        validating=await reads.list_kept(client, RESOURCES["ValidatingWebhookConfiguration"]),
+        policies=policies,
+        unread_policies=unread_policies,
+        coverage=coverage,
+        images=images,
+        broken_conversions=await reads.broken_conversions(client),
+        features=await reads.read_features(client),
+        clock=clock,
+    )
+
+
+def _coverage(documents: Sequence[Object], namespaces: Sequence[Object]) -> Coverage:
+    ours = [each for each in documents if (each.get("kind"), name_of(each)) in CONFIGURATIONS]
+    return Coverage(webhooks_in(ours), namespaces, conditions_hold)
+
+
+async def _read_namespaces(client: APIClient, planned: Sequence[Planned]) -> dict[str, bool]:
+    """The namespaces of objects, each with whether it exists, or may not be read."""
+    found: dict[str, bool] = {}
+    for namespace in dict.fromkeys(namespace_of(each.document) for each in planned if namespace_of(each.document)):
+        try:
+            await client.get(RESOURCES["Namespace"].path(name=namespace))
+            found[namespace] = True
+        except APIError as error:
+            if not (error.is_not_found or error.is_forbidden):
+                raise
+            found[namespace] = error.is_forbidden
+    return found

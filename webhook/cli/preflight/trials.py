@@ -1,0 +1,147 @@
+"""Dry runs of the objects of the manifests, and of those that would be created later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.paths import lookup, mapping_at
+from policies.kubernetes.workloads import pod_templates
+from policies.metadata_keys import MANAGED
+from policies.preflight.planned import Planned, Trial
+from policies.preflight.refusals import refusal_of
+from policies.view import UNKNOWN
+from webhook.cli.kubectl import warning_texts
+from webhook.cli.preflight.reads import in_parallel
+from webhook.cluster.client import MERGE_PATCH
+from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.resources import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from webhook.cli.preflight.reads import Discovery
+    from webhook.cluster.client import APIClient
+    from webhook.cluster.resources import Resource
+
+__all__ = ["plan_objects", "plan_runtime", "try_objects"]
+
+_QUERY = {"dryRun": "All", "fieldManager": "gpu-admission-preflight", "fieldValidation": "Strict"}
+"""kubectl validates strictly too."""
+_SECONDS = 40.0
+"""A webhook may take 30 seconds."""
+_BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+_MOST_NAMESPACES = 20
+"""Namespaces in which a claim template is tried."""
+_TRIAL_NAME = "gpu-admission-preflight"
+
+
+async def plan_objects(client: APIClient, discovery: Discovery, documents: Iterable[Object]) -> list[Planned]:
+    """The objects with what the cluster has of them."""
+
+    async def plan(document: Object) -> Planned:
+        resource = await discovery.resource(document)
+        if resource is None:
+            return Planned(document, resource="", is_namespaced=bool(namespace_of(document)))
+        if resource.namespaced and not namespace_of(document):
+            document = {**document, "metadata": {**document["metadata"], "namespace": DEFAULT_NAMESPACE}}
+        planned = Planned(document, resource=resource.plural, is_namespaced=resource.namespaced)
+        try:
+            stored = await client.get(resource.path(namespace_of(document), name_of(document)))
+        except APIError as error:
+            if error.is_not_found:
+                return planned
+            if error.is_forbidden:
+                return replace(planned, stored=UNKNOWN)
+            raise
+        return replace(planned, stored=stored)
+
+    return await in_parallel(plan, documents)
+
+
+def plan_runtime(planned: Sequence[Planned], converting: Sequence[str], *, serves_claims: bool) -> Iterator[Planned]:
+    """Objects that are created later: a pod of each workload, and claim templates."""
+    accounts = {each.label for each in planned if each.exists and each.document.get("kind") == "ServiceAccount"}
+    for each in planned:
+        for template in pod_templates(each.document):
+            yield Planned(
+                _pod(each.document, template.template, accounts), resource="pods", is_namespaced=True, is_runtime=True
+            )
+    if serves_claims:
+        for namespace in converting[:_MOST_NAMESPACES]:
+            yield Planned(_template(namespace), resource="resourceclaimtemplates", is_namespaced=True, is_runtime=True)
+
+
+def _pod(workload: Object, template: Object, accounts: set[str]) -> Object:
+    """A pod of a workload. If its ServiceAccount does not exist yet, another one stands in."""
+    namespace, spec = namespace_of(workload), mapping_at(template, ("spec",))
+    account = str(spec.get("serviceAccountName") or "default")
+    if f"ServiceAccount {namespace}/{account}" not in accounts:
+        spec = {key: value for key, value in spec.items() if key not in ("serviceAccountName", "serviceAccount")}
+    marks = {
+        key: value for key, value in mapping_at(template, ("metadata",)).items() if key in ("labels", "annotations")
+    }
+    metadata = {**marks, "name": name_of(workload), "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _template(namespace: str) -> Object:
+    """A claim template such as conversion creates."""
+    request = {
+        "name": "gpu",
+        "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1},
+    }
+    return {
+        "apiVersion": RESOURCES["ResourceClaimTemplate"].api_version,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": _TRIAL_NAME, "namespace": namespace, "labels": {MANAGED: "true"}},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
+async def try_objects(
+    client: APIClient, discovery: Discovery, planned: Sequence[Planned], namespaces: Mapping[str, bool]
+) -> list[Planned]:
+    """The objects with their dry runs.
+
+    Args:
+        client: The connection.
+        discovery: The resources that are served.
+        planned: The objects.
+        namespaces: Those of the objects, each with whether it exists. In place of one that does not, namespace `default` is
+            tried, which shows what policies of the whole cluster say.
+    """
+
+    async def attempt(each: Planned) -> Planned:
+        resource = await discovery.resource(each.document)
+        if resource is None or each.stored is UNKNOWN:
+            return each
+        namespace = namespace_of(each.document)
+        if not namespace or namespaces.get(namespace):
+            return replace(each, trial=await _try(client, resource, each.document, is_change=each.exists))
+        if each.document.get("kind") in _BINDINGS:
+            # Its role is missing in the other namespace; what the user may grant is checked without a dry run.
+            return each
+        moved = {**each.document, "metadata": {**each.document["metadata"], "namespace": DEFAULT_NAMESPACE}}
+        if lookup(moved, ("metadata", "name")):
+            moved["metadata"]["name"] = _TRIAL_NAME
+        return replace(each, trial=await _try(client, resource, moved, is_change=False))
+
+    return await in_parallel(attempt, planned)
+
+
+async def _try(client: APIClient, resource: Resource, document: Object, *, is_change: bool) -> Trial:
+    namespace = namespace_of(document)
+    try:
+        if is_change:
+            path = resource.path(namespace, name_of(document))
+            answer = await client.answer("PATCH", path, _QUERY, document, content_type=MERGE_PATCH, timeout=_SECONDS)
+        else:
+            answer = await client.answer("POST", resource.path(namespace), _QUERY, document, timeout=_SECONDS)
+    except APIError as error:
+        return Trial(namespace, refusal_of(error.code, error.message))
+    except Unreachable as error:
+        return Trial(namespace, refusal_of(0, str(error)))
+    return Trial(namespace, None, warning_texts(answer.headers.getall("Warning", [])))
