@@ -14,24 +14,29 @@ from testbed import manifests
 from testbed.debian_packages import NoPackageError, package_folder
 from testbed.ports import free_ports
 from testbed.waiting import until
+from tests.cluster.quotas import limited
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "components" / "monitoring"
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text())
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
 OF_GRAFANA = {"$__rate_interval": "1m", "$__range": "5m"}
 """Its variables, and what stands for them here."""
-OBJECTIVES = ("gpu_admission:availability:ratio_30d", "gpu_admission:latency:ratio_30d")
-
-
-NOTHING_HAPPENED = {
-    "Audit: findings by rule",
-    "Connections",
-    "Exemptions and waivers that were used",
-    "Findings by rule",
-    "Quotas: usage of each limit",
+AVAILABILITY = "gpu_admission:availability:ratio_30d"
+COMPLETENESS = "gpu_admission:completeness:ratio_30d"
+OBJECTIVES = (
+    AVAILABILITY,
+    COMPLETENESS,
+    "gpu_admission:latency:ratio_30d",
+    "gpu_admission:certificate_remaining:seconds",
+)
+FIRES = 'ALERTS{alertname="GPUAdmissionAvailabilityBurnsFast",alertstate="firing"}'
+MAY_BE_EMPTY = {
+    "Audit: findings by rule",  # there is an audit every ten minutes
+    "Connections",  # those that a limit closed
+    "Exemptions and waivers that were used",  # no exemption is configured
     "Refused or admitted because a webhook could not be called",
 }
-"""Panels with a query of what did not happen here: no rule found anything, no call failed, and there is no quota."""
+"""Panels with a query of what does not happen in every run."""
 
 
 @pytest.fixture
@@ -43,6 +48,8 @@ def prometheus(real, tmp_path):
         pytest.skip(str(error))
     for name in ("prometheus-rule.yaml", "slo-rule.yaml"):
         groups = yaml.safe_load((MONITORING / name).read_text())["spec"]["groups"]
+        for group in groups:
+            group.pop("interval", None)  # each second, as the others
         (tmp_path / name).write_text(yaml.safe_dump({"groups": groups}))
     user = yaml.safe_load(real.kubeconfig.read_text())["users"][0]["user"]
     address = urllib.parse.urlsplit(real.api.access.url)
@@ -91,16 +98,45 @@ def query(prometheus, expression):
         raise AssertionError(str(error)) from error
 
 
+def value_of(prometheus, expression):
+    """The value of a query with one result."""
+    (found,) = query(prometheus, expression)
+    return float(found["value"][1])
+
+
 def test_objectives_and_panels_have_values(real, prometheus):
-    team = real.namespace(dra="enabled")
-    values = {}
+    team = limited(real, real.namespace(dra="enabled"), 4)
+    warned, waived = manifests.pod(team), manifests.pod(team)
+    warned["metadata"]["annotations"] = {"gpu-admission.io/owner": "me"}
+    waived["metadata"]["annotations"] = {"gpu-admission.io/owner": "me", "gpu-admission.io/ignore": "GA406 because x"}
 
-    def has_values():
-        assert real.create(manifests.pod(team), dry_run=True).accepted
-        values.update({name: query(prometheus, name) for name in OBJECTIVES})
-        return all(found and found[0]["value"][1] != "NaN" for found in values.values())
+    def are_shown():
+        for document in (warned, waived):
+            assert real.create(document, dry_run=True).accepted
+        missing = {name for name in OBJECTIVES if not query(prometheus, name)}
+        # A rate has a value after two scrapes.
+        empty = {title for title, expression in QUERIES if not query(prometheus, expression)}
+        assert (missing, empty - MAY_BE_EMPTY) == (set(), set())
+        return True
 
-    until(has_values, "the objectives have values", 60)
-    assert {name: float(found[0]["value"][1]) for name, found in values.items()}[OBJECTIVES[0]] == 1
-    empty = {title for title, expression in QUERIES if not query(prometheus, expression)}
-    assert sorted(empty) == sorted(NOTHING_HAPPENED)
+    until(are_shown, "objectives and panels have values", 60)
+    assert value_of(prometheus, AVAILABILITY) == 1
+    assert value_of(prometheus, COMPLETENESS) == 1
+
+
+def test_outage_uses_up_the_error_budget_and_alerts(real, prometheus):
+    """No replica answers: pods are refused in one namespace and pass unchecked in another."""
+    team, elsewhere = real.namespace(dra="enabled"), real.namespace()
+    real.service.stop()
+    try:
+
+        def alert_fires():
+            assert not real.create(manifests.pod(team), dry_run=True).accepted
+            assert real.create(manifests.pod(elsewhere), dry_run=True).accepted
+            return query(prometheus, FIRES) and query(prometheus, f"{AVAILABILITY} < 1")
+
+        until(alert_fires, "the alert on availability fires", 60)
+        failed = {each["metric"]["name"] for each in query(prometheus, "gpu_admission:failed_calls:rate5m > 0")}
+        assert failed == {"convert-pods.gpu-admission.io", "place-pods.gpu-admission.io", "check-pods.gpu-admission.io"}
+    finally:
+        real.service.start()

@@ -1,4 +1,4 @@
-"""Prometheus' own promtool accepts the rules, and each alert fires when it should, with its texts."""
+"""Prometheus' own promtool accepts the rules; each alert fires when it should, with its texts, and each record has its value."""
 
 import re
 import subprocess
@@ -12,6 +12,7 @@ from testbed.debian_packages import NoPackageError, package_folder
 MONITORING = Path(__file__).parents[2] / "deploy" / "components" / "monitoring"
 FILES = ("prometheus-rule.yaml", "slo-rule.yaml")
 CASES = yaml.safe_load((Path(__file__).parent / "alert_cases.yaml").read_text())
+RECORDED = yaml.safe_load((Path(__file__).parent / "recorded_cases.yaml").read_text())
 GROUPS = {name: yaml.safe_load((MONITORING / name).read_text())["spec"]["groups"] for name in FILES}
 RULES = [rule for groups in GROUPS.values() for group in groups for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
@@ -100,32 +101,21 @@ def test_alerts_fire_when_they_should(run_unit_tests, name):
     run_unit_tests(name, [test for case in CASES if case["alert"] in alerts for test in unit_tests(case)])
 
 
-def test_recorded_ratios_are_shares_of_calls(run_unit_tests):
-    """Of 600 calls a minute, 6 fail and 60 take more than 0.1 s."""
-    name = 'name="claims.gpu-admission.io"'
-    series = {
-        f"apiserver_admission_webhook_admission_duration_seconds_count{{{name}}}": "0+600x120",
-        f'apiserver_admission_webhook_admission_duration_seconds_bucket{{{name},le="0.1"}}': "0+540x120",
-        f"apiserver_admission_webhook_fail_open_count{{{name}}}": "0+6x120",
-        'gpu_admission_certificate_expiry_timestamp_seconds{pod="a"}': "10000x120",
-    }
-    expected = {
-        "gpu_admission:availability:ratio_30d": 0.99,
-        "gpu_admission:latency:ratio_30d": 0.9,
-        "gpu_admission:certificate_remaining:seconds": 10000 - 7200,
-    }
-    expected |= {f"gpu_admission:{kind}:rate{window}": rate for window in ("5m", "30m", "1h") for kind, rate in RATES}
+def test_every_recorded_series_has_a_case():
+    assert {rule["record"] for rule in RULES if "record" in rule} == RECORDED["recorded"].keys()
+
+
+def test_recorded_series_have_their_values(run_unit_tests):
     samples = [
-        {"expr": f"round({record}, 0.001)", "eval_time": "2h", "exp_samples": [{"labels": "{}", "value": value}]}
-        for record, value in expected.items()
+        {
+            "expr": f"round({record}, 0.001)",
+            "eval_time": "7h",
+            "exp_samples": [{"labels": labels, "value": value} for labels, value in expected.items()],
+        }
+        for record, expected in RECORDED["recorded"].items()
     ]
-    run_unit_tests(
-        "slo-rule.yaml", [{"interval": "1m", "input_series": input_series(series), "promql_expr_test": samples}]
-    )
-
-
-RATES = (("calls", 10), ("failed_calls", 0.1), ("slow_calls", 1))
-"""Calls a second, by what they are."""
+    series = input_series(RECORDED["series"])
+    run_unit_tests("slo-rule.yaml", [{"interval": "1m", "input_series": series, "promql_expr_test": samples}])
 
 
 def test_every_recorded_series_is_used_or_shown():
@@ -143,11 +133,14 @@ def test_page_has_a_first_step_for_every_alert():
     assert rows == {name: rule["labels"]["severity"] for name, rule in ALERTS.items()}
 
 
-def test_objectives_of_the_page_are_those_of_the_alerts():
+def test_objectives_of_the_page_are_those_of_alerts_and_dashboard():
     page = (MONITORING.parents[2] / "docs" / "slo.md").read_text()
+    dashboard = (MONITORING / "dashboard.json").read_text()
     targets = dict(re.findall(r"^\| \*\*(\w+).*\| ([\d.]+) %", page, re.MULTILINE))
     assert targets.keys() == {"Availability", "Latency"}
     for name, target in targets.items():
         budget = round(1 - float(target) / 100, 4)
         assert f"14.4 * {budget} *" in ALERTS[f"GPUAdmission{name}BurnsFast"]["expr"]
         assert f"6 * {budget} *" in ALERTS[f"GPUAdmission{name}BurnsSlowly"]["expr"]
+        assert f" > {budget} and" in ALERTS[f"GPUAdmission{name}OverBudget"]["expr"]
+        assert f" / {budget}" in dashboard

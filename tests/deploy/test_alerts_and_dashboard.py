@@ -33,6 +33,7 @@ _WORDS = {
     "absent",
     "time",
     "unless",
+    "avg_over_time",
     "sum_over_time",
     "vector",
 }
@@ -134,6 +135,7 @@ def test_values_of_labels_occur(alerts, dashboard):
 def test_alerts_say_what_to_do(alerts):
     for alert in alerts:
         assert alert["annotations"].keys() == {"summary", "description"}
+        assert re.search(r"[Ss]ee docs/[a-z-]+\.md(, [A-Z][\w ]+)?\.$", alert["annotations"]["description"]), alert
         assert alert["labels"]["severity"] in ("warning", "critical")
 
 
