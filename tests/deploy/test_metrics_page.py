@@ -66,6 +66,12 @@ def test_every_entry_belongs_to_a_feature():
     assert ENTRIES.keys() - RETIRED <= named
 
 
+def test_alerts_that_are_named_exist():
+    """docs/slo.md has all alerts, as another test says."""
+    alerts = set(re.findall(r"^\| `(GPUAdmission\w+)`", (ROOT / "docs" / "slo.md").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`(GPUAdmission\w+)`", READINESS.read_text())) - {"GPUAdmissionPolicy"} <= alerts
+
+
 def test_tests_that_are_named_exist():
     for path in set(re.findall(r"`(tests/[\w/]+)`", READINESS.read_text())):
         assert (ROOT / path).is_dir(), path
