@@ -1,13 +1,21 @@
 """The metrics of API servers that the alerts, the objectives and `doctor` use exist, with their labels."""
 
+import base64
 import re
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 import pytest
+from aiohttp import web
 
+from certs import issue_serving, make_authority
+from policies.entries import ENTRIES
 from testbed import manifests
 from testbed.waiting import until
 from tests.deploy.test_alerts_and_dashboard import API_SERVERS
+from webhook.server.admission_response import encode_failure
+from webhook.server.admission_review import decode
+from webhook.server.tls import server_context
 
 METRICS = {
     "apiserver_admission_match_condition_evaluation_errors_total": {"name"},
@@ -19,27 +27,34 @@ METRICS = {
 }
 BOUND = "0.1"
 """Of the objective for latency, in seconds."""
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CONFIGURATION = "ValidatingWebhookConfiguration"
 
 
-def webhook(name, team, expression):
-    """A configuration with a webhook that fails open, for the pods of a namespace."""
-    review = {
-        "name": f"{name}.gpu-admission.io",
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team}},
-        "matchConditions": [{"name": "condition", "expression": expression}],
-        "clientConfig": {"url": "https://127.0.0.1:1/"},
-        "failurePolicy": "Ignore",
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    }
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": team},
-        "webhooks": [review],
-    }
+@pytest.fixture
+def webhook(real):
+    """Add a webhook for the pods of a namespace, which has the name of one of ours; returns the namespace."""
+    added = []
+
+    def add(name, client, **more):
+        team = real.namespace()
+        review = {
+            "name": f"{name}.gpu-admission.io",
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": team}},
+            "clientConfig": client,
+            "failurePolicy": "Ignore",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **more,
+        }
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": CONFIGURATION}
+        real.belongings.add({**kind, "metadata": {"name": team}, "webhooks": [review]})
+        added.append(team)
+        return team
+
+    yield add
+    for team in added:
+        real.api.delete(CONFIGURATION, team)
 
 
 def samples_of(real):
@@ -49,22 +64,22 @@ def samples_of(real):
     return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels))) for name, labels in lines]
 
 
+def labels_of(real, metric, name):
+    """The labels of a metric's samples for one webhook."""
+    return [labels for found, labels in samples_of(real) if found == metric and labels["name"].startswith(f"{name}.")]
+
+
 @pytest.fixture
-def condition_error(real):
-    """A condition of a webhook that ends with an error, as of an object that is too expensive."""
-    team, name = real.namespace(), "condition-error"
-    created = real.api.request("POST", CONFIGURATIONS, body=webhook(name, team, "object.metadata.labels['x'] == 'y'"))
-    assert created.code == HTTPStatus.CREATED
+def condition_error(real, webhook):
+    """A condition of a webhook ends with an error, as with an object that is too expensive."""
+    condition = {"name": "condition", "expression": "object.metadata.labels['x'] == 'y'"}
+    team = webhook("condition-error", {"url": "https://127.0.0.1:1/"}, matchConditions=[condition])
 
     def is_counted():
         real.create(manifests.pod(team), dry_run=True)
-        metric = "apiserver_admission_match_condition_evaluation_errors_total"
-        return any(found == metric and f"{name}." in labels["name"] for found, labels in samples_of(real))
+        return labels_of(real, "apiserver_admission_match_condition_evaluation_errors_total", "condition-error")
 
-    try:
-        until(is_counted, "the API server evaluates the condition")
-    finally:
-        assert real.api.request("DELETE", f"{CONFIGURATIONS}/{team}").code == HTTPStatus.OK
+    until(is_counted, "the API server evaluates the condition")
 
 
 @pytest.fixture
@@ -90,3 +105,40 @@ def test_api_servers_count_calls_of_webhooks(samples):
     errors = {each["error_type"] for name, each in samples if name == "apiserver_admission_webhook_rejection_count"}
     assert "calling_webhook_error" in errors
     assert BOUND in {each["le"] for name, each in samples if "le" in each and name in METRICS}
+
+
+@pytest.fixture
+def failing(background):
+    """The client configuration of a server that answers as our webhooks do if a review fails."""
+
+    async def fail(call):
+        request = decode(await call.read())
+        return web.json_response(encode_failure(ENTRIES["convert-pods"], request, "failed", "4f1c09aa"))
+
+    async def listen():
+        now = datetime.now(UTC)
+        authority = make_authority("failing reviews", now=now)
+        await runner.setup()
+        context = server_context(issue_serving(authority, ["127.0.0.1"], now=now))
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        bundle = base64.b64encode(authority.certificate_pem).decode()
+        return {"url": f"https://127.0.0.1:{runner.addresses[0][1]}/", "caBundle": bundle}
+
+    app = web.Application()
+    app.router.add_post("/", fail)
+    runner = web.AppRunner(app)
+    yield background.run(listen())
+    background.run(runner.cleanup())
+
+
+def test_failed_review_is_a_rejection_with_code_500(real, webhook, failing):
+    if real.control_plane is None:
+        pytest.skip("the API servers of KUBECONFIG may not reach this machine")
+    team = webhook("failed-review", failing)
+
+    def counted():
+        assert real.create(manifests.pod(team), dry_run=True).code == HTTPStatus.INTERNAL_SERVER_ERROR
+        return labels_of(real, "apiserver_admission_webhook_rejection_count", "failed-review")
+
+    (labels,) = until(counted, "the API server calls the webhook")
+    assert (labels["error_type"], labels["rejection_code"]) == ("no_error", "500")
