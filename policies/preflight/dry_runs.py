@@ -96,6 +96,7 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         if tried := [each for each in objects if each.is_stand_in]:
             yield _stand_in_check(refusal, tried)
     yield from _unknown(unknown)
+    yield from _namespace_checks(planned)
     yield from _warnings(planned)
     tried_well = [each for each in planned if each.trial and each.trial.refusal is None and not each.is_runtime]
     if tried_well:
@@ -107,6 +108,18 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
             status=Status.OK,
             what=f"the dry run accepts {format_count(len(tried_well), 'object')}: {', '.join(filter(None, (created, changed)))}",
             where=_stand_in_text(tried_well),
+        )
+
+
+def _namespace_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+    """Namespaces that neither exist nor are in the manifests, as those of a chart."""
+    created = {name_of(each.document) for each in planned if each.document.get("kind") == "Namespace"}
+    for namespace in sorted({namespace_of(each.document) for each in planned if each.is_stand_in} - created):
+        yield Check(
+            name="objects",
+            status=Status.WARNING,
+            what=f"namespace {namespace} does not exist, and the manifests do not create it",
+            remedy="create it first, or use `helm install --create-namespace`",
         )
 
 

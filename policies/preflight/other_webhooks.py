@@ -100,7 +100,7 @@ def webhook_checks(
     webhooks: Sequence[OtherWebhook],
     own: Place,
     pod_labels: Mapping[str, str],
-    tenants: Sequence[Place],
+    tenants: Sequence[Place] | None,
 ) -> Iterator[Check]:
     """What webhooks of others mean for gpu-admission and for the pods that it reviews.
 
@@ -108,9 +108,11 @@ def webhook_checks(
         webhooks: Those of others.
         own: The namespace of gpu-admission.
         pod_labels: The labels of its pods.
-        tenants: The namespaces whose pods it would review.
+        tenants: The namespaces whose pods it would review; None if they are unknown.
     """
     yield from _own_checks(webhooks, own, pod_labels)
+    if tenants is None:
+        return
     yield from _tenant_checks(webhooks, tenants)
     yield _order_check(webhooks, tenants)
 

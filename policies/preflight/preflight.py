@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["KNOWN_WEBHOOKS", "Facts", "Preflight", "preflight"]
 
 _NAMESPACE = "gpu-admission"
+_OWN = ("Namespace", _NAMESPACE)
 KNOWN_WEBHOOKS = frozenset(each.entry.webhook for each in WEBHOOKS)
 """The names of the webhooks of this version."""
 
@@ -106,7 +107,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     converting = facts.coverage.namespaces_with(DRA_LABEL, "enabled", "preview") if facts.coverage else []
     yield from step_checks(manifests, step, KNOWN_WEBHOOKS)
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
-    yield from feature_checks(facts.features)
+    yield from feature_checks(facts.features, facts.server_version)
     yield from component_checks(facts.images, facts.slices, converting)
     yield from rights_checks(manifests, facts.granted, facts.own_rules, facts.user)
     yield from kind_checks(manifests, definitions(manifests))
@@ -154,17 +155,21 @@ def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Chec
     if len(unread) == 2:
         return
     yield from webhook_checks(
-        others, _own_place(manifests), _pod_labels(manifests), facts.coverage.covered if facts.coverage else ()
+        others,
+        _own_place(manifests, facts.coverage),
+        _pod_labels(manifests),
+        facts.coverage.covered if facts.coverage else None,
     )
 
 
-def _own_place(manifests: Sequence[Planned]) -> Place:
+def _own_place(manifests: Sequence[Planned], coverage: Coverage | None) -> Place:
     """The namespace of gpu-admission as it would be."""
-    for each in manifests:
-        if each.document.get("kind") == "Namespace" and name_of(each.document) == _NAMESPACE:
-            stored = mapping_at(each.stored, ("metadata", "labels"))
-            return Place(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, each.document)})
-    return Place(_NAMESPACE, labels_with_name(_NAMESPACE, None))
+    places = coverage.places if coverage else ()
+    stored = next((place.labels for place in places if place.name == _NAMESPACE), {})
+    wanted = next(
+        (each.document for each in manifests if (each.document.get("kind"), name_of(each.document)) == _OWN), None
+    )
+    return Place(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, wanted)})
 
 
 def _pod_labels(manifests: Sequence[Planned]) -> dict[str, str]:

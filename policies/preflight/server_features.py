@@ -20,10 +20,10 @@ _PLUGIN = re.compile(r'apiserver_admission_controller_admission_duration_seconds
 _GATE = re.compile(r'kubernetes_feature_enabled\{.*\bname="(\w+)".*\} ([01])')
 _NEEDED = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ValidatingAdmissionPolicy")
 _GATES = {
-    "DynamicResourceAllocation": "nothing can be converted",
-    "DRAExtendedResource": "the strategies rename and auto cannot rename",
+    "DynamicResourceAllocation": ((1, 34), "nothing can be converted"),
+    "DRAExtendedResource": ((1, 36), "the strategies rename and auto cannot rename"),
 }
-"""What is missing without a feature gate."""
+"""The version of Kubernetes since which gpu-admission uses a feature gate, and what is missing without it."""
 
 
 class ServerFeatures(NamedTuple):
@@ -50,11 +50,12 @@ def features_in(lines: Iterable[str]) -> ServerFeatures:
     return ServerFeatures(frozenset(plugins), gates)
 
 
-def feature_checks(features: ServerFeatures | Unknown | None) -> Iterator[Check]:
+def feature_checks(features: ServerFeatures | Unknown | None, server: tuple[int, int] | Unknown) -> Iterator[Check]:
     """Whether the API server has what gpu-admission needs switched on.
 
     Args:
         features: What the metrics show; None if there are no metrics.
+        server: The version of the API server.
     """
     if features is None:
         return
@@ -77,14 +78,18 @@ def feature_checks(features: ServerFeatures | Unknown | None) -> Iterator[Check]
             why="an admission plugin that is disabled calls no webhook or policy, so nothing is reviewed",
             remedy="look for --disable-admission-plugins in the options of the API server",
         )
-    off = [name for name in _GATES if features.gates.get(name) is False]
+    off = [
+        name
+        for name, (since, _) in _GATES.items()
+        if features.gates.get(name) is False and (isinstance(server, Unknown) or server >= since)
+    ]
     for name in off:
         yield Check(
             name="features",
             status=Status.WARNING,
             what=f"the feature gate {name} is off",
             where="kubernetes_feature_enabled in /metrics",
-            why=f"without it, {_GATES[name]}",
+            why=f"without it, {_GATES[name][1]}",
             remedy="enable it on the API server, the scheduler, the controller manager and the kubelets",
         )
     if not (missing or off) and features.plugins:

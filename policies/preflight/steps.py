@@ -47,8 +47,8 @@ class Step(NamedTuple):
         """`upgrading from 0.1.0 to 0.2.0`."""
         before, after = self.before or "an unknown version", self.after or "an unknown version"
         return {
-            "install": f"installing {after}",
-            "apply again": f"applying {after} again",
+            "install": f"installing {self.after or 'gpu-admission'}",
+            "apply again": f"applying {self.after or 'the manifests'} again",
             "upgrade": f"upgrading from {before} to {after}",
             "rollback": f"going back from {before} to {after}",
         }[self.verb]
@@ -64,7 +64,7 @@ def step_of(planned: Sequence[Planned]) -> Step:
     if not exists:
         return Step("install", "", after)
     if before == after:
-        return Step("apply again" if after else "upgrade", before, after)
+        return Step("apply again", before, after)
     is_back = bool(before and after) and _numbers(after) < _numbers(before)
     return Step("rollback" if is_back else "upgrade", before, after)
 
@@ -75,7 +75,8 @@ def _is_core(each: Planned) -> bool:
 
 
 def _deployment(planned: Sequence[Planned]) -> Planned | None:
-    return next((each for each in planned if each.document.get("kind") == "Deployment"), None)
+    found = [each for each in planned if each.document.get("kind") == "Deployment"]
+    return next((each for each in found if name_of(each.document) == "gpu-admission"), found[0] if found else None)
 
 
 def _version(deployment: Object | None) -> str:
@@ -158,7 +159,7 @@ def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check
             name="version",
             status=Status.UNKNOWN,
             what="it is unknown which step this is",
-            why=f"the tag of the {'installed' if after else 'new'} image is no version",
+            why=f"the tag of the image {'of the installed Deployment' if after else 'in the manifests'} is no version",
             remedy=f"compare the versions yourself: upgrade by one release at a time; {_UPGRADE}",
         )
     return Check(name="version", status=Status.OK, what=f"{step.text} is supported")

@@ -15,7 +15,18 @@ from tests.cli.shells import EXECUTABLES
 from webhook.cli import COMMANDS
 from webhook.cli.lazy_modules import lazy_module
 
-LIVE = ("serve", "sandbox", "audit", "plan", "quota", "usage", "snapshot", "apply-webhooks", "delete-webhooks")
+LIVE = (
+    "serve",
+    "sandbox",
+    "audit",
+    "plan",
+    "quota",
+    "usage",
+    "snapshot",
+    "preflight",
+    "apply-webhooks",
+    "delete-webhooks",
+)
 """Commands that read or serve a cluster, unless --cluster names files; a server with files would not end."""
 NOT_RUN = re.compile(r"gpu-admission (serve|sandbox) |my-examples|less$|<\(")
 """What does not end, needs a terminal or another shell, or names what only the reader has."""
@@ -88,7 +99,7 @@ def test_exit_codes_are_those_of_examples_that_are_run():
 
 
 def test_most_commands_have_examples_that_are_run():
-    not_run = {"serve", "sandbox", "snapshot", "apply-webhooks", "delete-webhooks"}
+    not_run = {"serve", "sandbox", "snapshot", "preflight", "apply-webhooks", "delete-webhooks"}
     assert {re.search(r"gpu-admission ([\w-]+)", line)[1] for line in RUN} >= {*COMMANDS} - not_run
 
 

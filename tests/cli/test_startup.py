@@ -163,6 +163,8 @@ Commands:
                    options.
   rules            List the rules, or explain one.
   serve            Serve the webhook over HTTPS.
+  preflight        Show what an install or upgrade would do, before it is
+                   applied.
   apply-webhooks   Apply the webhooks of a version, without a call that fails.
   delete-webhooks  Delete the webhooks, before gpu-admission is removed.
   sandbox          Serve a Kubernetes API of manifests, for tests and for trying
@@ -176,7 +178,7 @@ Commands:
 
 @pytest.mark.parametrize(
     "command",
-    ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve"],
+    ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve", "preflight"],
 )
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")

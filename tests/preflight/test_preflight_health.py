@@ -180,4 +180,9 @@ ALL = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "Vali
     ],
 )
 def test_features_that_are_off_are_warned_about(features, expected):
-    assert texts(feature_checks(features), "what") == expected
+    assert texts(feature_checks(features, (1, 36)), "what") == expected
+
+
+def test_feature_gate_that_is_not_used_in_a_version_may_be_off():
+    features = ServerFeatures(ALL, {"DRAExtendedResource": False})
+    assert [str(each.status) for each in feature_checks(features, (1, 35))] == ["ok"]

@@ -81,9 +81,14 @@ async def api_services(client: APIClient) -> Sequence[Object] | Unknown:
 
 
 async def read_clock(client: APIClient) -> Clock | None:
-    """The clock of the API server and the local one; None if it sends no Date."""
+    """The clock of the API server and the local one; None if it sends no Date, or refuses."""
     before = datetime.now(UTC)
-    answer = await client.answer("GET", "/version")
+    try:
+        answer = await client.answer("GET", "/version")
+    except APIError as error:
+        if error.is_forbidden:
+            return None
+        raise
     after = datetime.now(UTC)
     date = answer.headers.get("Date")
     return Clock(parsedate_to_datetime(date), before, after) if date else None
