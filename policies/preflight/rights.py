@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.preflight.planned import Planned
 
-__all__ = ["OwnRules", "Right", "granting_rights", "missing_rules", "needed_rights", "rights_checks"]
+__all__ = ["OwnRules", "Right", "granting_rights", "missing_rules", "needed_rights", "rights_checks", "rules_text"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _ROLES = ("ClusterRole", "Role")
@@ -145,10 +145,10 @@ def _grant_check(
             status=Status.UNKNOWN,
             what=f"it is unknown whether {who} may apply {each.label}",
             why=f"RBAC does not allow `{right.text}`, and your rules cannot be listed completely"
-            f"{f'; those listed lack: {_rules_text(missing)}' if missing and rules else ''}",
+            f"{f'; those listed lack: {rules_text(missing)}' if missing and rules else ''}",
             remedy="let a cluster administrator apply the manifests",
         )
-    return _grants_too_much(each, who, _rules_text(missing))
+    return _grants_too_much(each, who, rules_text(missing))
 
 
 def granting_rights(planned: Sequence[Planned]) -> list[Right]:
@@ -248,7 +248,8 @@ def _rights_text(rights: Iterable[Right]) -> str:
     return "; ".join(f"{format_list(sorted(found))}{right.text}" for right, found in verbs.items())
 
 
-def _rules_text(rules: Sequence[Object]) -> str:
+def rules_text(rules: Sequence[Object]) -> str:
+    """Rules of one verb and resource each: `list pods and get nodes`."""
     texts = [
         f"{rule['verbs'][0]} {rule['nonResourceURLs'][0]}"
         if "nonResourceURLs" in rule

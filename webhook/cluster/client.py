@@ -31,6 +31,8 @@ MERGE_PATCH = "application/merge-patch+json"
 
 _JSON = "application/json"
 _FIRST_BAD_STATUS = 300
+_LONGEST_ANSWER = 2**20
+"""Bytes of an answer through a proxy, which anything in a pod may write."""
 
 
 class NoTokenError(ClusterError):
@@ -131,6 +133,27 @@ class APIClient:
             async for chunk in response.content.iter_any():
                 for line in lines.feed(chunk):
                     yield line.decode(errors="replace")
+
+    async def read_through_proxy(self, path: str, *, timeout: float) -> ServiceAnswer:
+        """The answer to a GET of a pod through the API server, whatever its status; that of either.
+
+        Args:
+            path: The path of the proxy, with the path at the pod.
+            timeout: Seconds for the whole request.
+
+        Raises:
+            Unreachable: Nothing answered, or with more than 1 MiB.
+        """
+        authorization = await self._credentials.authorization()
+        await self._use(self._credentials.access)
+        headers = {"Authorization": authorization} if authorization else {}
+        async with self._transport.answer("GET", path, {}, headers, None, total=timeout) as response:
+            body = bytearray()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) > _LONGEST_ANSWER:
+                    raise BadAnswer(f"GET {path} at {self.url}: the answer is longer than {_LONGEST_ANSWER} bytes")
+            return ServiceAnswer(response.status, bytes(body), retry_after_of(response.headers))
 
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Create an object; raises as `get` does. After Unreachable, the object may exist."""

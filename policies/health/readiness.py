@@ -1,0 +1,106 @@
+"""What replicas say of themselves in `/readyz`: whether they are ready, and notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.cluster_checks import Check, Status
+from policies.health.facts import NAMESPACE, Unread, unread_check
+from policies.health.replicas import is_ready_pod
+from policies.kubernetes.objects import name_of
+from policies.phrases import format_count, format_list, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from policies.health.facts import Facts
+
+__all__ = ["readiness_checks"]
+
+_PAGE = "docs/troubleshooting.md"
+_LONGEST = 240
+_EXPECTED = ("not served: ", "no DRA API")
+"""How notes begin about what is not installed in the cluster, which is no problem of gpu-admission."""
+_REMEDIES = {
+    "not listed yet": "wait; the text has the reason if it persists",
+    "the caBundle of webhook": f"{_PAGE}#certificates",
+    "the webhook configurations could not be read": f"{_PAGE}#not-ready",
+    "forbidden": "bind the role of docs/install.md; the checks of rbac name what is missing",
+    "out of date for": f"{_PAGE}#out-of-date",
+    "no replica leads": f"{_PAGE}#upkeep",
+    "no client CA is configured": "docs/client-certificates.md",
+}
+"""What to do about a reason or note that begins so; others are explained in the page."""
+_RESTART = "has ended because of a defect"
+
+
+def readiness_checks(facts: Facts, known: Collection[str]) -> Iterator[Check]:
+    """Whether the replicas are ready, and their notes.
+
+    Args:
+        facts: What was read.
+        known: Notes that another check reports.
+    """
+    answers = {name: each.readiness for name, each in facts.replicas.items()}
+    yield from _unread(facts)
+    read = {name: answer for name, answer in answers.items() if not isinstance(answer, Unread)}
+    for name, answer in read.items():
+        if not answer.is_ready:
+            yield Check(
+                name="readiness",
+                status=Status.FAILING,
+                what=f"replica {name} is not ready",
+                where="its /readyz",
+                why=format_list(answer.reasons),
+                remedy=_remedy(answer.reasons[0] if answer.reasons else ""),
+            )
+    if read and all(answer.is_ready for answer in read.values()):
+        yield Check(name="readiness", status=Status.OK, what=f"ready: {format_list(sorted(read))}")
+    noted: dict[str, list[str]] = {}
+    for name, answer in read.items():
+        for note in answer.notes:
+            noted.setdefault(note, []).append(name)
+    for note, names in noted.items():
+        if note not in known:
+            yield _note_check(note, names)
+
+
+def _unread(facts: Facts) -> Iterator[Check]:
+    """Replicas that could not be asked, together if a right is missing."""
+    ready = set() if isinstance(facts.pods, Unread) else {name_of(pod) for pod in facts.pods if is_ready_pod(pod)}
+    denied: dict[Unread, list[str]] = {}
+    for name, each in facts.replicas.items():
+        if not isinstance(each.readiness, Unread):
+            continue
+        if each.readiness.right:
+            denied.setdefault(each.readiness, []).append(name)
+            continue
+        yield Check(
+            name="readiness",
+            status=Status.WARNING if name in ready else Status.FAILING,
+            what=f"replica {name} does not answer",
+            where="its /readyz, through the API server",
+            why=shorten(each.readiness.error, _LONGEST)
+            + ("; its kubelet reaches it, so something is between the API server and the pod" if name in ready else ""),
+            remedy=f"{_PAGE}#calls-do-not-arrive" if name in ready else f"kubectl -n {NAMESPACE} logs {name} --tail=50",
+        )
+    for unread, names in denied.items():
+        what = f"readiness of {format_count(len(names), 'replica')} is unknown: {format_list(names)}"
+        yield unread_check("readiness", what, unread)
+
+
+def _note_check(note: str, names: list[str]) -> Check:
+    where = f"/readyz of {format_list(names)}"
+    if note.startswith(_EXPECTED):
+        return Check(name="readiness", status=Status.OK, what=note)
+    return Check(
+        name="readiness",
+        status=Status.WARNING,
+        what=shorten(note, _LONGEST),
+        where=where,
+        remedy=f"kubectl -n {NAMESPACE} delete pod {names[0]}" if _RESTART in note else _remedy(note),
+    )
+
+
+def _remedy(text: str) -> str:
+    return next((remedy for start, remedy in _REMEDIES.items() if text.startswith(start)), f"{_PAGE}#not-ready")
