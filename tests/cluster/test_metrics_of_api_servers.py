@@ -1,4 +1,4 @@
-"""The metrics of API servers that the alerts, the objectives and `doctor` use exist, with their labels."""
+"""The metrics of API servers that the alerts, the objectives and `doctor` use exist, with their labels; in the sandbox, too."""
 
 import re
 
@@ -7,6 +7,7 @@ import pytest
 from testbed import manifests
 
 METRICS = {
+    "apiserver_admission_match_condition_exclusions_total": {"name", "type", "operation", "kind"},
     "apiserver_admission_webhook_admission_duration_seconds_bucket": {"name", "type", "operation", "rejected", "le"},
     "apiserver_admission_webhook_admission_duration_seconds_count": {"name", "type", "operation", "rejected"},
     "apiserver_admission_webhook_fail_open_count": {"name", "type"},
@@ -18,18 +19,18 @@ BOUND = "0.1"
 
 
 @pytest.fixture
-def samples(real):
+def samples(cluster):
     """Names and labels of what the API server counted after calls that were answered, and calls that failed."""
-    team, elsewhere = real.namespace(dra="enabled"), real.namespace()
-    assert real.create(manifests.pod(team)).accepted
-    real.service.stop()
+    team, elsewhere = cluster.namespace(dra="enabled"), cluster.namespace()
+    assert cluster.create(manifests.pod(team)).accepted
+    cluster.service.stop()
     try:
-        assert real.create(manifests.pod(team)).code == 500
-        assert real.create(manifests.pod(elsewhere)).accepted
+        assert cluster.create(manifests.pod(team)).code == 500
+        assert cluster.create(manifests.pod(elsewhere)).accepted
     finally:
-        real.service.start()
-    text = real.api.request("GET", "/metrics").object
-    lines = re.findall(r"^(apiserver_admission_webhook_\w+)\{(.*)\} ", text, re.MULTILINE)
+        cluster.service.start()
+    text = cluster.api.request("GET", "/metrics").object
+    lines = re.findall(r"^(apiserver_admission_(?:webhook|match_condition)_\w+)\{(.*)\} ", text, re.MULTILINE)
     return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels))) for name, labels in lines]
 
 
@@ -37,7 +38,16 @@ def test_api_servers_count_calls_of_webhooks(samples):
     for metric, labels in METRICS.items():
         found = [each for name, each in samples if name == metric and each["name"].endswith(".gpu-admission.io")]
         assert found, metric
-        assert all(labels <= each.keys() for each in found), metric
+        assert all(labels == each.keys() for each in found), metric
     errors = {each["error_type"] for name, each in samples if name == "apiserver_admission_webhook_rejection_count"}
     assert "calling_webhook_error" in errors
     assert BOUND in {each["le"] for name, each in samples if "le" in each and name in METRICS}
+
+
+def test_failed_calls_are_counted_with_their_code(samples):
+    failed = [each for name, each in samples if name.endswith("webhook_request_total") and each["code"] != "200"]
+    assert {each["code"] for each in failed} == {"503"}
+    assert {(each["name"], each["rejected"]) for each in failed} >= {
+        ("convert-pods.gpu-admission.io", "true"),
+        ("check-pods.gpu-admission.io", "false"),
+    }
