@@ -41,8 +41,9 @@ class Diagnosis:
 def diagnose(facts: Facts) -> Diagnosis:
     """Check everything that was read."""
     known = known_notes(facts.configurations) | settings_notes(facts)
+    url = called_url(facts.configurations) if facts.deployment is None else ""
     checks = (
-        *replica_checks(facts, called_url(facts.configurations)),
+        *replica_checks(facts, url),
         *version_checks(facts),
         *readiness_checks(facts, known),
         *webhook_checks(facts.configurations),
@@ -55,7 +56,7 @@ def diagnose(facts: Facts) -> Diagnosis:
         *settings_checks(facts),
         *definition_checks(facts),
         *role_checks(facts),
-        *object_checks(facts),
+        *object_checks(facts, is_outside=bool(url)),
     )
     calls = None if isinstance(facts.calls, Unread) else facts.calls
     return Diagnosis(checks, calls, _conclusion(checks))
