@@ -58,12 +58,14 @@ class ReplicaPods:
 
     def set_ready(self, name: str, *, ready: bool = True) -> None:
         """Write the status of a pod, as its kubelet would."""
-        condition = {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": "2026-11-27T12:00:00Z"}
+        condition = {
+            "type": "Ready",
+            "status": "True" if ready else "False",
+            "lastTransitionTime": "2026-11-27T12:00:00Z",
+        }
         scheduled = {**condition, "type": "PodScheduled", "status": "True"}
         status = {"phase": "Running", "podIP": address_of_pods(), "conditions": [condition, scheduled]}
-        answer = self._cluster.patch(
-            "Pod", name, deploy.NAMESPACE, body={"status": status}, subresource="status"
-        )
+        answer = self._cluster.patch("Pod", name, deploy.NAMESPACE, body={"status": status}, subresource="status")
         assert answer.accepted, answer.message
 
     def delete(self) -> None:
