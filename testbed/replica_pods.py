@@ -1,4 +1,4 @@
-"""Pods for replicas that run outside of the cluster, so that API servers reach their probes through the pod proxy.
+"""Pods for replicas that run outside of the cluster, for the pod proxy of API servers.
 
 The real Deployment controller and scheduler create and bind the pods. No kubelet runs, so the status of each pod is written
 here: its address is this machine's, where a relay listens for it.
@@ -43,7 +43,7 @@ class ReplicaPods:
     def create(self) -> None:
         """Create everything, and wait until all replicas are available."""
         host, port = self._cluster.service.probe_address.rsplit(":", 1)
-        listener = Relay(random.Random(0), (host, int(port)))  # noqa: S311 - no secret
+        listener = Relay(random.Random(0), (host, int(port)))
         _, probes = self._background.run(listener.listen(address_of_pods()))
         for document in deploy.all_objects():
             if document["kind"] in _OTHERS:
