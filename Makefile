@@ -2,10 +2,11 @@
 # `make image` builds what deploy/ runs, with docker, podman or whatever BUILDER names.
 PYTHON ?= python3
 BIN := .venv/bin
-BUILDER ?= $(firstword $(foreach builder,docker podman buildah,$(shell command -v $(builder))))
-IMAGE ?= gpu-admission:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+BUILDER ?= $(firstword $(foreach builder,podman buildah docker,$(shell command -v $(builder))))
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= gpu-admission:$(VERSION)
 
-.PHONY: demo test lint storm fuzz properties bench bench-check scale image manifests clean
+.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -63,12 +64,40 @@ scale: .venv/installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@ .venv/installed
 
-image:
+.venv/installed-release: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[release]'
+	@touch $@
+
+# What the image and the plugin contain, with hashes: the versions of constraints.txt for every platform.
+lock: .venv/installed-release
+	$(BIN)/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
+	  --constraint constraints.txt --output-file requirements.lock
+
+wheel: .venv/installed-release
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+
+# DEBIAN=debian:bookworm-slim@sha256:... pins the base that it is built on.
+image: wheel
 	@test -n "$(BUILDER)" || { echo "make image needs docker, podman or buildah; name another one with BUILDER=" >&2; exit 1; }
-	$(BUILDER) build --build-arg VERSION=$(lastword $(subst :, ,$(IMAGE))) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
+	$(BUILDER) build $(if $(DEBIAN),--build-arg DEBIAN=$(DEBIAN)) --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
+
+# Builds the image twice on a Debian of packages, compares them, starts it without rights and sends it reviews. As root, on Debian
+# with buildah and mmdebstrap.
+image-proof: wheel .venv/installed-dev
+	IMAGE_PROOF=full $(BIN)/pytest -n 0 -s --timeout 0 tests/image
+
+# Everything that a release publishes, in dist; URL is where its files will be downloaded from.
+release: .venv/installed-release
+	@test -n "$(URL)" || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version]" >&2; exit 1; }
+	$(BIN)/python -m release --url $(URL) --image $(IMAGE)
 
 manifests: .venv/installed
 	$(BIN)/python deploy/render.py
+	$(BIN)/python deploy/render_chart.py
+
+# dist/gpu-admission-VERSION.tgz, the same bytes for the same sources; needs no Helm.
+chart: .venv/installed
+	$(BIN)/python deploy/render_chart.py --package dist
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

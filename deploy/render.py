@@ -20,8 +20,7 @@ import yaml
 
 from policies.pod_conditions import PodCondition
 from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.settings.choices import DRA_DRIVER_NAMESPACES
-from policies.settings.exempt_namespaces import NEVER_MATCHED, excluded_names, exempt_names
+from policies.settings.exempt_namespaces import excluded_names, exempt_names, in_default_order
 from policies.settings.installed import NAME_LABEL, entry_of
 from policies.webhooks import WEBHOOKS
 
@@ -102,11 +101,10 @@ def _webhook(webhook: Webhook) -> str:
         "  matchPolicy: Equivalent",
         *([f"  reinvocationPolicy: {webhook.reinvocation}"] if webhook.mutating else []),
         *_namespace_selector(webhook),
-        *([] if webhook.objects else ["  objectSelector: {}"]),
         *(
             ["  objectSelector:", "    matchLabels:", f'      {webhook.objects[0]}: "{webhook.objects[1]}"']
             if webhook.objects
-            else []
+            else ["  objectSelector: {}"]
         ),
         "  rules:",
         *(line for rule in webhook.rules for line in _rule_lines(rule)),
@@ -123,9 +121,7 @@ def _namespace_selector(webhook: Webhook) -> Iterator[str]:
     yield from ("  namespaceSelector:", "    matchExpressions:")
     for key, operator, value in webhook.namespaces:
         yield from (f"    - key: {key}", f"      operator: {operator}", f"      values: [{value}]")
-    exempt = excluded_names(webhook.entry, DEFAULTS)
-    order = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
-    names = sorted(exempt, key=order.index)
+    names = in_default_order(excluded_names(webhook.entry, DEFAULTS))
     yield from (f"    - key: {NAME_LABEL}", "      operator: NotIn")
     if len(names) <= _MOST_IN_LINE:
         yield f"      values: {_flow(names)}"
@@ -192,9 +188,7 @@ def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> No
     entry = entry_of(webhook)
     for term in webhook["namespaceSelector"].get("matchExpressions", ()):
         if entry is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
-            exempt = excluded_names(entry, settings)
-            kept = [name for name in term["values"] if name in exempt]
-            term["values"] = [*kept, *sorted(exempt - {*kept})]
+            term["values"] = in_default_order(excluded_names(entry, settings))
     if webhook["name"] == "workloads.gpu-admission.io":
         webhook["rules"] += [_rule(group, plural) for group, plural in _added_resources(settings)]
     if webhook["name"] == "configuration.gpu-admission.io":
@@ -211,12 +205,10 @@ def _change_operators(condition: dict[str, Any], settings: GPUAdmissionPolicy) -
 def _change_names(validation: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
     """Name the namespaces on which a label would promise what does not hold."""
     concern = "quota" if "gpu-admission.io/quota" in validation["expression"] else "conversion"
-    default, own = exempt_names(concern, DEFAULTS), exempt_names(concern, settings)
-    if own != default:
-        names = json.dumps(sorted(own))
-        validation["expression"] = re.sub(
-            r"object\.metadata\.name in \[[^\]]*\]", f"object.metadata.name in {names}", validation["expression"]
-        )
+    names = json.dumps(in_default_order(exempt_names(concern, settings)))
+    validation["expression"] = re.sub(
+        r"object\.metadata\.name in \[[^\]]*\]", f"object.metadata.name in {names}", validation["expression"]
+    )
 
 
 def _added_resources(settings: GPUAdmissionPolicy) -> list[tuple[str, str]]:

@@ -110,8 +110,12 @@ class Cluster:
 
     def serve(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
         """Start the service with these options, and wait until the API server calls it."""
-        self._service = Service(kubeconfig, host, log, **options)
-        self._service.start()
+        self.use(Service(kubeconfig, host, log, **options))
+
+    def use(self, service: Service) -> None:
+        """Start a service, and wait until the API server calls it."""
+        self._service = service
+        service.start()
         team = self.namespace(dra="enabled")
         pod = manifests.pod(team)
         until(

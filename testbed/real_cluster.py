@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from testbed.api import API, Headers
     from testbed.background import Background
 
-__all__ = ["RealCluster"]
+__all__ = ["RealCluster", "node_lease"]
 
 _START_SECONDS = 60
 _ACCOUNT_SECONDS = 30
@@ -188,7 +188,7 @@ class RealCluster(Cluster):
         """Renew the Leases of the nodes, as kubelets do."""
         while True:
             for name in NODES:
-                await self.api.send("PATCH", _LEASE.path(_LEASES, name), _APPLY, _lease(name), APPLY_PATCH)
+                await self.api.send("PATCH", _LEASE.path(_LEASES, name), _APPLY, node_lease(name), APPLY_PATCH)
             await asyncio.sleep(_BEAT_SECONDS)
 
 
@@ -199,7 +199,8 @@ def _comes(look: Callable[[], bool], seconds: float) -> bool:
         return False
 
 
-def _lease(node: str) -> dict[str, Any]:
+def node_lease(node: str) -> dict[str, Any]:
+    """The Lease with which the kubelet of a node reports that it runs."""
     spec = {
         "holderIdentity": node,
         "leaseDurationSeconds": 40,

@@ -15,9 +15,9 @@ from typing import Any
 from testbed.ports import free_ports
 from testbed.waiting import until
 
-__all__ = ["Service"]
+__all__ = ["ROOT", "Service", "environment"]
 
-_ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 _START_SECONDS = 100
 _STOP_SECONDS = 20
 _LOG_SHOWN = 4000
@@ -81,9 +81,9 @@ class Service:
         arguments = [f"--{option}={value}" for option, value in options.items()]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self.program, "serve", *arguments],
+                [*self.command(), "serve", *arguments],
                 cwd=self._kubeconfig.parent,
-                env={**_environment(), "PYTHONPATH": str(_ROOT)},
+                env={**environment(), "PYTHONPATH": str(ROOT)},
                 stdout=output,
                 stderr=output,
             )
@@ -91,6 +91,10 @@ class Service:
             until(self._is_ready, "the service is ready", _START_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()[-_LOG_SHOWN:]}") from None
+
+    def command(self) -> list[str]:
+        """The beginning of the command line."""
+        return [sys.executable, "-m", self.program]
 
     def stop(self) -> None:
         """Stop it as the kubelet does, and wait for its end."""
@@ -144,6 +148,6 @@ class Service:
             connection.close()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Our environment without variables that name another cluster."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "POD_"))}

@@ -13,7 +13,7 @@ from policies.health.installed_objects import definition_checks, object_checks, 
 from policies.health.leading import leader_checks, quota_checks, template_checks
 from policies.health.readiness import readiness_checks
 from policies.health.replicas import replica_checks, version_checks
-from policies.health.settings_in_use import settings_checks, settings_notes
+from policies.health.settings_in_use import INVALID_NOTE, settings_checks, settings_notes
 from policies.health.webhook_entries import bundle_checks, called_url, known_notes, webhook_checks
 from policies.phrases import format_count, format_list
 
@@ -41,10 +41,16 @@ class Diagnosis:
 def diagnose(facts: Facts) -> Diagnosis:
     """Check everything that was read."""
     known = known_notes(facts.configurations) | settings_notes(facts)
+    reads_settings = not isinstance(facts.policies, Unread)
+
+    def is_known(note: str) -> bool:
+        return note in known or (reads_settings and note.startswith(INVALID_NOTE))
+
+    url = called_url(facts.configurations) if facts.deployment is None else ""
     checks = (
-        *replica_checks(facts, called_url(facts.configurations)),
+        *replica_checks(facts, url),
         *version_checks(facts),
-        *readiness_checks(facts, known),
+        *readiness_checks(facts, is_known),
         *webhook_checks(facts.configurations),
         *bundle_checks(facts.bundles),
         *certificate_checks(facts),
@@ -55,7 +61,7 @@ def diagnose(facts: Facts) -> Diagnosis:
         *settings_checks(facts),
         *definition_checks(facts),
         *role_checks(facts),
-        *object_checks(facts),
+        *object_checks(facts, is_outside=bool(url)),
     )
     calls = None if isinstance(facts.calls, Unread) else facts.calls
     return Diagnosis(checks, calls, _conclusion(checks))

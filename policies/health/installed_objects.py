@@ -26,8 +26,12 @@ _ELSEWHERE = ("Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookCo
 """Kinds that other checks look at."""
 _OWN_CERTIFICATES = "gpu-admission-certificates"
 """The roles that only replicas need that make their own certificates."""
+_INSIDE = ("NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "Service")
+"""Kinds that only pods need."""
+_EXPLAIN = "gpu-admission-explain"
 _MISSING = {
     "Service": (Status.FAILING, "API servers cannot call the webhooks"),
+    _EXPLAIN: (Status.WARNING, "`gpu-admission explain` fails for users who may not list nodes"),
     "ServiceAccount": (Status.FAILING, "no replica can start"),
     "ValidatingAdmissionPolicy": (Status.WARNING, "everybody who may edit namespaces can set what it protects"),
     "ValidatingAdmissionPolicyBinding": (Status.WARNING, "the policy of this name has no effect"),
@@ -43,7 +47,7 @@ _MISSING = {
     "PodDisruptionBudget": (Status.WARNING, "a drain may stop all replicas at once"),
     "ResourceQuota": (Status.WARNING, "some providers allow system-cluster-critical pods only in namespaces with it"),
 }
-"""What is missing without an object of a kind."""
+"""What is missing without an object of a kind, or of a name."""
 
 
 def wanted_objects(manifests: Sequence[Object], *, issues_certificates: bool) -> list[Object]:
@@ -160,17 +164,23 @@ def _is_for_service(binding: Object) -> bool:
     )
 
 
-def object_checks(facts: Facts) -> Iterator[Check]:
-    """Whether the remaining objects of the manifests exist."""
+def object_checks(facts: Facts, *, is_outside: bool) -> Iterator[Check]:
+    """Whether the remaining objects of the manifests exist.
+
+    Args:
+        facts: What was read.
+        is_outside: True if replicas run outside of the cluster, where some objects are not needed.
+    """
     found = []
+    elsewhere = (*_ROLES, *_BINDINGS, _DEFINITION, *(_INSIDE if is_outside else ()))
     for wanted, stored in facts.installed:
         kind = str(wanted.get("kind"))
-        if kind in (*_ROLES, *_BINDINGS, _DEFINITION):
+        if kind in elsewhere:
             continue
         if isinstance(stored, Unread):
             yield unread_check("objects", f"it is unknown whether {_label(wanted)} exists", stored)
         elif stored is None:
-            status, why = _MISSING.get(kind, (Status.WARNING, ""))
+            status, why = _MISSING.get(name_of(wanted)) or _MISSING.get(kind, (Status.WARNING, ""))
             yield Check(
                 name="objects",
                 status=status,

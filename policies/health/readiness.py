@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from policies.cluster_checks import Check, Status
@@ -11,7 +12,7 @@ from policies.kubernetes.objects import name_of
 from policies.phrases import format_count, format_list, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from policies.health.facts import Facts
 
@@ -19,8 +20,12 @@ __all__ = ["readiness_checks"]
 
 _PAGE = "docs/troubleshooting.md"
 _LONGEST = 240
-_EXPECTED = ("not served: ", "no DRA API")
-"""How notes begin about what is not installed in the cluster, which is no problem of gpu-admission."""
+_NOT_SERVED = "not served: "
+"""How notes begin about kinds that are not installed in the cluster, which is no problem of gpu-admission."""
+_LEADS, _NO_LEADER = " leads", "no replica leads"
+"""How a note ends that has nothing but the leader, which another check shows; and one that is a problem."""
+_SECONDS = re.compile(r"\bfor \d+ s\b")
+"""What differs between the same notes of two replicas."""
 _REMEDIES = {
     "not listed yet": "wait; the text has the reason if it persists",
     "the caBundle of webhook": f"{_PAGE}#certificates",
@@ -28,18 +33,19 @@ _REMEDIES = {
     "forbidden": "bind the role of docs/install.md; the checks of rbac name what is missing",
     "out of date for": f"{_PAGE}#out-of-date",
     "no replica leads": f"{_PAGE}#upkeep",
+    "no DRA API": "docs/versions.md",
     "no client CA is configured": "docs/client-certificates.md",
 }
 """What to do about a reason or note that begins so; others are explained in the page."""
 _RESTART = "has ended because of a defect"
 
 
-def readiness_checks(facts: Facts, known: Collection[str]) -> Iterator[Check]:
+def readiness_checks(facts: Facts, is_known: Callable[[str], bool]) -> Iterator[Check]:
     """Whether the replicas are ready, and their notes.
 
     Args:
         facts: What was read.
-        known: Notes that another check reports.
+        is_known: True for a note that another check reports.
     """
     answers = {name: each.readiness for name, each in facts.replicas.items()}
     yield from _unread(facts)
@@ -56,13 +62,18 @@ def readiness_checks(facts: Facts, known: Collection[str]) -> Iterator[Check]:
             )
     if read and all(answer.is_ready for answer in read.values()):
         yield Check(name="readiness", status=Status.OK, what=f"ready: {format_list(sorted(read))}")
-    noted: dict[str, list[str]] = {}
+    notes: dict[str, list[tuple[str, str]]] = {}
     for name, answer in read.items():
         for note in answer.notes:
-            noted.setdefault(note, []).append(name)
-    for note, names in noted.items():
-        if note not in known:
-            yield _note_check(note, names)
+            if not is_known(note) and (note == _NO_LEADER or not note.endswith(_LEADS)):
+                notes.setdefault(_SECONDS.sub("", note), []).append((name, note))
+    absent = [note.removeprefix(_NOT_SERVED).partition("; ")[0] for note in notes if note.startswith(_NOT_SERVED)]
+    if absent:
+        what = f"not installed in this cluster, which is no error: {', '.join(absent)}"
+        yield Check(name="readiness", status=Status.OK, what=what)
+    for note, noted in notes.items():
+        if not note.startswith(_NOT_SERVED):
+            yield _note_check(noted[0][1], [name for name, _ in noted])
 
 
 def _unread(facts: Facts) -> Iterator[Check]:
@@ -90,14 +101,11 @@ def _unread(facts: Facts) -> Iterator[Check]:
 
 
 def _note_check(note: str, names: list[str]) -> Check:
-    where = f"/readyz of {format_list(names)}"
-    if note.startswith(_EXPECTED):
-        return Check(name="readiness", status=Status.OK, what=note)
     return Check(
         name="readiness",
         status=Status.WARNING,
         what=shorten(note, _LONGEST),
-        where=where,
+        where=f"/readyz of {format_list(names)}",
         remedy=f"kubectl -n {NAMESPACE} delete pod {names[0]}" if _RESTART in note else _remedy(note),
     )
 

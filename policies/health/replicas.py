@@ -197,7 +197,7 @@ def _spread(pods: Sequence[Object], nodes: int | Unread) -> Iterator[Check]:
         )
     else:
         yield Check(
-            name="replicas", status=Status.OK, what=f"all replicas run on node {used[0]}, the only one for them"
+            name="replicas", status=Status.OK, what=f"all replicas run on node {used[0]}; no other is ready for them"
         )
 
 

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from policies.health.facts import Facts
     from policies.kubernetes.objects import Object
 
-__all__ = ["settings_checks", "settings_notes"]
+__all__ = ["INVALID_NOTE", "settings_checks", "settings_notes"]
 
 _NAME = "default"
+INVALID_NOTE = f"GPUAdmissionPolicy {_NAME}, generation "
+"""How the note of a replica begins whose settings are invalid."""
 _PAGE = "docs/troubleshooting.md#settings"
 _LONGEST = 400
 

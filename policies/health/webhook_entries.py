@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["APPLY", "bundle_checks", "called_url", "known_notes", "read_configurations", "webhook_checks"]
 
 APPLY = (
-    "`gpu-admission apply-webhooks FILE`, where FILE has the manifests that you installed (docs/upgrade.md); with a chart, "
-    "`helm get manifest RELEASE -n gpu-admission | gpu-admission apply-webhooks -`"
+    "gpu-admission apply-webhooks FILE, where FILE has the manifests that you installed; with the chart, helm upgrade to the same "
+    "version (docs/upgrade.md)"
 )
 _MOST = 4
 

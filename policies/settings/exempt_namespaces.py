@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from policies.entries import Concern, Entry
     from policies.settings.choices import GPUAdmissionPolicy
 
-__all__ = ["NEVER_MATCHED", "excluded_names", "exempt_names", "exemption", "exemption_in_cluster", "is_excluded"]
+__all__ = [
+    "NEVER_MATCHED",
+    "excluded_names",
+    "exempt_names",
+    "exemption",
+    "exemption_in_cluster",
+    "in_default_order",
+    "is_excluded",
+]
 
 _OF_CONVERSION = ("conversion", "preview", "conversion-check")
 _WILD = re.compile(r"[*?\[]")
@@ -61,6 +69,12 @@ def is_excluded(entry: Entry, namespace: str, settings: GPUAdmissionPolicy) -> b
 def excluded_names(entry: Entry, settings: GPUAdmissionPolicy) -> frozenset[str]:
     """The names of the namespaces that the namespaceSelector of an entry excludes."""
     return frozenset.intersection(*(exempt_names(concern, settings) for concern in entry.exempt_from or (None,)))
+
+
+def in_default_order(names: frozenset[str]) -> list[str]:
+    """Names of namespaces: those that are exempt by default in their order, then the others sorted."""
+    default = (*NEVER_MATCHED, *DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES)
+    return [*(name for name in default if name in names), *sorted(names - {*default})]
 
 
 def _names(concern: Concern | None, settings: GPUAdmissionPolicy) -> list[tuple[tuple[str, ...], str]]:

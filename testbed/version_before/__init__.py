@@ -1,6 +1,6 @@
 """The version before this one: its webhook configurations, and a program that answers only its paths.
 
-`mutating.yaml` and `validating.yaml` are those of that version's deploy/, unchanged.
+`mutating.yaml`, `validating.yaml` and `gpuquotas.yaml` are those of that version's deploy/, unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["paths", "webhook_configurations"]
+__all__ = ["paths", "quota_definition", "webhook_configurations"]
 
 _FOLDER = Path(__file__).parent
 
@@ -18,6 +18,12 @@ _FOLDER = Path(__file__).parent
 def webhook_configurations() -> list[dict[str, Any]]:
     """Both webhook configurations."""
     return [yaml.safe_load((_FOLDER / f"{kind}.yaml").read_text()) for kind in ("mutating", "validating")]
+
+
+def quota_definition() -> dict[str, Any]:
+    """The CRD of GPUQuotas, which does not know `status.openCharges`."""
+    definition: dict[str, Any] = yaml.safe_load((_FOLDER / "gpuquotas.yaml").read_text())
+    return definition
 
 
 def paths() -> frozenset[str]:

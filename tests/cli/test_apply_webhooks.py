@@ -168,3 +168,46 @@ async def test_refusal_of_the_api_server_is_shown(apply, roll_out, sandbox):
 def test_manifests_of_one_version_are_required(run, write, documents, said):
     done = run("apply-webhooks", write("all.yaml", *documents), **AWAY)
     assert (done.returncode, done.stderr) == (2, f"all.yaml: {said}\n1 problem; nothing was done\n")
+
+
+async def test_check_confirms_webhooks_that_were_applied(apply, roll_out):
+    roll_out(RUNNING, **DONE)
+    await apply()
+    done = await apply("--check")
+    assert (done.returncode, done.stdout) == (
+        0,
+        (
+            "MutatingWebhookConfiguration gpu-admission is installed as in version.yaml\n"
+            "ValidatingWebhookConfiguration gpu-admission is installed as in version.yaml\n"
+        ),
+    )
+
+
+async def test_check_names_a_webhook_that_differs_and_changes_nothing(apply, roll_out, sandbox):
+    roll_out(RUNNING, **DONE)
+    opened = current_configurations()
+    opened[0]["webhooks"][0]["failurePolicy"] = "Ignore"
+    await apply(version=lambda: opened)
+    before = configurations(sandbox)
+    done = await apply("--check")
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: MutatingWebhookConfiguration gpu-admission is not installed as in version.yaml, which differs in "
+            "convert-pods.gpu-admission.io; apply it with `gpu-admission apply-webhooks` or `helm upgrade`\n"
+        ),
+    )
+    assert configurations(sandbox) == before
+
+
+async def test_check_finds_a_configuration_that_was_deleted(apply, roll_out):
+    roll_out(RUNNING, **DONE)
+    done = await apply("--check")
+    assert done.returncode == 1
+    assert "Error: MutatingWebhookConfiguration gpu-admission is not installed as in version.yaml" in done.stderr
+
+
+def test_check_of_a_rollback_is_refused(run):
+    done = run("apply-webhooks", "--check", "--rollback", "x.yaml", **AWAY)
+    assert done.returncode == 2
+    assert done.stderr.endswith("Error: --check and --rollback exclude each other.\n")

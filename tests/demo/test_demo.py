@@ -98,10 +98,16 @@ def test_demo_says_what_to_try_next(shown):
     assert "gpu-admission review --cluster examples/cluster -n team-a POD.yaml" in shown
 
 
-def test_demo_elsewhere_says_what_it_needs(tmp_path):
+def test_demo_elsewhere_uses_its_own_examples(tmp_path):
     done = demo(cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"gpu-admission review --cluster {EXAMPLES}/cluster" in done.stdout
+
+
+def test_demo_of_another_folder_says_what_it_needs():
+    done = demo("--examples", "docs")
     assert done.returncode == 2
-    assert "examples is not the folder of the examples; run the demo beside it, or name it" in done.stderr
+    assert "docs is not the folder of the examples; run the demo beside it, or name it" in done.stderr
 
 
 def test_demo_without_what_it_installs_says_so():

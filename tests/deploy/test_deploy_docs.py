@@ -44,6 +44,7 @@ def anchors(text):
 LINKED = [*PAGES.values(), ROOT / "deploy" / "README.md", ROOT / "SCOPE.md", ROOT / "SECURITY.md"]
 LINKED += [
     ROOT / "docs" / "architecture.md",
+    ROOT / "docs" / "helm.md",
     ROOT / "docs" / "versions.md",
     *sorted((ROOT / "docs" / "designs").iterdir()),
 ]

@@ -1,20 +1,24 @@
-"""Both steps of docs/upgrade.md, and both of the way back, while pods are created without pause."""
+"""Both steps of docs/upgrade.md, and both of the way back, by its commands, while pods are created without pause."""
 
 import json
 import os
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from policies.quota.ledger.status import has_compact_charges
-from testbed.version_before import webhook_configurations
+from testbed import deploy
+from testbed.commands import run_command
+from testbed.version_before import quota_definition, webhook_configurations
 from testbed.waiting import until
-from testbed.webhook_configurations import current_configurations, replace_webhooks
+from testbed.webhook_configurations import called_at, current_configurations
 from tests.storm.harness import oracle
 from tests.storm.harness.history import History
 from tests.storm.harness.oracle import replay
 from tests.storm.harness.steady_load import SteadyLoad, unreviewed
 from webhook.cluster.resources import RESOURCES
+from webhook.replica.config import SECRET
 
 pytestmark = [
     pytest.mark.skipif(
@@ -83,7 +87,63 @@ def steady_load(cluster, background, namespaces):
 
 
 def replace_service(cluster, program):
+    """As `kubectl apply` of the manifests without webhooks: the CRD, and replicas one after the other."""
+    definition = quota_definition() if program == BEFORE else current_definition()
+    stored = cluster.get("CustomResourceDefinition", definition["metadata"]["name"]).object
+    assert cluster.api.replace({**stored, "spec": definition["spec"]}).accepted
     cluster.replicas.roll(program, cluster.balancer.route)
+
+
+def current_definition():
+    name = quota_definition()["metadata"]["name"]
+    return next(each for each in deploy.all_objects() if each["metadata"]["name"] == name)
+
+
+@pytest.fixture
+def apply_webhooks(cluster, tmp_path):
+    """Run `gpu-admission apply-webhooks` for the configurations of a version."""
+    labels = {"app.kubernetes.io/name": "replicas-of-a-test"}
+    pod = {"containers": [{"name": "gpu-admission", "image": "gpu-admission:tested"}]}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "gpu-admission", "namespace": deploy.NAMESPACE},
+        # The replicas run outside of the cluster.
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    cluster.belongings.add(document)
+    stored = cluster.get("Deployment", "gpu-admission", deploy.NAMESPACE).object
+    if not cluster.makes_pods:
+        stored["status"] = {"observedGeneration": stored["metadata"]["generation"]}
+        assert cluster.api.replace(stored, "status").accepted
+
+    def apply(configurations, *options):
+        installed = cluster.get(configurations[0]["kind"], "gpu-admission").object["webhooks"][0]["clientConfig"]
+        url = installed["url"].rpartition("/")[0]
+        file = tmp_path / "webhooks.yaml"
+        file.write_text(yaml.safe_dump_all([called_at(url, each) for each in configurations]))
+        environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+        done = run_command("apply-webhooks", *options, file, cwd=tmp_path, environment=environment)
+        assert done.returncode == 0, done.stderr
+
+    return apply
+
+
+def certificate(cluster):
+    return cluster.get("Secret", SECRET, deploy.NAMESPACE).object["data"]
+
+
+def templates(cluster, namespaces):
+    """The templates that conversion made, by namespace and name."""
+    return {
+        (namespace, template["metadata"]["name"]): template["spec"]
+        for namespace in namespaces
+        for template in cluster.list("ResourceClaimTemplate", namespace)
+    }
 
 
 def calls(log):
@@ -93,20 +153,23 @@ def calls(log):
     return reviewed, [line for line in lines if "status" in line or "failure" in line]
 
 
-def test_no_pod_is_missed_by_a_rollback_and_an_upgrade(cluster, background, namespaces, history):
+def test_no_pod_is_missed_by_a_rollback_and_an_upgrade(cluster, background, namespaces, history, apply_webhooks):
+    converting = {namespaces["converting"], namespaces["both"]}
     with steady_load(cluster, background, namespaces) as load:
-        replace_webhooks(cluster.api, webhook_configurations())
-        load.goes_on()
-        until(lambda: not compact_ledgers(cluster), "no ledger has charges that the version before does not know")
+        before = certificate(cluster), templates(cluster, converting)
+        assert all(before)
+        apply_webhooks(webhook_configurations(), "--rollback")
+        assert compact_ledgers(cluster) == []
         replace_service(cluster, BEFORE)
         load.goes_on()
         replace_service(cluster, NOW)
         load.goes_on()
-        replace_webhooks(cluster.api, current_configurations())
+        apply_webhooks(current_configurations())
         load.goes_on()
+        # The same pods have the same templates in both versions, and none was lost or made again.
+        assert (certificate(cluster), templates(cluster, converting)) == before
     background.run(history.wait_for_answers())
     background.run(history.end())
-    converting = {namespaces["converting"], namespaces["both"]}
     assert load.refusals == []
     assert [*unreviewed(history.events, converting)] == []
     assert [list(map(str, broken)) for broken in replay(history.events, history.gaps)] == [[], []]

@@ -46,10 +46,7 @@ def checks_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
 
 
 def exit_code(checks: Sequence[Check], *, of_warnings: int = 0) -> int:
-    """The exit code of a command: 1 if a check is failing, else 4 if one is unknown.
-
-    Otherwise it is `of_warnings` if there are warnings, and else 0.
-    """
+    """1 if a check is failing, else 4 if one has no answer, else `of_warnings` if one warns, else 0."""
     found = {each.status for each in checks}
     if Status.FAILING in found:
         return 1

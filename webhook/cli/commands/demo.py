@@ -23,6 +23,7 @@ from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import UnreadableInputError
 from webhook.cli.running_clusters.live_audits import audit_cluster
 from webhook.cli.sandbox_start import load, loaded_sandbox
+from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
 from webhook.replica.config import NAMESPACE, SERVICE, ReplicaConfig
@@ -45,7 +46,7 @@ _CLAIMS_SECONDS = 10.0
 @asynccontextmanager
 async def webhook_beside(sandbox: Sandbox) -> AsyncIterator[None]:
     """Run one replica of the service, connected to the sandbox as a pod is to its cluster."""
-    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0))
+    replica = Replica(await _client(sandbox), ReplicaConfig(port=0, probe_port=0, explain_port=0))
     try:
         ready = await replica.start()
         sandbox.services[NAMESPACE, SERVICE] = (ready.host, ready.port)
@@ -106,7 +107,7 @@ An API server in memory holds the cluster of {examples}/cluster and what {deploy
 The webhook watches it, and it calls the webhook over TLS. Settings: the defaults, but access.mode: deny.
 """
 _TRY_NEXT = """\
-Try next, with .venv/bin on your PATH:
+Try next, with gpu-admission on your PATH (in a checkout: .venv/bin):
   gpu-admission review --cluster {examples}/cluster -n team-a POD.yaml   the same for your own manifests
   gpu-admission rules                                                what is refused, and why
   gpu-admission sandbox --help                                       the same API server, for kubectl and curl"""
@@ -116,16 +117,14 @@ Try next, with .venv/bin on your PATH:
 @click.option(
     "--examples",
     type=click.Path(path_type=Path),
-    default=Path("examples"),
-    show_default=True,
-    help="The folder of examples, with a folder `cluster` in it.",
+    default=lambda: shipped_path("examples"),
+    help="The folder of examples, with a folder `cluster` in it; default: those of gpu-admission.",
 )
 @click.option(
     "--deploy",
     type=click.Path(path_type=Path),
-    default=Path("deploy"),
-    show_default=True,
-    help="The folder with what a cluster installs, `install.yaml`.",
+    default=lambda: shipped_path("deploy"),
+    help="The folder with what a cluster installs, `install.yaml`; default: that of gpu-admission.",
 )
 def command(examples: Path, deploy: Path) -> None:
     """Show conversion from end to end, on a cluster in memory.
@@ -135,7 +134,7 @@ def command(examples: Path, deploy: Path) -> None:
     the cluster and ends.
 
     \b
-    In a checkout of gpu-admission:
+    With the examples of gpu-admission:
       gpu-admission demo
     Page by page, without colours:
       NO_COLOR=1 gpu-admission demo | less

@@ -11,7 +11,11 @@ import click
 from policies.kubernetes.objects import name_of
 from policies.settings.installed import is_upgraded
 from webhook.cli.running_clusters.connections import connected_client
-from webhook.cli.webhook_changes.configurations import apply_configuration, delete_configurations
+from webhook.cli.webhook_changes.configurations import (
+    apply_configuration,
+    delete_configurations,
+    differing_webhooks,
+)
 from webhook.cli.webhook_changes.ledgers import ledger_remainder
 from webhook.cli.webhook_changes.manifests import read_version_manifests
 from webhook.cli.webhook_changes.rollouts import read_deployment, rollout_remainder
@@ -19,11 +23,12 @@ from webhook.cli.webhook_changes.rollouts import read_deployment, rollout_remain
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from policies.kubernetes.objects import Object
     from webhook.cli.progress import Progress
     from webhook.cli.webhook_changes.manifests import VersionManifests
     from webhook.cluster.client import APIClient
 
-__all__ = ["apply_webhooks", "delete_webhooks"]
+__all__ = ["apply_webhooks", "check_webhooks", "delete_webhooks"]
 
 _PAUSE_SECONDS = 0.5
 _NO_CHANGE = "no webhook was changed"
@@ -61,6 +66,43 @@ def apply_webhooks(
             return await _apply(client, manifests)
 
     return asyncio.run(run())
+
+
+def check_webhooks(
+    file: str, kubeconfig: str | None, context: str | None, seconds: float, progress: Progress
+) -> list[str]:
+    """Check that the service and the webhooks are those of a file; returns a line for each configuration.
+
+    Args:
+        file: Manifests of a version, or `-`.
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        seconds: How long to wait for the service.
+        progress: Shows what it waits for.
+
+    Raises:
+        NoClusterError: The cluster cannot be reached, or refuses.
+        UnreadableInputError: The file cannot be read.
+        click.ClickException: The service or a webhook is another one, or waiting took too long.
+    """
+    manifests = read_version_manifests(file)
+
+    async def run() -> list[str]:
+        async with connected_client(kubeconfig, context) as client:
+            await _wait(progress, seconds, lambda: _service_remainder(client, manifests), _NO_CHANGE)
+            return [await _confirm(client, each, file) for each in manifests.configurations]
+
+    return asyncio.run(run())
+
+
+async def _confirm(client: APIClient, configuration: Object, file: str) -> str:
+    what = f"{configuration['kind']} {name_of(configuration)}"
+    if names := await differing_webhooks(client, configuration):
+        raise click.ClickException(
+            f"{what} is not installed as in {file}, which differs in {', '.join(names)}; apply it with "
+            "`gpu-admission apply-webhooks` or `helm upgrade`"
+        )
+    return f"{what} is installed as in {file}"
 
 
 def delete_webhooks(kubeconfig: str | None, context: str | None) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
 
-__all__ = ["apply_configuration", "delete_configurations", "merged_configuration"]
+__all__ = ["apply_configuration", "delete_configurations", "differing_webhooks", "merged_configuration"]
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BUNDLE = ("clientConfig", "caBundle")
@@ -52,6 +52,26 @@ async def apply_configuration(client: APIClient, configuration: Object) -> str:
         else:
             return "configured"
     raise conflict
+
+
+async def differing_webhooks(client: APIClient, configuration: Object) -> list[str]:
+    """The names of webhooks that are not installed as in a configuration; without the caBundle.
+
+    Raises:
+        ClusterError: It cannot be read.
+    """
+    resource, name = RESOURCES[configuration["kind"]], name_of(configuration)
+    try:
+        installed: Object = await client.get(resource.path(name=name))
+    except APIError as error:
+        if not error.is_not_found:
+            raise
+        installed = {}
+    wanted, found = (
+        {webhook.get("name"): webhook for webhook in mappings_at(each, ("webhooks",))}
+        for each in (merged_configuration(configuration, installed), installed)
+    )
+    return sorted(str(name) for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
 
 
 async def delete_configurations(client: APIClient) -> AsyncIterator[tuple[str, str, str]]:

@@ -1,0 +1,61 @@
+"""`python -m release --url URL --image IMAGE`: write everything that a release publishes into `dist`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from release.archives import sha256
+from release.plugin import PLATFORMS, krew_manifest, write_archive
+from release.project import ROOT, release_notes, version
+from release.sbom import bill_of_materials
+
+__all__ = ["main", "write_files", "write_packages"]
+
+
+def write_packages(dist: Path) -> Path:
+    """Write the wheel and the sdist into an empty folder; returns the wheel."""
+    subprocess.run([sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT)], check=True, capture_output=True)
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+def write_files(dist: Path, image: str) -> None:
+    """Write manifests, bill of materials and notes."""
+    number = version()
+    manifest = (ROOT / "deploy" / "install.yaml").read_text()
+    (dist / "install.yaml").write_text(manifest.replace(f"image: gpu-admission:{number}", f"image: {image}"))
+    (dist / f"gpu-admission-{number}.cdx.json").write_text(bill_of_materials())
+    (dist / "RELEASE_NOTES.md").write_text(release_notes(number))
+
+
+def write_checksums(dist: Path) -> None:
+    """Write SHA256SUMS, as `sha256sum --check` reads it."""
+    lines = [f"{sha256(file)}  {file.name}\n" for file in sorted(dist.iterdir()) if file.name != "SHA256SUMS"]
+    (dist / "SHA256SUMS").write_text("".join(lines))
+
+
+def main(arguments: list[str]) -> int:
+    """Write a release; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
+    parser.add_argument("--url", required=True, help="where the files will be downloaded from")
+    parser.add_argument("--image", required=True, help="the image in install.yaml and in the chart")
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="the folder to write, which is emptied")
+    given = parser.parse_args(arguments)
+    dist: Path = given.dist
+    shutil.rmtree(dist, ignore_errors=True)
+    dist.mkdir(parents=True)
+    wheel = write_packages(dist)
+    write_files(dist, given.image)
+    archives = {platform: write_archive(dist, platform, wheel) for platform in PLATFORMS}
+    (dist / "gpu.yaml").write_text(krew_manifest(archives, given.url))
+    write_checksums(dist)
+    sys.stdout.write((dist / "SHA256SUMS").read_text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""The archive of the chart: as Helm packages it, and the same bytes each time."""
+
+import os
+import runpy
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "chart"
+
+
+@pytest.fixture(scope="module")
+def script():
+    return runpy.run_path(str(ROOT / "deploy" / "render_chart.py"))
+
+
+@pytest.fixture(scope="module")
+def archive(script, tmp_path_factory):
+    return script["package"](tmp_path_factory.mktemp("archive"))
+
+
+def files(archive):
+    with tarfile.open(archive) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar.getmembers() if entry.isfile()}
+
+
+def test_version_of_the_chart_is_that_of_the_project(archive):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert archive.name == f"gpu-admission-{version}.tgz"
+
+
+def test_crds_that_the_chart_announces_are_its_crds(helm):
+    crds = yaml.safe_load(yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]["artifacthub.io/crds"])
+    installed = [each for each in helm.template() if each["kind"] == "CustomResourceDefinition"]
+    assert [(each["kind"], each["version"], each["name"]) for each in crds] == [
+        (each["spec"]["names"]["kind"], each["spec"]["versions"][0]["name"], each["metadata"]["name"])
+        for each in sorted(installed, key=lambda each: each["metadata"]["name"])
+    ]
+
+
+def test_archive_has_the_files_that_helm_packages(helm, archive, tmp_path):
+    helm.output("package", CHART, "-d", tmp_path)
+    packaged, ours = files(tmp_path / archive.name), files(archive)
+    assert ours.keys() == packaged.keys()
+    same = {name for name in ours if ours[name] == packaged[name]}
+    # Helm writes Chart.yaml anew.
+    assert ours.keys() - same <= {"gpu-admission/Chart.yaml"}
+    assert yaml.safe_load(ours["gpu-admission/Chart.yaml"]) == yaml.safe_load(packaged["gpu-admission/Chart.yaml"])
+
+
+def test_archive_renders_as_the_folder_does(helm, archive):
+    arguments = ("-n", "gpu-admission", "--kube-version", "v1.36.2")
+    assert helm.output("template", "gpu-admission", archive, *arguments) == helm.output(
+        "template", "gpu-admission", CHART, *arguments
+    )
+
+
+def test_archive_is_the_same_for_the_same_sources(script, archive, tmp_path):
+    os.utime(CHART / "Chart.yaml")
+    assert script["package"](tmp_path).read_bytes() == archive.read_bytes()
+
+
+def test_command_names_the_archive(tmp_path):
+    command = [sys.executable, str(ROOT / "deploy" / "render_chart.py"), "--package", str(tmp_path / "dist")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path(done.stdout.strip()).is_file()
+
+
+def test_unknown_arguments_are_refused():
+    command = [sys.executable, str(ROOT / "deploy" / "render_chart.py"), "--pakage"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "usage: python deploy/render_chart.py [--check | --package FOLDER]\n")

@@ -1,0 +1,196 @@
+"""Each value has its effect, and any combination of values is rendered."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+VALUES = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml").read_text())
+CHOSEN_BY_USERS = {"resources", "nodeSelector", "affinity", "podLabels", "podAnnotations", "settings.spec"}
+CHOSEN_BY_USERS |= {"monitoring.labels", "monitoring.dashboardLabels"}
+"""Values that are objects of the user's own."""
+OURS = ("gpu-admission", "gpu-admission")
+PEM = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+SPREAD = [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]
+
+
+def leaves(values, path=()):
+    """The names of all values."""
+    for key, value in values.items():
+        name = ".".join((*path, key))
+        if isinstance(value, dict) and name not in CHOSEN_BY_USERS:
+            yield from leaves(value, (*path, key))
+        else:
+            yield name
+
+
+def nested(name, value):
+    """Values with one of this name."""
+    for key in reversed(name.split(".")):
+        value = {key: value}
+    return value
+
+
+def pod(objects):
+    return objects["Deployment", *OURS]["spec"]["template"]["spec"]
+
+
+def container(objects):
+    return pod(objects)["containers"][0]
+
+
+def webhook_bundles(objects):
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    return {each["clientConfig"].get("caBundle") for kind in kinds for each in objects[kind, "", OURS[0]]["webhooks"]}
+
+
+CASES = {
+    "image.repository": ("registry.example.com/a", lambda o: container(o)["image"], "registry.example.com/a:0.1.0"),
+    "image.tag": ("dev", lambda o: container(o)["image"], "gpu-admission:dev"),
+    "image.digest": (
+        "sha256:" + "0" * 64,
+        lambda o: container(o)["image"],
+        "gpu-admission@sha256:" + "0" * 64,
+    ),
+    "image.pullPolicy": ("Always", lambda o: container(o)["imagePullPolicy"], "Always"),
+    "imagePullSecrets": ([{"name": "r"}], lambda o: pod(o)["imagePullSecrets"], [{"name": "r"}]),
+    "replicas": (3, lambda o: o["Deployment", *OURS]["spec"]["replicas"], 3),
+    "resources": (
+        {"limits": {"memory": "1Gi"}},
+        lambda o: container(o)["resources"],
+        {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "320Mi"}},
+    ),
+    "logLevel": ("debug", lambda o: {"name": "LOG_LEVEL", "value": "debug"} in container(o)["env"], True),
+    "port": (10250, lambda o: [each["containerPort"] for each in container(o)["ports"]], [10250, 8080, 8444, 8445]),
+    "certificates.mode": (
+        "cert-manager",
+        lambda o: pod(o)["volumes"],
+        [{"name": "certificate", "secret": {"secretName": "gpu-admission-tls", "defaultMode": 288}}],
+    ),
+    "networkPolicy.enabled": (False, lambda o: ("NetworkPolicy", *OURS) in o, False),
+    "networkPolicy.apiServers": (
+        ["192.0.2.1/32"],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][0]["from"],
+        [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
+    ),
+    "priorityClassName": (
+        "",
+        lambda o: ("priorityClassName" in pod(o), any(kind == "ResourceQuota" for kind, *_ in o)),
+        (False, False),
+    ),
+    "podDisruptionBudget.enabled": (False, lambda o: ("PodDisruptionBudget", *OURS) in o, False),
+    "podDisruptionBudget.maxUnavailable": (
+        "25%",
+        lambda o: o["PodDisruptionBudget", *OURS]["spec"]["maxUnavailable"],
+        "25%",
+    ),
+    "nodeSelector": (
+        {"pool": "system"},
+        lambda o: pod(o)["nodeSelector"],
+        {"kubernetes.io/os": "linux", "pool": "system"},
+    ),
+    "tolerations": ([{"operator": "Exists"}], lambda o: pod(o)["tolerations"], [{"operator": "Exists"}]),
+    "affinity": ({"nodeAffinity": None}, lambda o: "affinity" in pod(o), False),
+    "topologySpreadConstraints": (SPREAD, lambda o: pod(o)["topologySpreadConstraints"], SPREAD),
+    "podLabels": (
+        {"team": "a"},
+        lambda o: o["Deployment", *OURS]["spec"]["template"]["metadata"]["labels"],
+        {"app.kubernetes.io/name": "gpu-admission", "team": "a"},
+    ),
+    "podAnnotations": (
+        {"a/b": "true"},
+        lambda o: o["Deployment", *OURS]["spec"]["template"]["metadata"]["annotations"],
+        {"kubectl.kubernetes.io/default-container": "gpu-admission", "a/b": "true"},
+    ),
+    "openshift": (True, lambda o: "runAsUser" in pod(o)["securityContext"], False),
+    "monitoring.enabled": (True, lambda o: ("PrometheusRule", *OURS) in o, True),
+    "adminAccess.enabled": (False, lambda o: ("ClusterRole", "", "gpu-admission-admin-access") in o, False),
+    "gpuOperator.namespaces": (["gpu-operator"], lambda o: ("RoleBinding", "gpu-operator", "gpu-admission") in o, True),
+}
+"""A value of a name, what to look at, and what it must be then."""
+
+OF_MODES = {
+    "certificates.secretName": ("own", lambda o: pod(o)["volumes"][0]["secret"]["secretName"], "own"),
+    "certificates.caBundle": (
+        PEM,
+        webhook_bundles,
+        {"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tClFRPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="},
+    ),
+    "clientCA.configMap": (
+        "clients",
+        lambda o: [each for each in container(o)["args"] if each.startswith("--client")],
+        ["--client-ca=/etc/gpu-admission/clients/ca.crt", "--client-name=kube-apiserver"],
+    ),
+    "clientCA.names": (
+        ["a", "b"],
+        lambda o: [each for each in container(o)["args"] if each.startswith("--client-name")],
+        ["--client-name=a", "--client-name=b"],
+    ),
+    "monitoring.labels": (
+        {"release": "p"},
+        lambda o: [o[kind, *OURS]["metadata"]["labels"]["release"] for kind in ("ServiceMonitor", "PrometheusRule")],
+        ["p", "p"],
+    ),
+    "monitoring.dashboardLabels": (
+        {"grafana_dashboard": None, "folder": "gpu"},
+        lambda o: o["ConfigMap", "gpu-admission", "gpu-admission-dashboard"]["metadata"]["labels"],
+        {"app.kubernetes.io/name": "gpu-admission", "folder": "gpu"},
+    ),
+}
+"""The same for values that need another one."""
+NEEDED = {
+    "certificates": {"certificates": {"mode": "secret"}},
+    "clientCA": {"clientCA": {"configMap": "clients"}},
+    "monitoring": {"monitoring": {"enabled": True}},
+}
+OF_HOOKS = {"settings.create", "settings.spec", "hooks.timeoutSeconds"}
+"""Values of test_chart_hooks.py."""
+
+
+def merged(values, more):
+    """Values with more of them."""
+    result = dict(values)
+    for key, value in more.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def test_every_value_is_tried():
+    assert {*leaves(VALUES)} == CASES.keys() | OF_MODES.keys() | OF_HOOKS
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_has_its_effect(chart, name):
+    value, look, expected = CASES[name]
+    assert look(chart(nested(name, value))) == expected
+
+
+@pytest.mark.parametrize("name", OF_MODES)
+def test_value_has_its_effect_with_another_one(chart, name):
+    value, look, expected = OF_MODES[name]
+    values = merged(NEEDED[name.partition(".")[0]], nested(name, value))
+    assert look(chart(values)) == expected
+
+
+def test_certificate_of_a_secret_needs_no_right_to_write_one(chart):
+    objects = chart({"certificates": {"mode": "secret"}})
+    assert not any(name == "gpu-admission-certificates" for *_, name in objects)
+    assert not any(kind == "Certificate" for kind, *_ in objects)
+
+
+@given(st.lists(st.sampled_from(sorted(CASES.keys() | OF_MODES.keys())), unique=True))
+@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+def test_values_combine(chart, names):
+    values = {}
+    for name in names:
+        more = NEEDED.get(name.partition(".")[0], {}) if name in OF_MODES else {}
+        values = merged(values, merged(nested(name, {**CASES, **OF_MODES}[name][0]), more))
+    if values.get("certificates", {}).get("caBundle"):
+        values["certificates"]["mode"] = "secret"
+    objects = chart(values)
+    assert ("Deployment", *OURS) in objects
+    mounts = {each["name"] for each in container(objects).get("volumeMounts", ())}
+    assert mounts == {each["name"] for each in pod(objects).get("volumes", ())}
