@@ -122,6 +122,8 @@ class Facts:
     api_servers: int
     """How many API servers have a Lease; 0 if that is unknown."""
     lease: Object | Unread | None
+    replica_leases: Sequence[Object] | Unread
+    """The Leases by which replicas show that they run, wherever they do."""
     quotas: Sequence[Object] | Unread
     waiting_pods: Sequence[Object] | Unread
     """Converted pods without a node."""

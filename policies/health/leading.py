@@ -52,11 +52,13 @@ def leader_checks(facts: Facts) -> Iterator[Check]:
             if renewed
             else "it has no renewTime"
         )
+    is_short = renewed is not None and facts.now - renewed <= _LATE
     if why:
         yield Check(
             name="leader",
-            status=Status.FAILING,
-            what="no replica leads",
+            # A replica that stops releases the Lease, and another one takes it within seconds.
+            status=Status.WARNING if is_short else Status.FAILING,
+            what="no replica leads at the moment" if is_short else "no replica leads",
             where=_LEASE,
             why=f"{why}; nothing counts quotas, creates missing templates or writes the status of settings meanwhile",
             remedy=f"see replicas, readiness and rbac here; {_UPKEEP}",

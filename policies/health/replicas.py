@@ -22,6 +22,8 @@ __all__ = ["is_ready_pod", "replica_checks", "version_checks"]
 
 _WHERE = f"Deployment {NAMESPACE} in namespace {NAMESPACE}"
 _RECENT = timedelta(days=1)
+_PRESENT = timedelta(seconds=30)
+"""A replica renews its Lease every ten seconds, and is gone after so long without a renewal."""
 _LONGEST = 160
 _KUBECTL = f"kubectl -n {NAMESPACE}"
 
@@ -36,7 +38,7 @@ def replica_checks(facts: Facts, url: str) -> Iterator[Check]:
     if isinstance(facts.deployment, Unread):
         yield unread_check("replicas", "it is unknown how many replicas run", facts.deployment)
     elif facts.deployment is None:
-        yield _no_deployment(url)
+        yield _outside(facts, url) if url else _NOT_INSTALLED
     else:
         yield from _rollout(facts.deployment, facts)
     if isinstance(facts.pods, Unread):
@@ -56,24 +58,49 @@ def is_ready_pod(pod: Object) -> bool:
     )
 
 
-def _no_deployment(url: str) -> Check:
-    if url:
+_NOT_INSTALLED = Check(
+    name="replicas",
+    status=Status.FAILING,
+    what="gpu-admission is not installed, or not in its namespace",
+    where=_WHERE,
+    why="it does not exist",
+    remedy="install gpu-admission as in docs/install.md; if webhooks are left of an installation, "
+    "`gpu-admission delete-webhooks` removes them",
+)
+
+
+def _outside(facts: Facts, url: str) -> Check:
+    """Replicas outside of the cluster, of which only their Leases are seen."""
+    if isinstance(facts.replica_leases, Unread):
+        return unread_check("replicas", "it is unknown whether replicas run", facts.replica_leases)
+    holders = sorted(holder for each in facts.replica_leases if (holder := _live_holder(each, facts.now)))
+    if holders:
         return Check(
             name="replicas",
-            status=Status.UNKNOWN,
-            what="it is unknown whether replicas run",
-            where=_WHERE,
-            why=f"it does not exist, and API servers call {url}, which is outside of the cluster",
+            status=Status.OK,
+            what=f"{format_count(len(holders), 'replica')} {inflect('runs', len(holders))} outside of the cluster: {format_list(holders)}",
         )
     return Check(
         name="replicas",
         status=Status.FAILING,
-        what="gpu-admission is not installed, or not in its namespace",
-        where=_WHERE,
-        why="it does not exist",
-        remedy="install gpu-admission as in docs/install.md; if webhooks are left of an installation, "
-        "`gpu-admission delete-webhooks` removes them",
+        what="no replica runs",
+        where=f"Leases in namespace {NAMESPACE} with the label gpu-admission.io/lease=replica",
+        why=f"API servers call {url}, which is outside of the cluster, and no replica has renewed its Lease for "
+        f"{_PRESENT.total_seconds():.0f} seconds",
+        remedy=f"gpu-admission serve --url {url}",
     )
+
+
+def _live_holder(lease: Object, now: datetime) -> str:
+    """The replica that renewed its Lease lately; empty without one."""
+    holder, renewed = (lookup(lease, ("spec", field)) for field in ("holderIdentity", "renewTime"))
+    if not (isinstance(holder, str) and isinstance(renewed, str)):
+        return ""
+    try:
+        age = now - datetime.fromisoformat(renewed)
+    except (ValueError, TypeError):
+        return ""
+    return holder if age <= _PRESENT else ""
 
 
 def _rollout(deployment: Object, facts: Facts) -> Iterator[Check]:

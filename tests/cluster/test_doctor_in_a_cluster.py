@@ -325,10 +325,3 @@ def blocks():
     """The objects in the page."""
     for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL):
         yield from yaml.safe_load_all(text)
-
-
-def test_replicas_outside_of_the_cluster_are_unknown(sandbox, doctor):
-    checks, code = doctor(sandbox)
-    assert code in (1, 4)
-    (unread,) = found(checks, "unknown", "replicas")
-    assert unread["why"].endswith(f"API servers call {sandbox.service.url}, which is outside of the cluster")

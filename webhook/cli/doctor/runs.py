@@ -28,6 +28,7 @@ from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.settings import settings_in
 from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.errors import APIError
+from webhook.cluster.leases import REPLICA_QUERY
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.replica.config import DEPLOYMENT, LEASE, NAMESPACE, SECRET
@@ -107,6 +108,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         calls=calls,
         api_servers=_count(await list_objects(client, RESOURCES["Lease"], "kube-system", _API_SERVERS)),
         lease=await named(RESOURCES["Lease"], LEASE, NAMESPACE),
+        replica_leases=await list_objects(client, RESOURCES["Lease"], NAMESPACE, REPLICA_QUERY),
         quotas=await list_objects(client, RESOURCES["GPUQuota"]),
         waiting_pods=await list_objects(client, RESOURCES["Pod"], query=pending),
         templates=await list_objects(client, RESOURCES["ResourceClaimTemplate"], query=_MANAGED),
