@@ -37,8 +37,10 @@ def replica_checks(facts: Facts, url: str) -> Iterator[Check]:
     """
     if isinstance(facts.deployment, Unread):
         yield unread_check("replicas", "it is unknown how many replicas run", facts.deployment)
+    elif url and not facts.pods:
+        yield _outside(facts, url)
     elif facts.deployment is None:
-        yield _outside(facts, url) if url else _NOT_INSTALLED
+        yield _NOT_INSTALLED
     else:
         yield from _rollout(facts.deployment, facts)
     if isinstance(facts.pods, Unread):
