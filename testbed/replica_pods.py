@@ -68,6 +68,16 @@ class ReplicaPods:
         answer = self._cluster.patch("Pod", name, deploy.NAMESPACE, body={"status": status}, subresource="status")
         assert answer.accepted, answer.message
 
+    def refuse(self, *, is_down: bool) -> None:
+        """Refuse connections to the pods and cut open ones, or accept them again."""
+
+        async def change() -> None:
+            for relay in {*self.relays.values()}:
+                relay.refuses = is_down
+                relay.cut()
+
+        self._background.run(change())
+
     def delete(self) -> None:
         """Delete the Deployment and its pods, and stop to listen."""
         self._cluster.delete("Deployment", "gpu-admission", deploy.NAMESPACE, propagationPolicy="Background")

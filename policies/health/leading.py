@@ -66,7 +66,9 @@ def leader_checks(facts: Facts) -> Iterator[Check]:
     elif renewed is not None:
         seconds = max(int((facts.now - renewed).total_seconds()), 0)
         yield Check(
-            name="leader", status=Status.OK, what=f"{holder} leads, and renewed its Lease {seconds} seconds ago"
+            name="leader",
+            status=Status.OK,
+            what=f"{holder} leads, and renewed its Lease {format_count(seconds, 'second')} ago",
         )
 
 
