@@ -66,6 +66,7 @@ def facts(**changed):
         "calls": APIServerCalls(NOW - timedelta(days=2), {}),
         "api_servers": 1,
         "lease": {"spec": {"holderIdentity": "gpu-admission-0_ab", "renewTime": ago(seconds=3)}},
+        "replica_leases": [],
         "quotas": [],
         "waiting_pods": [],
         "templates": [],

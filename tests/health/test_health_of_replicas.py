@@ -110,16 +110,6 @@ def test_restarts_of_the_last_day_are_named(hours, count):
     )
 
 
-def test_replicas_outside_of_the_cluster_are_unknown():
-    checks = replica_checks(facts(deployment=None, pods=[]), "https://gpus.example:8443")
-    assert bad(checks, "why") == [
-        (
-            "unknown",
-            "it does not exist, and API servers call https://gpus.example:8443, which is outside of the cluster",
-        )
-    ]
-
-
 @pytest.mark.parametrize(
     ("versions", "expected"),
     [

@@ -1,35 +1,15 @@
 """Replicas that run outside of the cluster, and are called at a URL."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from policies.health.facts import Facts, Unread
+from policies.health import Unread
 from policies.health.leading import leader_checks
 from policies.health.replicas import replica_checks
-from policies.settings import DEFAULTS
+from tests.health.healthy_facts import NOW, deployment, facts
 
-NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 URL = "https://localhost:8443"
-DEPLOYMENT = {"spec": {"replicas": 2}, "status": {}}
-
-
-def facts(**read):
-    nothing = dict.fromkeys(("pods", "bundles", "quotas", "waiting_pods", "templates", "policies", "installed"), ())
-    absent = dict.fromkeys(("deployment", "certificates", "lease"))
-    known = {
-        "now": NOW,
-        "version": "0.1.0",
-        "nodes": 2,
-        "replicas": {},
-        "configurations": {},
-        "issues_certificates": True,
-        "calls": Unread("get /metrics"),
-        "api_servers": 1,
-        "replica_leases": (),
-        "settings": DEFAULTS,
-    }
-    return Facts(**{**nothing, **absent, **known, **read})
 
 
 def lease(holder, seconds):
@@ -37,7 +17,7 @@ def lease(holder, seconds):
     return {"spec": {"holderIdentity": holder, "renewTime": renewed}}
 
 
-@pytest.mark.parametrize("deployment", [None, DEPLOYMENT])
+@pytest.mark.parametrize("stored", [None, deployment(available=0, updated=0)])
 @pytest.mark.parametrize(
     ("leases", "status", "what"),
     [
@@ -48,13 +28,13 @@ def lease(holder, seconds):
         (Unread("list leases -n gpu-admission"), "unknown", "it is unknown whether replicas run"),
     ],
 )
-def test_leases_show_replicas_outside(deployment, leases, status, what):
-    (check,) = replica_checks(facts(deployment=deployment, replica_leases=leases), URL)
+def test_leases_show_replicas_outside(stored, leases, status, what):
+    (check,) = replica_checks(facts(deployment=stored, pods=[], replica_leases=leases), URL)
     assert (check.status, check.what) == (status, what)
 
 
 def test_stopped_replica_is_started_by_the_remedy():
-    (check,) = replica_checks(facts(), URL)
+    (check,) = replica_checks(facts(deployment=None, pods=[]), URL)
     assert check.why == (
         "API servers call https://localhost:8443, which is outside of the cluster, and no replica has renewed its Lease for 30 seconds"
     )
