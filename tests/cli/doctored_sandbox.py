@@ -18,7 +18,7 @@ from webhook.server.probes import Readiness, create_probes
 
 PODS = ("gpu-admission-6d5f8c9b7d-4x2lq", "gpu-admission-6d5f8c9b7d-9kfzt")
 PROXY = "/api/v1/namespaces/gpu-admission/pods/{}:8080/proxy/*"
-DAYS = 25
+DAYS, YEAR = 25, 365
 COUNTED = """\
 process_start_time_seconds 1.7957952e+09
 apiserver_admission_webhook_request_total{code="200",name="convert-pods.gpu-admission.io",operation="CREATE",rejected="false",type="admit"} 1240
@@ -51,7 +51,7 @@ class DoctoredSandbox(FaultySandbox):
     async def begin(self):
         """Install, and start to listen."""
         now = datetime.now(UTC)
-        authority = make_authority("gpu-admission", now=now)
+        authority = make_authority("gpu-admission", now=now, lifetime=timedelta(days=YEAR, hours=1))
         leaf = issue_serving(
             authority, ["gpu-admission.gpu-admission.svc"], now=now, lifetime=timedelta(days=DAYS, hours=1)
         )
