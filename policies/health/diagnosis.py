@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.cluster_checks import Status
 from policies.health.calls import call_checks
 from policies.health.certificates import certificate_checks
-from policies.health.facts import Unread
+from policies.health.facts import StoredCertificates, Unread
 from policies.health.installed_objects import definition_checks, object_checks, role_checks
 from policies.health.leading import leader_checks, quota_checks, template_checks
 from policies.health.readiness import readiness_checks
@@ -53,7 +53,7 @@ def diagnose(facts: Facts) -> Diagnosis:
         *version_checks(facts),
         *readiness_checks(facts, is_known),
         *webhook_checks(facts.configurations),
-        *bundle_checks(facts.bundles),
+        *bundle_checks(facts.bundles, is_compared=isinstance(facts.certificates, StoredCertificates)),
         *certificate_checks(facts),
         *call_checks(facts.calls, facts.api_servers),
         *leader_checks(facts),

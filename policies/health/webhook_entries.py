@@ -137,11 +137,12 @@ def _policy_checks(where: str, webhooks: Sequence[Object]) -> Iterator[Check]:
         )
 
 
-def bundle_checks(bundles: Sequence[Bundle]) -> Iterator[Check]:
+def bundle_checks(bundles: Sequence[Bundle], *, is_compared: bool) -> Iterator[Check]:
     """Whether each webhook has a caBundle, and it verifies the certificate in the Secret.
 
     Args:
         bundles: Of the webhooks that were read.
+        is_compared: True if the certificate in the Secret was read.
     """
     missing: dict[str, list[str]] = {}
     refused: dict[tuple[str, str], list[str]] = {}
@@ -170,6 +171,6 @@ def bundle_checks(bundles: Sequence[Bundle]) -> Iterator[Check]:
             remedy="if a GitOps tool writes it, make it ignore caBundle (docs/install.md); else docs/troubleshooting.md#certificates",
         )
     if bundles and not missing and not refused:
-        yield Check(
-            name="caBundle", status=Status.OK, what=f"all {format_count(len(bundles), 'webhook')} have a caBundle"
-        )
+        verified = ", which verifies the certificate in the Secret" if is_compared else ""
+        what = f"all {format_count(len(bundles), 'webhook')} have a caBundle{verified}"
+        yield Check(name="caBundle", status=Status.OK, what=what)

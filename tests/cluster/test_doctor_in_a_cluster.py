@@ -125,7 +125,8 @@ def test_installation_that_works_has_only_known_warnings(real, pods, doctor):
 def test_calls_are_those_that_the_api_server_counted(real, run):
     team = real.namespace(dra="enabled")
     assert real.create(manifests.pod(team)).accepted
-    calls = json.loads(run(real, "doctor", "-o", "json").stdout)["calls"]["webhooks"]["convert-pods.gpu-admission.io"]
+    report = json.loads(run(real, "doctor", "-o", "json").stdout)
+    calls = report["calls"]["webhooks"]["convert-pods.gpu-admission.io"]
     assert calls["calls"] >= 1
     assert calls["secondsOfHalf"] <= calls["secondsOf99Percent"]
 
@@ -247,12 +248,12 @@ def test_lease_that_is_not_renewed_is_named(cluster, doctor):
 
 def test_invalid_settings_are_named(cluster, doctor):
     cluster.service.stop()
-    assert cluster.configure(rules=[{"rule": "GA999", "severity": "warn"}]).accepted
+    assert cluster.configure(quota={"weights": [{"products": ["*"], "gpus": "3/2"}]}).accepted
     cluster.service.start()
     try:
         failing = until(lambda: found(doctor(cluster)[0], "failing", "settings"), "the leader has looked", 60)
         assert failing[0]["what"] == "the stored settings are invalid, and not in use"
-        assert "GA999" in failing[0]["why"]
+        assert failing[0]["why"].startswith('spec.quota.weights[0].gpus: is "3/2"; ')
     finally:
         cluster.delete("GPUAdmissionPolicy", "default")
     until(lambda: found(doctor(cluster)[0], "ok", "settings"), "the settings are gone")

@@ -87,9 +87,8 @@ def bundle(name, *, present=True, refusal=""):
 
 def test_bundles_that_are_missing_or_wrong_are_named():
     wrong = "for gpu-admission.gpu-admission.svc: no chain"
-    found = bundle_checks(
-        [bundle("a", present=False), bundle("b", refusal=wrong), bundle("c"), bundle("d", present=False)]
-    )
+    bundles = [bundle("a", present=False), bundle("b", refusal=wrong), bundle("c"), bundle("d", present=False)]
+    found = bundle_checks(bundles, is_compared=True)
     assert bad(found, "what", "why") == [
         (
             "failing",
@@ -100,8 +99,10 @@ def test_bundles_that_are_missing_or_wrong_are_named():
     ]
 
 
-def test_bundles_of_all_webhooks_are_ok():
-    assert good(bundle_checks([bundle("a"), bundle("b")])) == ["all 2 webhooks have a caBundle"]
+@pytest.mark.parametrize(("compared", "more"), [(False, ""), (True, ", which verifies the certificate in the Secret")])
+def test_bundles_of_all_webhooks_are_ok(compared, more):
+    found = bundle_checks([bundle("a"), bundle("b")], is_compared=compared)
+    assert good(found) == [f"all 2 webhooks have a caBundle{more}"]
 
 
 def stored(days=20, authority=200):
