@@ -109,7 +109,7 @@ class Facts:
     pods: Sequence[Object] | Unread
     """The pods of the service."""
     nodes: int | Unread
-    """How many nodes are ready and accept pods."""
+    """How many nodes are ready and accept all pods; counted to 2, because more make no difference."""
     replicas: Mapping[str, Replica]
     """By the name of the pod, for pods that run."""
     configurations: Mapping[str, Object | Unread | None]

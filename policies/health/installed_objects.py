@@ -8,11 +8,11 @@ from policies.cluster_checks import Check, Status
 from policies.health.facts import NAMESPACE, REINSTALL, Unread, unread_check
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.phrases import format_count, format_list
+from policies.phrases import format_count, format_list, inflect
 from policies.preflight.rights import missing_rules, rules_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.health.facts import Facts
     from policies.kubernetes.objects import Object
@@ -29,6 +29,7 @@ _OWN_CERTIFICATES = "gpu-admission-certificates"
 _INSIDE = ("NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "Service")
 """Kinds that only pods need."""
 _EXPLAIN = "gpu-admission-explain"
+_UNLESS_LEFT_OUT = f"{REINSTALL}, unless your overlay leaves it out"
 _MISSING = {
     "Service": (Status.FAILING, "API servers cannot call the webhooks"),
     _EXPLAIN: (Status.WARNING, "`gpu-admission explain` fails for users who may not list nodes"),
@@ -99,12 +100,13 @@ def role_checks(facts: Facts) -> Iterator[Check]:
     """Whether roles and bindings of the manifests exist, with all their rules and subjects."""
     ours = {_role_of(wanted) for wanted, _ in _of_kinds(facts, _BINDINGS) if _is_for_service(wanted)}
     count, is_good = 0, True
+    unread: dict[Unread, list[str]] = {}
     for wanted, stored in _of_kinds(facts, (*_ROLES, *_BINDINGS)):
         label = _label(wanted)
         count += 1
         if isinstance(stored, Unread):
             is_good = False
-            yield unread_check("rbac", f"it is unknown whether {label} is complete", stored)
+            unread.setdefault(stored, []).append(label)
             continue
         lacking = _deficit(wanted, stored)
         if not lacking:
@@ -118,8 +120,9 @@ def role_checks(facts: Facts) -> Iterator[Check]:
             why="the service lacks rights that it needs"
             if is_needed
             else "users lack rights that docs/install.md describes",
-            remedy=REINSTALL,
+            remedy=REINSTALL if is_needed else _UNLESS_LEFT_OUT,
         )
+    yield from _unread_checks("rbac", unread, "complete")
     if is_good and count:
         what = f"all {count} roles and bindings exist, with their rules and subjects"
         yield Check(name="rbac", status=Status.OK, what=what)
@@ -172,13 +175,14 @@ def object_checks(facts: Facts, *, is_outside: bool) -> Iterator[Check]:
         is_outside: True if replicas run outside of the cluster, where some objects are not needed.
     """
     found = []
+    unread: dict[Unread, list[str]] = {}
     elsewhere = (*_ROLES, *_BINDINGS, _DEFINITION, *(_INSIDE if is_outside else ()))
     for wanted, stored in facts.installed:
         kind = str(wanted.get("kind"))
         if kind in elsewhere:
             continue
         if isinstance(stored, Unread):
-            yield unread_check("objects", f"it is unknown whether {_label(wanted)} exists", stored)
+            unread.setdefault(stored, []).append(_label(wanted))
         elif stored is None:
             status, why = _MISSING.get(name_of(wanted)) or _MISSING.get(kind, (Status.WARNING, ""))
             yield Check(
@@ -186,14 +190,22 @@ def object_checks(facts: Facts, *, is_outside: bool) -> Iterator[Check]:
                 status=status,
                 what=f"{_label(wanted)} does not exist",
                 why=why,
-                remedy=f"{REINSTALL}, unless your overlay leaves it out",
+                remedy=_UNLESS_LEFT_OUT,
             )
         else:
             found.append(kind)
+    yield from _unread_checks("objects", unread, "there")
     if found:
         kinds = sorted(set(found))
         what = f"{format_count(len(found), 'other object')} of the manifests found: {format_list(kinds, 12)}"
         yield Check(name="objects", status=Status.OK, what=what)
+
+
+def _unread_checks(name: str, unread: Mapping[Unread, Sequence[str]], predicate: str) -> Iterator[Check]:
+    """The checks of objects that could not be read, one for each reason."""
+    for reason, labels in unread.items():
+        what = f"it is unknown whether {format_list(labels, 3)} {inflect('is', len(labels))} {predicate}"
+        yield unread_check(name, what, reason)
 
 
 def _of_kinds(facts: Facts, kinds: tuple[str, ...]) -> list[tuple[Object, Object | Unread | None]]:

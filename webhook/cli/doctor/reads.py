@@ -11,7 +11,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.preflight.rights import Right
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.lists import pages
+from webhook.cluster.lists import PAGE, pages, raw_pages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -68,11 +68,17 @@ async def read_named(client: APIClient, resource: Resource, name: str, namespace
 
 
 async def read_manifest_object(client: APIClient, discovery: Discovery, wanted: Object) -> Object | Unread | None:
-    """What is stored of an object of the manifests; None if it does not exist, or its kind is not served."""
+    """What is stored of an object of the manifests; None if it does not exist, or its kind is not served.
+
+    The right that is missing is that for all objects of the kind, so that it is named once.
+    """
     resource = await readable(f"discover {wanted.get('apiVersion')}", discovery.resource(wanted))
     if resource is None or isinstance(resource, Unread):
         return resource
-    return await read_named(client, resource, name_of(wanted), namespace_of(wanted))
+    found = await read_named(client, resource, name_of(wanted), namespace_of(wanted))
+    if isinstance(found, Unread) and found.right:
+        return Unread(right=_right("get", resource, namespace_of(wanted)))
+    return found
 
 
 async def list_objects(
@@ -91,11 +97,17 @@ async def list_objects(
     return await readable(_right("list", resource, namespace), read())
 
 
-async def count_nodes(client: APIClient, resource: Resource) -> int | Unread:
-    """How many nodes are ready and not cordoned; a page of nodes is kept at a time."""
+async def count_nodes(client: APIClient, resource: Resource, most: int) -> int | Unread:
+    """How many nodes are ready and accept all pods; stops to read beyond `most`."""
 
     async def read() -> int:
-        return sum([sum(map(_accepts_pods, page)) async for page in pages(client, resource)])
+        count = 0
+        async with contextlib.aclosing(raw_pages(client, resource, limit=PAGE)) as found:
+            async for page in found:
+                count += sum(map(_accepts_pods, page.items))
+                if count >= most:
+                    break
+        return count
 
     return await readable(_right("list", resource), read())
 

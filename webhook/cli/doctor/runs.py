@@ -99,7 +99,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         version=version("gpu-admission"),
         deployment=deployment,
         pods=pods,
-        nodes=await count_nodes(client, RESOURCES["Node"]),
+        nodes=await count_nodes(client, RESOURCES["Node"], most=2),
         replicas={name_of(pod): replica for pod, replica in zip(running, replicas, strict=True)},
         configurations=configurations,
         bundles=[*bundles_of(configurations, secret, now)],
