@@ -6,7 +6,7 @@ BUILDER ?= $(firstword $(foreach builder,podman buildah docker,$(shell command -
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= gpu-admission:$(VERSION)
 
-.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release manifests chart clean
+.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release site manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -91,13 +91,17 @@ release: .venv/installed-release
 	@test -n "$(URL)" || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version]" >&2; exit 1; }
 	$(BIN)/python -m release --url $(URL) --image $(IMAGE)
 
+# The documentation with navigation and search, in build/site.
+site: .venv/installed-dev
+	$(BIN)/python -m website
+
 manifests: .venv/installed
 	$(BIN)/python deploy/render.py
 	$(BIN)/python deploy/render_chart.py
 
 # dist/gpu-admission-VERSION.tgz, the same bytes for the same sources; needs no Helm.
-chart: .venv/installed
-	$(BIN)/python deploy/render_chart.py --package dist
+chart: .venv/installed-release
+	$(BIN)/python -m release.chart
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

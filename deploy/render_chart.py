@@ -1,20 +1,15 @@
 """Renders the Helm chart: its templates are the manifests, with values in their places.
 
 `python deploy/render_chart.py` writes them and the table of values in docs/helm.md, after `deploy/render.py` wrote the
-manifests; `--check` reports files that are out of date; `--package FOLDER` writes `gpu-admission-VERSION.tgz`, the same bytes
-for the same sources.
+manifests; `--check` reports files that are out of date. `make chart` packs it.
 """
 
 # ruff: noqa: INP001 - a script among manifests, and no package
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import re
 import sys
-import tarfile
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +23,7 @@ from policies.settings.exempt_namespaces import NEVER_MATCHED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["NotFoundInManifestError", "chart_files", "package", "page_with_values", "rendered_files"]
+__all__ = ["NotFoundInManifestError", "chart_files", "page_with_values", "rendered_files"]
 
 _DEPLOY = Path(__file__).resolve().parent
 _CHART = _DEPLOY / "chart"
@@ -43,7 +38,7 @@ _EXCLUDED = re.compile(
 )
 _MOST_IN_CELL = 60
 """Characters of a default in the table of values."""
-_USAGE = "usage: python deploy/render_chart.py [--check | --package FOLDER]\n"
+_USAGE = "usage: python deploy/render_chart.py [--check]\n"
 
 
 class NotFoundInManifestError(Exception):
@@ -89,25 +84,6 @@ def chart_files() -> dict[str, bytes]:
     """All files of the chart, by their paths in it."""
     paths = sorted(path for path in _CHART.rglob("*") if path.is_file())
     return {path.relative_to(_CHART).as_posix(): path.read_bytes() for path in paths}
-
-
-def package(folder: Path) -> Path:
-    """Write the archive of the chart, as `helm package` lays it out, and return its path."""
-    version = tomllib.loads((_DEPLOY.parent / "pyproject.toml").read_text())["project"]["version"]
-    archive = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=archive, mode="wb", mtime=0, filename="") as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
-    ):
-        # Chart.yaml comes first: a registry that looks for it needs not read the rest.
-        for path, content in sorted(chart_files().items(), key=lambda file: (file[0] != "Chart.yaml", file[0])):
-            entry = tarfile.TarInfo(f"gpu-admission/{path}")
-            entry.size, entry.mode = len(content), 0o644
-            tar.addfile(entry, io.BytesIO(content))
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"gpu-admission-{version}.tgz"
-    file.write_bytes(archive.getvalue())
-    return file
 
 
 def _templates(plan: dict[str, Any]) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
@@ -231,7 +207,7 @@ def _out_of_date(files: dict[str, str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the rendered files, compare them (`--check`), or write the archive (`--package FOLDER`)."""
+    """Write the rendered files, or compare them (`--check`)."""
     try:
         files = rendered_files()
         stale = _out_of_date(files)
@@ -247,7 +223,7 @@ def main(arguments: list[str]) -> int:
             for path in set(stale) - files.keys():
                 (_CHART / path).unlink()
             _PAGE.write_text(page_with_values(page))
-        case ["--check" | "--package", *_] if stale:
+        case ["--check"] if stale:
             sys.stderr.write(
                 f"deploy/chart is not what the manifests say ({', '.join(stale)}); run: python deploy/render_chart.py\n"
             )
@@ -257,8 +233,6 @@ def main(arguments: list[str]) -> int:
             return 1
         case ["--check"]:
             pass
-        case ["--package", folder]:
-            sys.stdout.write(f"{package(Path(folder))}\n")
         case _:
             sys.stderr.write(_USAGE)
             return 2

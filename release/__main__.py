@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from release.archives import sha256
+from release.chart import write_chart
 from release.plugin import PLATFORMS, krew_manifest, write_archive
 from release.project import ROOT, release_notes, version
 from release.sbom import bill_of_materials
@@ -24,10 +25,11 @@ def write_packages(dist: Path) -> Path:
 
 
 def write_files(dist: Path, image: str) -> None:
-    """Write manifests, bill of materials and notes."""
+    """Write manifests, chart, bill of materials and notes."""
     number = version()
     manifest = (ROOT / "deploy" / "install.yaml").read_text()
     (dist / "install.yaml").write_text(manifest.replace(f"image: gpu-admission:{number}", f"image: {image}"))
+    write_chart(dist, image)
     (dist / f"gpu-admission-{number}.cdx.json").write_text(bill_of_materials())
     (dist / "RELEASE_NOTES.md").write_text(release_notes(number))
 

@@ -9,7 +9,8 @@ from policies.health.facts import NAMESPACE, REINSTALL, Unread, unread_check
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.phrases import format_count, format_list, inflect
-from policies.preflight.rights import missing_rules, rules_text
+from policies.preflight.grants import missing_rules, rule_rights
+from policies.preflight.rights import rights_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,7 +137,7 @@ def _deficit(wanted: Object, stored: Object | None) -> str:
         if wanted.get("aggregationRule"):
             return ""
         missing = missing_rules(mappings_at(wanted, ("rules",)), mappings_at(stored, ("rules",)))
-        return f"lacks rules: {rules_text(missing)}" if missing else ""
+        return f"lacks rules: {rights_text(rule_rights(missing))}" if missing else ""
     if _role_of(wanted) != _role_of(stored):
         return f"binds {_role_text(stored)} instead of {_role_text(wanted)}"
     bound = [_subject(each) for each in mappings_at(stored, ("subjects",))]

@@ -163,12 +163,21 @@ def _unavailable(service: Object) -> Object | None:
     )
 
 
-def conversion_checks(broken: Sequence[tuple[str, str]]) -> Iterator[Check]:
+def conversion_checks(broken: Sequence[tuple[str, str]] | Unknown) -> Iterator[Check]:
     """Custom resources that gpu-admission reads and whose conversion webhook fails.
 
     Args:
         broken: The names of CRDs, each with the error of a list of its objects.
     """
+    if isinstance(broken, Unknown):
+        yield Check(
+            name="conversions",
+            status=Status.UNKNOWN,
+            what="it is unknown whether a conversion webhook fails",
+            why="you may not list customresourcedefinitions",
+            remedy="allow the user to list customresourcedefinitions.apiextensions.k8s.io",
+        )
+        return
     for name, error in broken:
         yield Check(
             name="conversions",

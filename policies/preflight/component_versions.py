@@ -170,7 +170,9 @@ def component_checks(
             why="you may not list pods in all namespaces",
             remedy="allow the user to list pods",
         )
-        images = {}
+        if not isinstance(slices, Unknown) and any(lookup(each, ("spec", "driver")) == _DRIVER for each in slices):
+            yield _dra_driver_check([], converting, publishes=True)
+        return
     found = [
         _Found(name, sorted({tag for each, tag in images if each == name}))
         for name in dict.fromkeys(COMPONENTS.values())

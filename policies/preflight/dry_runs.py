@@ -46,6 +46,11 @@ _UNKNOWN_REMEDIES = {
     Cause.RIGHTS: "allow the user to create such objects, or leave the question to the first rollout",
 }
 
+_UNKNOWN_REASONS = {
+    Cause.NO_DRY_RUN: 'webhook "{by}" does not support dry run',
+    Cause.RIGHTS: "you may not {message}",
+}
+
 
 def kind_checks(planned: Sequence[Planned], defined: frozenset[tuple[str, str]]) -> Iterator[Check]:
     """Kinds of the manifests that the API server does not serve.
@@ -86,7 +91,7 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
     unknown: dict[Refusal, list[Planned]] = {}
     for each in planned:
         refusal = each.trial.refusal if each.trial else None
-        if refusal is None or (not each.is_runtime and refusal.cause in (Cause.RIGHTS, Cause.ESCALATION)):
+        if refusal is None or _is_of_rights(each, refusal):
             continue
         group = refused if refusal.cause.is_refusal and refusal.cause is not Cause.RIGHTS else unknown
         group.setdefault(refusal, []).append(each)
@@ -109,6 +114,13 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
             what=f"the dry run accepts {format_count(len(tried_well), 'object')}: {', '.join(filter(None, (created, changed)))}",
             where=_stand_in_text(tried_well),
         )
+
+
+def _is_of_rights(each: Planned, refusal: Refusal) -> bool:
+    """True if the checks of rights answer the question: also of bindings whose role does not exist yet."""
+    if refusal.cause in (Cause.RIGHTS, Cause.ESCALATION):
+        return not each.is_runtime
+    return refusal.cause is Cause.MISSING and str(each.document.get("kind")).endswith("RoleBinding")
 
 
 def _namespace_checks(planned: Sequence[Planned]) -> Iterator[Check]:
@@ -184,9 +196,9 @@ def _unknown(unknown: dict[Refusal, list[Planned]]) -> Iterator[Check]:
             name="objects",
             status=Status.UNKNOWN,
             what=f"it is unknown whether {_labels([each for _, each in found])} would be accepted",
-            why=f'webhook "{refusal.by}" does not support dry run'
-            if cause is Cause.NO_DRY_RUN
-            else shorten(refusal.message, _LONGEST),
+            why=_UNKNOWN_REASONS.get(cause, "{message}").format(
+                by=refusal.by, message=shorten(refusal.message, _LONGEST)
+            ),
             remedy=_UNKNOWN_REMEDIES[cause],
         )
 

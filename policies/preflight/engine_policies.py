@@ -187,7 +187,7 @@ def engine_checks(
         yield Check(
             name="policies",
             status=Status.UNKNOWN,
-            what=f"it is unknown which {format_list(list(unread))} exist",
+            what="it is unknown which policies of other engines exist",
             why=f"you may not list {format_list(list(unread))}",
             remedy="allow the user to list them; the dry runs show what they refuse all the same",
         )

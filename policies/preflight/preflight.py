@@ -22,6 +22,7 @@ from policies.preflight.component_versions import component_checks, kubernetes_c
 from policies.preflight.covered_pods import coverage_checks
 from policies.preflight.dry_runs import definitions, kind_checks, object_checks
 from policies.preflight.engine_policies import engine_checks, engine_policies
+from policies.preflight.grants import grant_checks
 from policies.preflight.other_webhooks import Place, labels_with_name, other_webhooks, webhook_checks
 from policies.preflight.rights import rights_checks
 from policies.preflight.server_features import feature_checks
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.preflight.cluster_health import Clock
     from policies.preflight.covered_pods import Coverage
+    from policies.preflight.grants import OwnRules
     from policies.preflight.planned import Planned
-    from policies.preflight.rights import OwnRules, Right
+    from policies.preflight.rights import Right
     from policies.preflight.server_features import ServerFeatures
     from policies.preflight.steps import Step
 
@@ -75,7 +77,7 @@ class Facts:
     coverage: Coverage | None
     images: Mapping[tuple[str, str], int] | Unknown
     """NVIDIA's components and their tags, with the number of running pods; unknown if pods cannot be listed."""
-    broken_conversions: Sequence[tuple[str, str]]
+    broken_conversions: Sequence[tuple[str, str]] | Unknown
     features: ServerFeatures | Unknown | None
     clock: Clock | None
 
@@ -109,7 +111,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
     yield from feature_checks(facts.features, facts.server_version)
     yield from component_checks(facts.images, facts.slices, converting)
-    yield from rights_checks(manifests, facts.granted, facts.own_rules, facts.user)
+    yield from _rights_checks(facts, manifests)
     yield from kind_checks(manifests, definitions(manifests))
     yield from object_checks(facts.planned)
     yield from storage_checks(manifests)
@@ -131,6 +133,16 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     yield from network_checks(facts.daemon_sets, facts.nodes, has_policy=has_policy, is_installed=installed)
 
 
+def _rights_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Check]:
+    who = f"user {facts.user}" if facts.user else "your user"
+    found = [
+        *rights_checks(manifests, facts.granted, who),
+        *grant_checks(manifests, facts.granted, facts.own_rules, who),
+    ]
+    what = f"{who} may apply all objects, with the roles that they grant"
+    yield from found or [Check(name="rights", status=Status.OK, what=what)]
+
+
 def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Check]:
     unread = [
         kind
@@ -148,6 +160,8 @@ def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Chec
             why=f"you may not list {format_list(unread)}",
             remedy=f"allow the user to list {format_list([f'{each}.admissionregistration.k8s.io' for each in unread])}",
         )
+    # The order is known only if all mutating webhooks are.
+    covered = facts.coverage.covered if facts.coverage and not isinstance(facts.mutating, Unknown) else None
     others = [
         *other_webhooks(() if isinstance(facts.mutating, Unknown) else facts.mutating, is_mutating=True),
         *other_webhooks(() if isinstance(facts.validating, Unknown) else facts.validating, is_mutating=False),
@@ -158,7 +172,7 @@ def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Chec
         others,
         _own_place(manifests, facts.coverage),
         _pod_labels(manifests),
-        facts.coverage.covered if facts.coverage else None,
+        covered,
     )
 
 

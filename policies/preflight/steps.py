@@ -11,6 +11,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_list
 from policies.preflight.planned import Planned, label_of
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +37,7 @@ class Step(NamedTuple):
     """The way from what is installed to the manifests."""
 
     verb: str
-    """`install`, `upgrade`, `rollback` or `apply again`."""
+    """`install`, `upgrade`, `rollback` or `apply again`; `apply` if it is unknown what is installed."""
     before: str
     """The version that is installed; empty if none is, or its image has no version."""
     after: str
@@ -47,6 +48,7 @@ class Step(NamedTuple):
         """`upgrading from 0.1.0 to 0.2.0`."""
         before, after = self.before or "an unknown version", self.after or "an unknown version"
         return {
+            "apply": f"applying {self.after or 'the manifests'}",
             "install": f"installing {self.after or 'gpu-admission'}",
             "apply again": f"applying {self.after or 'the manifests'} again",
             "upgrade": f"upgrading from {before} to {after}",
@@ -62,7 +64,8 @@ def step_of(planned: Sequence[Planned]) -> Step:
     stored = deployment.stored if deployment else None
     before = _version(stored) if isinstance(stored, dict) else ""
     if not exists:
-        return Step("install", "", after)
+        is_known = all(each.stored is not UNKNOWN for each in planned if _is_core(each))
+        return Step("install" if is_known or (deployment and deployment.stored is None) else "apply", "", after)
     if before == after:
         return Step("apply again", before, after)
     is_back = bool(before and after) and _numbers(after) < _numbers(before)
@@ -116,6 +119,14 @@ def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check
     installed = {name for each in planned for name in _webhook_names(each.stored)}
     strange = sorted(name for name in installed - mine if name.removesuffix(".gpu-admission.io") not in RETIRED)
     before, after = _numbers(step.before), _numbers(step.after)
+    if step.verb == "apply":
+        return Check(
+            name="version",
+            status=Status.UNKNOWN,
+            what="it is unknown which version is installed",
+            why="you may not get the Deployment gpu-admission in namespace gpu-admission",
+            remedy="allow the user to get it",
+        )
     if step.verb == "install":
         return Check(
             name="version",
@@ -186,7 +197,7 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
     releases: set[str] = set()
     tools: set[str] = set()
     strangers: list[str] = []
-    by_helm = any(mapping_at(each.document, ("metadata", "labels")).get(_MANAGED_BY) == "Helm" for each in planned)
+    by_helm = any(_is_of_chart(each.document) for each in planned)
     for each in planned:
         if not isinstance(each.stored, dict):
             continue
@@ -195,7 +206,7 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         tools.update(tool for key, tool in _GITOPS.items() if key in labels or key in annotations)
         if release := annotations.get(_HELM):
             releases.add(str(release))
-        elif by_helm:
+        elif by_helm and not _is_hook(each.document):
             strangers.append(each.label)
     if releases and not by_helm:
         yield Check(
@@ -223,10 +234,32 @@ def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         )
 
 
+def _is_of_chart(document: Object) -> bool:
+    """True if `helm template` rendered an object."""
+    annotations = mapping_at(document, ("metadata", "annotations"))
+    labels = mapping_at(document, ("metadata", "labels"))
+    return labels.get(_MANAGED_BY) == "Helm" or any(key.startswith("helm.sh/") for key in annotations)
+
+
+def _is_hook(document: Object) -> bool:
+    """True if Helm does not own an object: it is a hook, or a hook applies it."""
+    is_configuration = (document.get("kind"), name_of(document)) in CONFIGURATIONS
+    return is_configuration or "helm.sh/hook" in mapping_at(document, ("metadata", "annotations"))
+
+
 def storage_checks(planned: Iterable[Planned]) -> Iterator[Check]:
     """CRDs that would lose a version in which objects may be stored, or that a webhook converts."""
     definitions = [each for each in planned if each.document.get("kind") == "CustomResourceDefinition"]
     is_good = True
+    if any(each.stored is UNKNOWN for each in definitions):
+        yield Check(
+            name="storage",
+            status=Status.UNKNOWN,
+            what="it is unknown in which versions objects are stored",
+            why="you may not get customresourcedefinitions",
+            remedy="allow the user to get customresourcedefinitions.apiextensions.k8s.io",
+        )
+        return
     for each in definitions:
         served = {lookup(version, ("name",)) for version in items_at(each.document, ("spec", "versions"))}
         lost = sorted({str(name) for name in items_at(each.stored, ("status", "storedVersions"))} - served)

@@ -1,28 +1,24 @@
 """The archive of the chart: as Helm packages it, and the same bytes each time."""
 
 import os
-import runpy
 import subprocess
 import sys
 import tarfile
-import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from release.chart import write_chart
+from release.project import version
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "chart"
 
 
 @pytest.fixture(scope="module")
-def script():
-    return runpy.run_path(str(ROOT / "deploy" / "render_chart.py"))
-
-
-@pytest.fixture(scope="module")
-def archive(script, tmp_path_factory):
-    return script["package"](tmp_path_factory.mktemp("archive"))
+def archive(tmp_path_factory):
+    return write_chart(tmp_path_factory.mktemp("archive"))
 
 
 def files(archive):
@@ -31,10 +27,9 @@ def files(archive):
 
 
 def test_version_of_the_chart_is_that_of_the_project(archive):
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (version, version)
-    assert archive.name == f"gpu-admission-{version}.tgz"
+    assert (chart["version"], chart["appVersion"]) == (version(), version())
+    assert archive.name == f"gpu-admission-{version()}.tgz"
 
 
 def test_crds_that_the_chart_announces_are_its_crds(helm):
@@ -63,19 +58,29 @@ def test_archive_renders_as_the_folder_does(helm, archive):
     )
 
 
-def test_archive_is_the_same_for_the_same_sources(script, archive, tmp_path):
+def test_archive_is_the_same_for_the_same_sources(archive, tmp_path):
     os.utime(CHART / "Chart.yaml")
-    assert script["package"](tmp_path).read_bytes() == archive.read_bytes()
+    assert write_chart(tmp_path).read_bytes() == archive.read_bytes()
 
 
-def test_command_names_the_archive(tmp_path):
-    command = [sys.executable, str(ROOT / "deploy" / "render_chart.py"), "--package", str(tmp_path / "dist")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert Path(done.stdout.strip()).is_file()
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (
+            "registry.example.com:5000/team/gpu-admission:1.2.3",
+            ("registry.example.com:5000/team/gpu-admission", "1.2.3", ""),
+        ),
+        ("registry.example.com:5000/gpu-admission", ("registry.example.com:5000/gpu-admission", "", "")),
+        ("registry.example.com/gpu-admission@sha256:0", ("registry.example.com/gpu-admission", "", "sha256:0")),
+    ],
+    ids=["tag", "neither", "digest"],
+)
+def test_chart_of_a_release_installs_its_image(tmp_path, image, expected):
+    values = yaml.safe_load(files(write_chart(tmp_path, image))["gpu-admission/values.yaml"])
+    assert (values["image"]["repository"], values["image"]["tag"], values["image"]["digest"]) == expected
 
 
 def test_unknown_arguments_are_refused():
     command = [sys.executable, str(ROOT / "deploy" / "render_chart.py"), "--pakage"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "usage: python deploy/render_chart.py [--check | --package FOLDER]\n")
+    assert (done.returncode, done.stderr) == (2, "usage: python deploy/render_chart.py [--check]\n")

@@ -59,7 +59,7 @@ def examples_of(name):
 
 
 def needs_a_cluster(line):
-    command = re.search(r"gpu-admission ([\w-]+)", line)[1]
+    command = re.findall(r"gpu-admission ([\w-]+)", line)[-1]
     return "--cluster" not in line and (command in LIVE or "--live" in line or "--context" in line or "/train" in line)
 
 

@@ -116,6 +116,29 @@ async def test_manifests_without_webhooks_are_refused(live):
     )
 
 
+async def test_webhooks_that_a_hook_of_the_chart_applies_are_read(live):
+    documents = [*yaml.safe_load_all(INSTALL.read_text())]
+    hidden = yaml.safe_dump_all([each for each in documents if "webhooks" in each])
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "webhooks", "namespace": "gpu-admission"},
+        "data": {"webhooks.yaml": hidden},
+    }
+    shown = [each for each in documents if "webhooks" not in each]
+    done = await live("-f", "-", "-o", "json", stdin=yaml.safe_dump_all([*shown, config_map]))
+    assert checks(done, "failing") == []
+    assert json.loads(done.stdout)["namespaces"]["exempt"] == ["kube-system"]
+    assert ("objects", "the dry run accepts 36 objects: 36 would be created") in checks(done, "ok")
+
+
+async def test_webhooks_of_a_chart_that_are_no_yaml_are_refused(live):
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"webhooks.yaml": "{"}}
+    done = await live("-f", "-", stdin=yaml.safe_dump(config_map))
+    assert done.returncode == 2
+    assert done.stderr.startswith("-: invalid YAML in webhooks.yaml of a ConfigMap: ")
+
+
 async def test_objects_without_a_name_are_refused(live):
     done = await live(
         "-f", "-", stdin=f"{INSTALL.read_text()}---\napiVersion: v1\nkind: Pod\nmetadata: {{generateName: a-}}\n"
@@ -124,8 +147,9 @@ async def test_objects_without_a_name_are_refused(live):
     assert "Pod a- has no name, so it cannot be applied" in done.stderr
 
 
-async def test_test_hooks_of_helm_are_left_out(live):
-    hook = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": {"helm.sh/hook": "test"}}}
+@pytest.mark.parametrize("hooks", ["test", "pre-delete", "pre-rollback,test"])
+async def test_hooks_of_helm_that_do_not_install_are_left_out(live, hooks):
+    hook = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": {"helm.sh/hook": hooks}}}
     done = await live("-f", "-", "-o", "json", stdin=f"{INSTALL.read_text()}---\n{yaml.safe_dump(hook)}")
     assert checks(done, "failing") == []
     assert "Pod default/a" not in done.stdout

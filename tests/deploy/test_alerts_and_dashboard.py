@@ -7,6 +7,8 @@ from typing import get_args
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from policies.decision import Severity
 from policies.quota.charging.outcomes import OUTCOMES
@@ -90,6 +92,25 @@ def test_dashboard_uses_metrics_that_exist(dashboard, rules, known):
         for target in panel["targets"]:
             assert metrics_of(target["expr"]), panel["title"]
             assert metrics_of(target["expr"]) <= known | recorded, panel["title"]
+
+
+def test_dashboard_is_one_of_grafana(dashboard):
+    """Grafana's own model of dashboards reads it, and writes all of it again."""
+    read = Dashboard.from_json(dashboard)
+    written = json.loads(JSONEncoder().encode(read))
+    assert [*lost(dashboard, written)] == []
+
+
+def lost(before, after, path=""):
+    """The paths of what a copy lacks."""
+    if isinstance(before, dict):
+        for key, value in before.items():
+            yield from lost(value, after[key], f"{path}/{key}") if key in after else [f"{path}/{key}"]
+    elif isinstance(before, list):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from lost(one, other, f"{path}/{number}")
+    elif before != after:
+        yield path
 
 
 def test_panels_do_not_lie_upon_each_other(dashboard):

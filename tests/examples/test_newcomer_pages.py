@@ -37,5 +37,5 @@ def test_supported_kubernetes_is_the_first_that_serves_claims():
 def test_supported_python_is_that_of_the_package_and_the_image():
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     assert f"| Python | {required} and newer |" in VERSIONS
-    (image,) = re.findall(r"^ARG PYTHON=(\d+\.\d+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    (image,) = re.findall(r" python(\d+\.\d+)-minimal", (ROOT / "Dockerfile").read_text())
     assert f"| the image has {image} |" in VERSIONS

@@ -1,4 +1,4 @@
-"""The terminal output in the README is that of the commands."""
+"""The terminal output in the README and the tour is that of the commands."""
 
 import os
 import re
@@ -11,13 +11,18 @@ import pytest
 import yaml
 
 from testbed.commands import run_command
+from webhook.cli import COMMANDS
 from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]
-SHOWN = re.findall(r"```console\n\$ (gpu-admission .*?)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README = (ROOT / "README.md").read_text()
+SNAPSHOTS = (ROOT / "docs" / "snapshot.md").read_text()
+BLOCK = re.compile(r"```console\n\$ (gpu-admission .*?)\n(.*?)```", re.DOTALL)
+SHOWN = BLOCK.findall((ROOT / "docs" / "tour.md").read_text())
+WORDS_IN_THREE_MINUTES = 800
 
 
-def test_readme_shows_each_feature_once():
+def test_tour_shows_each_feature_once():
     assert [command.rpartition("/")[2] for command, _ in SHOWN] == [
         "refused-selector",
         "pretrain",
@@ -31,12 +36,28 @@ def test_readme_shows_each_feature_once():
     ]
 
 
-def test_readme_leads_with_the_commands_that_are_used_most():
+def test_tour_leads_with_the_commands_that_are_used_most():
     assert [command.split()[1] for command, _ in SHOWN[:5]] == ["review", "explain", "quota", "usage", "audit"]
 
 
-@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command.rpartition("/")[2] for command, _ in SHOWN])
-def test_readme_shows_what_the_command_prints(command, shown):
+def test_readme_names_every_command():
+    named = {
+        name
+        for row in re.findall(r"^\| (\[?`.*?) \|", README, re.MULTILINE)
+        for name in re.findall(r"`([a-z-]+)`", row)
+    }
+    assert named == COMMANDS.keys() - {"completion"}
+
+
+def test_readme_is_read_in_three_minutes():
+    assert len(README.split()) <= WORDS_IN_THREE_MINUTES
+
+
+ALL = BLOCK.findall(README) + SHOWN
+
+
+@pytest.mark.parametrize(("command", "shown"), ALL)
+def test_pages_show_what_the_command_prints(command, shown):
     environment = {**os.environ, "NO_COLOR": "1"}
     printed = run_command(*shlex.split(command)[1:], cwd=ROOT, environment=environment).stdout
     start, cut, _ = shown.rpartition("...\n")
@@ -74,7 +95,7 @@ def kubectl(tmp_path):
     ]
     folder = tmp_path / "bin"
     folder.mkdir()
-    for asked in re.findall(r"^kubectl get (\S+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+    for asked in re.findall(r"^kubectl get (\S+)", SNAPSHOTS, re.MULTILINE):
         kinds = asked.split(",")
         items = [
             item for item in objects if f"{item['kind'].lower()}{'es' * item['kind'].endswith('s') or 's'}" in kinds
@@ -87,8 +108,8 @@ def kubectl(tmp_path):
     return folder
 
 
-def test_readme_takes_a_cluster_down_as_review_reads_it(kubectl, tmp_path):
-    (recipe,) = re.findall(r"```sh\n(mkdir cluster\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_kubectl_takes_a_cluster_down_as_review_reads_it(kubectl, tmp_path):
+    (recipe,) = re.findall(r"```sh\n(mkdir cluster\n.*?)```", SNAPSHOTS, re.DOTALL)
     path = f"{kubectl}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["sh", "-e", "-c", recipe], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
     pod = ROOT / "examples" / "product-selector" / "pod.yaml"

@@ -98,6 +98,11 @@ def test_conversion_that_fails_is_named():
     ]
 
 
+def test_conversions_that_may_not_be_listed_are_unknown():
+    found = conversion_checks(UNKNOWN)
+    assert texts(found, "why") == [("unknown", "you may not list customresourcedefinitions")]
+
+
 def node(provider=None):
     return {"metadata": {"name": "a"}, "spec": {"providerID": provider}}
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.preflight.rights import OwnRules, Right, missing_rules, needed_rights, rights_checks
+from policies.preflight.grants import OwnRules, grant_checks, missing_rules
+from policies.preflight.rights import Right, needed_rights, rights_checks, rights_text
 from tests.preflight.planned_objects import RBAC, planned, refused, texts
 
 ROLE = {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]}
@@ -54,17 +55,9 @@ def test_objects_that_exist_are_patched_and_others_created():
     ]
 
 
-def rights_of(objects, granted=None, own=None, user="alice"):
-    return [
-        *rights_checks(
-            objects, granted if granted is not None else dict.fromkeys(needed_rights(objects), True), own or {}, user
-        )
-    ]
-
-
 def test_missing_rights_are_named_by_resource():
     objects = [planned("Service", "a", "ns"), planned("Service", "b", "ns")]
-    found = rights_of(objects, dict.fromkeys(needed_rights(objects), False))
+    found = rights_checks(objects, dict.fromkeys(needed_rights(objects), False), "user alice")
     assert texts(found, "what", "why") == [
         (
             "failing",
@@ -75,7 +68,7 @@ def test_missing_rights_are_named_by_resource():
 
 
 def test_rights_without_an_answer_are_unknown():
-    found = rights_of([planned("Node", "a")], {}, user="")
+    found = rights_checks([planned("Node", "a")], {}, "your user")
     assert texts(found, "what", "remedy") == [
         (
             "unknown",
@@ -105,7 +98,7 @@ ESCALATE = Right("escalate", "rbac.authorization.k8s.io", "clusterroles")
         (
             False,
             OwnRules([rule()], is_complete=True),
-            [("failing", "it grants rights that the user does not have: watch pods")],
+            [("failing", "roles and bindings grant rights that the user does not have: watch pods")],
         ),
         (
             False,
@@ -114,8 +107,8 @@ ESCALATE = Right("escalate", "rbac.authorization.k8s.io", "clusterroles")
                 (
                     "unknown",
                     (
-                        "RBAC does not allow `bind clusterroles.rbac.authorization.k8s.io/reader`, and your rules cannot be listed "
-                        "completely; those listed lack: watch pods"
+                        "RBAC does not allow to escalate or bind, and your rules cannot be listed completely; those listed "
+                        "lack: watch pods"
                     ),
                 )
             ],
@@ -125,5 +118,23 @@ ESCALATE = Right("escalate", "rbac.authorization.k8s.io", "clusterroles")
 def test_binding_needs_bind_or_the_rights_of_its_role(bind, own, expected):
     objects = [READER, binding()]
     granted = {**dict.fromkeys(needed_rights(objects), True), ESCALATE: True, BIND: bind}
-    found = rights_of(objects, granted, {"": own} if own else {})
-    assert [each for each in texts(found, "why") if each[0] != "ok"] == expected
+    found = grant_checks(objects, granted, {"": own} if own else {}, "user alice")
+    assert texts(found, "why") == expected
+
+
+def test_escalation_without_known_rules_is_told_in_the_words_of_the_server():
+    message = (
+        'user "alice" is attempting to grant RBAC permissions not currently held:\n{APIGroups:[""], Verbs:["list"]}'
+    )
+    role = planned("ClusterRole", "reader", api_version=RBAC, trial=refused(403, message), **ROLE)
+    assert texts(grant_checks([role], {}, {}, "user alice"), "what", "why") == [
+        (
+            "failing",
+            "user alice may not apply ClusterRole reader",
+            'roles and bindings grant rights that the user does not have: {APIGroups:[""], Verbs:["list"]}',
+        )
+    ]
+
+
+def test_many_rights_are_counted():
+    assert rights_text((Right("get", "", f"r{number}") for number in range(5)), 3) == "get r0; get r1; get r2; 2 more"

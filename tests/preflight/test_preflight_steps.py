@@ -4,6 +4,7 @@ import pytest
 
 from policies.preflight.preflight import KNOWN_WEBHOOKS
 from policies.preflight.steps import step_checks, step_of, storage_checks
+from policies.view import UNKNOWN
 from testbed.version_before import webhook_configurations
 from testbed.webhook_configurations import current_configurations
 from tests.preflight.planned_objects import planned, texts
@@ -106,6 +107,16 @@ def test_other_owners_of_installed_objects_are_told(metadata, labels, expected):
     assert texts(checks_of([found])[1:], "what") == expected
 
 
+CHART = {"annotations": {"helm.sh/resource-policy": "keep"}}
+
+
+def test_webhooks_that_a_hook_of_the_chart_applies_have_no_owner():
+    crd = planned("CustomResourceDefinition", "gpuquotas.gpu-admission.io", stored={"metadata": HELM})
+    crd.document["metadata"] |= CHART
+    found = checks_of([deployment(":0.1.0", ":0.1.0", **HELM), crd, *configurations((MUTATING, VALIDATING))])
+    assert texts(found, "what") == [("ok", "applying 0.1.0 again is supported")]
+
+
 def definition(*versions, stored=(), conversion=None):
     spec = {"versions": [{"name": name} for name in versions]}
     status = {"storedVersions": list(stored)}
@@ -132,3 +143,16 @@ def definition(*versions, stored=(), conversion=None):
 )
 def test_versions_of_stored_objects_are_kept(crd, expected):
     assert texts(storage_checks([crd]), "what") == [expected]
+
+
+def test_version_that_may_not_be_read_is_unknown():
+    hidden = planned("Deployment", "gpu-admission", "gpu-admission", stored=UNKNOWN)
+    found = checks_of([hidden, *configurations((UNKNOWN, UNKNOWN))])
+    assert texts(found, "what") == [("unknown", "it is unknown which version is installed")]
+
+
+def test_stored_versions_that_may_not_be_read_are_unknown():
+    hidden = planned("CustomResourceDefinition", "gpuquotas.gpu-admission.io", stored=UNKNOWN)
+    assert texts(storage_checks([hidden]), "what") == [
+        ("unknown", "it is unknown in which versions objects are stored")
+    ]

@@ -170,7 +170,7 @@ def test_policies_that_may_not_be_listed_are_unknown():
     assert texts(found, "what", "why") == [
         (
             "unknown",
-            "it is unknown which clusterpolicies.kyverno.io exist",
+            "it is unknown which policies of other engines exist",
             "you may not list clusterpolicies.kyverno.io",
         )
     ]

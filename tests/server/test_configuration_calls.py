@@ -27,10 +27,10 @@ async def test_broken_time_slicing_is_invalid_field_by_field(refusal):
     ]
 
 
-async def test_readme_and_example_show_the_causes_word_for_word(refusal):
+async def test_tour_and_example_show_the_causes_word_for_word(refusal):
     causes = refusal["status"]["details"]["causes"]
     printed = ['The ConfigMap "time-slicing-config" is invalid: ', *(f"* {c['field']}: {c['message']}" for c in causes)]
-    for document in (EXAMPLES.parent / "README.md", EXAMPLES / "time-slicing" / "expected.txt"):
+    for document in (EXAMPLES.parent / "docs" / "tour.md", EXAMPLES / "time-slicing" / "expected.txt"):
         assert "\n".join(printed) in document.read_text()
 
 

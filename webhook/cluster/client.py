@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.cluster.answers import Lines, LineTooLong, error_of, read_json, retry_after_of
+from webhook.cluster.answers import Answer, Lines, LineTooLong, ServiceAnswer, error_of, read_json, retry_after_of
 from webhook.cluster.contexts import SERVICE_ACCOUNT
 from webhook.cluster.credentials import Credentials, find_credentials
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import aiohttp
-    from multidict import CIMultiDictProxy
 
     from webhook.cluster.credentials import Access
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "Answer", "NoTokenError", "ServiceAnswer"]
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "NoTokenError"]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -37,23 +36,6 @@ _LONGEST_ANSWER = 2**20
 
 class NoTokenError(ClusterError):
     """The credentials are no bearer token: a client certificate, or nothing."""
-
-
-class Answer(NamedTuple):
-    """A successful answer of the API server."""
-
-    document: Any
-    """The JSON document; None if the body is empty."""
-    headers: CIMultiDictProxy[str]
-
-
-class ServiceAnswer(NamedTuple):
-    """What answered a call to a Service."""
-
-    status: int
-    body: bytes
-    retry_after: float | None
-    """Seconds until the Service accepts a retry, if it named a time."""
 
 
 class APIClient:

@@ -41,7 +41,7 @@ def command(
     An overlay of your own, before an upgrade:
       kubectl kustomize my-overlay | gpu-admission preflight -f -
     A chart, for a program:
-      helm template my-gpus chart/ -n gpu-admission | gpu-admission preflight -f - -o json
+      helm template gpu-admission deploy/chart -n gpu-admission | gpu-admission preflight -f - -o json
 
     Exit code: 0 if applying would work; 1 if something would fail; 4 if nothing would, but a check has no answer; 2 if the
     cluster or a file cannot be read; 3 if gpu-admission has an internal error; please report it with the output of

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
-from policies.preflight.rights import OwnRules, Right, granting_rights, needed_rights
+from policies.preflight.grants import OwnRules, granting_rights
+from policies.preflight.rights import Right, needed_rights
 from webhook.cli.preflight.reads import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES

@@ -168,11 +168,13 @@ async def read_policies(client: APIClient, discovery: Discovery) -> tuple[list[O
     return [document for listed in found if not isinstance(listed, Unknown) for document in listed], unread
 
 
-async def broken_conversions(client: APIClient) -> list[tuple[str, str]]:
+async def broken_conversions(client: APIClient) -> list[tuple[str, str]] | Unknown:
     """The CRDs of kinds that gpu-admission reads whose conversion webhook fails, with the error of a list."""
     listed = await list_kept(client, RESOURCES["CustomResourceDefinition"], _conversion_of)
+    if isinstance(listed, Unknown):
+        return UNKNOWN
     broken = []
-    for each in () if isinstance(listed, Unknown) else listed:
+    for each in listed:
         resource = RESOURCES.get(each["kind"])
         if resource is None or resource.group != each["group"]:
             continue

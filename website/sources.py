@@ -1,0 +1,134 @@
+"""The sources of the site: the pages of the repository, in the places that their links expect.
+
+What differs from the repository: docs/README.md is the index, with its lists as navigation; docs/rules.md is a page for each
+family, because one of 9,500 lines is slow to load and to search; links to folders lead to their README.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ROOT", "write_sources"]
+
+ROOT = Path(__file__).parents[1]
+_OTHER_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SCOPE.md", "SECURITY.md", "benchmarks/README.md")
+_LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+_SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+_ENTRY = re.compile(r"^- \[(.+?)\]\((\S+?)\.md\)", re.MULTILINE)
+_RULE = re.compile(r"^## (GA\d{3})$", re.MULTILINE)
+_FAMILY = re.compile(r"^## (\w[\w ]*)\n\n\| rule \|", re.MULTILINE)
+
+
+def write_sources(folder: Path) -> None:
+    """Write the sources into an empty folder."""
+    families = dict(_families((ROOT / "docs" / "rules.md").read_text()))
+    rules = {rule.lower(): name for name, text in families.items() for rule in _RULE.findall(text)}
+    for path in _pages():
+        text = _with_links(path.read_text(), path, folder)
+        _write(folder / path.relative_to(ROOT), _with_rule_links(text, rules, path))
+    for name, text in families.items():
+        _write(folder / "docs" / "rules" / f"{name}.md", text)
+    _write(folder / "docs" / "rules.md", _rules_page(families))
+    for name in ("examples", "docs/designs"):
+        _append_navigation(folder / name)
+    _write(folder / "index.md", _index((ROOT / "docs" / "README.md").read_text()))
+    (folder / "docs" / "README.md").unlink()
+
+
+def _append_navigation(folder: Path) -> None:
+    """Add the pages below a README to the navigation, in the order of its links, then the others."""
+    readme = folder / "README.md"
+    pages = [path.relative_to(folder).with_suffix("").as_posix() for path in sorted(folder.rglob("*.md"))]
+    pages.remove("README")
+    linked = {name: place for place, name in enumerate(re.findall(r"\]\(([^)#]+)\.md\)", readme.read_text()))}
+    pages.sort(key=lambda name: linked.get(name, len(linked)))
+    readme.write_text(f"{readme.read_text()}\n{_toctree('', pages)}")
+
+
+def _pages() -> Iterator[Path]:
+    yield from (ROOT / name for name in _OTHER_PAGES)
+    for folder in ("docs", "examples", "deploy"):
+        yield from sorted((ROOT / folder).rglob("*.md"))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _with_links(text: str, page: Path, folder: Path) -> str:
+    """A page whose links to folders lead to their README, and whose links to files lead to a copy."""
+
+    def mend(found: re.Match[str]) -> str:
+        target = (page.parent / found[2]).resolve()
+        if found[2].startswith(("http:", "https:", "mailto:")) or not target.exists():
+            return found[0]
+        if target == ROOT / "docs" / "README.md":
+            return f"{found[1]}{_relative(ROOT / 'index.md', page)}{found[3]}"
+        if target.is_dir():
+            readme = target / "README.md"
+            # A folder of manifests has no page: its objects are those of a cluster of examples.
+            target = readme if readme.exists() else ROOT / "examples" / "README.md"
+            return f"{found[1]}{_relative(target, page)}{found[3]}"
+        if target.suffix != ".md" and target.is_relative_to(ROOT):
+            copy = folder / target.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(target, copy)
+        return found[0]
+
+    return _LINK.sub(mend, text)
+
+
+def _relative(target: Path, page: Path) -> str:
+    up = len(page.parent.relative_to(ROOT).parts)
+    return f"{'../' * up}{target.relative_to(ROOT).as_posix()}"
+
+
+def _families(text: str) -> Iterator[tuple[str, str]]:
+    """The page of each family of rules, by its file name."""
+    parts = _FAMILY.split(text)
+    for title, part in zip(parts[1::2], parts[2::2], strict=True):
+        # The rules of a family are one level up on a page of their own.
+        body = re.sub(r"^### (GA\d{3})$", r"## \1", f"| rule |{part}", flags=re.MULTILINE)
+        yield title.lower().replace(" ", "-"), f"# Rules: {title}\n\n{body.rstrip()}\n"
+
+
+def _rules_page(families: dict[str, str]) -> str:
+    introduction = _FAMILY.split((ROOT / "docs" / "rules.md").read_text())[0].rstrip()
+    counts = {name: len(re.findall(r"^## GA", text, re.MULTILINE)) for name, text in families.items()}
+    titles = {name: text.partition("\n")[0].removeprefix("# Rules: ") for name, text in families.items()}
+    rows = "".join(f"- [{titles[name]}](rules/{name}.md): {counts[name]} rules\n" for name in families)
+    return f"{introduction}\n\n{rows}\n{_toctree('', [f'rules/{name}' for name in families])}"
+
+
+def _with_rule_links(text: str, rules: dict[str, str], page: Path) -> str:
+    """Links to a rule lead to the page of its family."""
+    folder = _relative(ROOT / "docs" / "rules", page)
+    return re.sub(
+        r"\((?:\S*/)?rules\.md#(ga\d{3})\)",
+        lambda found: f"({folder}/{rules[found[1]]}.md#{found[1]})" if found[1] in rules else found[0],
+        text,
+    )
+
+
+def _index(text: str) -> str:
+    """docs/README.md as the first page; its lists are the navigation too."""
+    linked = re.sub(r"\]\((?!http)([^)]+)\)", r"](docs/\1)", text)
+    parts = _SECTION.split(text)
+    trees = [
+        _toctree(title, [f"docs/{name}" for _, name in _ENTRY.findall(part)])
+        for title, part in zip(parts[1::2], parts[2::2], strict=True)
+    ]
+    more = [name.removesuffix(".md") for name in _OTHER_PAGES]
+    return f"{linked}\n{''.join(trees)}{_toctree('Project', [*more, 'examples/README', 'deploy/README'])}"
+
+
+def _toctree(caption: str, pages: list[str]) -> str:
+    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return f"```{{toctree}}\n{options}\n" + "\n".join(pages) + "\n```\n\n"
