@@ -32,6 +32,8 @@ NAMESPACE = "gpu-admission"
 """The namespace of the service and the name of most of its objects."""
 REINSTALL = "apply the manifests that you installed once more (`kubectl apply -k my-overlay`, or `helm upgrade`)"
 
+_GRANT = "bind the ClusterRole of docs/doctor.md to your user"
+
 
 @dataclass(frozen=True, slots=True)
 class Unread:
@@ -47,8 +49,7 @@ def unread_check(name: str, what: str, unread: Unread) -> Check:
     """The check that is unknown because a fact could not be read."""
     if unread.right:
         why = f"you may not {unread.right}"
-        remedy = f"allow your user to {unread.right}; docs/doctor.md has a ClusterRole with all rights"
-        return Check(name=name, status=Status.UNKNOWN, what=what, why=why, remedy=remedy)
+        return Check(name=name, status=Status.UNKNOWN, what=what, why=why, remedy=_GRANT)
     return Check(name=name, status=Status.UNKNOWN, what=what, why=unread.error)
 
 
