@@ -19,9 +19,9 @@ __all__ = [
     "NAMESPACE",
     "REINSTALL",
     "Bundle",
-    "Facts",
-    "Readiness",
-    "Replica",
+    "InstallationFacts",
+    "ReadinessAnswer",
+    "ReplicaAnswers",
     "ReplicaMetrics",
     "StoredCertificates",
     "Unread",
@@ -53,7 +53,7 @@ def unread_check(name: str, what: str, unread: Unread) -> Check:
     return Check(name=name, status=Status.UNKNOWN, what=what, why=unread.error)
 
 
-class Readiness(NamedTuple):
+class ReadinessAnswer(NamedTuple):
     """The answer of a replica's `/readyz`."""
 
     is_ready: bool
@@ -71,10 +71,10 @@ class ReplicaMetrics(NamedTuple):
     """Pods and claims that the replica found without a charge, while it led."""
 
 
-class Replica(NamedTuple):
+class ReplicaAnswers(NamedTuple):
     """What a replica answers through the API server."""
 
-    readiness: Readiness | Unread
+    readiness: ReadinessAnswer | Unread
     metrics: ReplicaMetrics | Unread
 
 
@@ -99,7 +99,7 @@ class StoredCertificates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class InstallationFacts:
     """What was read of a running installation; None stands for an object that does not exist."""
 
     now: datetime
@@ -111,7 +111,7 @@ class Facts:
     """The pods of the service."""
     nodes: int | Unread
     """How many nodes are ready and accept all pods; counted to 2, because more make no difference."""
-    replicas: Mapping[str, Replica]
+    replicas: Mapping[str, ReplicaAnswers]
     """By the name of the pod, for pods that run."""
     configurations: Mapping[str, Object | Unread | None]
     """The two webhook configurations by kind."""
