@@ -3,7 +3,15 @@
 from policies.health.call_metrics import METRICS, APIServerCalls, WebhookCalls, calls_in
 from policies.health.calls import MEDIAN, SLOWEST, bound_text
 from policies.health.diagnosis import Diagnosis, diagnose
-from policies.health.facts import Bundle, Facts, Readiness, Replica, ReplicaMetrics, StoredCertificates, Unread
+from policies.health.facts import (
+    Bundle,
+    InstallationFacts,
+    ReadinessAnswer,
+    ReplicaAnswers,
+    ReplicaMetrics,
+    StoredCertificates,
+    Unread,
+)
 from policies.health.installed_objects import wanted_objects
 
 __all__ = [
@@ -13,9 +21,9 @@ __all__ = [
     "APIServerCalls",
     "Bundle",
     "Diagnosis",
-    "Facts",
-    "Readiness",
-    "Replica",
+    "InstallationFacts",
+    "ReadinessAnswer",
+    "ReplicaAnswers",
     "ReplicaMetrics",
     "StoredCertificates",
     "Unread",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
 
 __all__ = ["certificate_checks"]
 
@@ -24,7 +24,7 @@ _SERVING, _AUTHORITY = timedelta(days=7), timedelta(days=60)
 _SAME = timedelta(seconds=1)
 
 
-def certificate_checks(facts: Facts) -> Iterator[Check]:
+def certificate_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether certificates are valid for long enough, and replicas serve the stored one."""
     served = {
         name: each.metrics.certificate_expiry

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.cluster_checks import Check
     from policies.health.call_metrics import APIServerCalls
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -38,7 +38,7 @@ class Diagnosis:
     """Without a full stop."""
 
 
-def diagnose(facts: Facts) -> Diagnosis:
+def diagnose(facts: InstallationFacts) -> Diagnosis:
     """Check everything that was read."""
     known = known_notes(facts.configurations) | settings_notes(facts)
     reads_settings = not isinstance(facts.policies, Unread)

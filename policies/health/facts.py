@@ -19,9 +19,9 @@ __all__ = [
     "NAMESPACE",
     "REINSTALL",
     "Bundle",
-    "Facts",
-    "Readiness",
-    "Replica",
+    "InstallationFacts",
+    "ReadinessAnswer",
+    "ReplicaAnswers",
     "ReplicaMetrics",
     "StoredCertificates",
     "Unread",
@@ -31,6 +31,8 @@ __all__ = [
 NAMESPACE = "gpu-admission"
 """The namespace of the service and the name of most of its objects."""
 REINSTALL = "apply the manifests that you installed once more (`kubectl apply -k my-overlay`, or `helm upgrade`)"
+
+_GRANT = "bind the ClusterRole of docs/doctor.md to your user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,11 @@ def unread_check(name: str, what: str, unread: Unread) -> Check:
     """The check that is unknown because a fact could not be read."""
     if unread.right:
         why = f"you may not {unread.right}"
-        remedy = f"allow your user to {unread.right}; docs/doctor.md has a ClusterRole with all rights"
-        return Check(name=name, status=Status.UNKNOWN, what=what, why=why, remedy=remedy)
+        return Check(name=name, status=Status.UNKNOWN, what=what, why=why, remedy=_GRANT)
     return Check(name=name, status=Status.UNKNOWN, what=what, why=unread.error)
 
 
-class Readiness(NamedTuple):
+class ReadinessAnswer(NamedTuple):
     """The answer of a replica's `/readyz`."""
 
     is_ready: bool
@@ -70,10 +71,10 @@ class ReplicaMetrics(NamedTuple):
     """Pods and claims that the replica found without a charge, while it led."""
 
 
-class Replica(NamedTuple):
+class ReplicaAnswers(NamedTuple):
     """What a replica answers through the API server."""
 
-    readiness: Readiness | Unread
+    readiness: ReadinessAnswer | Unread
     metrics: ReplicaMetrics | Unread
 
 
@@ -98,7 +99,7 @@ class StoredCertificates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class InstallationFacts:
     """What was read of a running installation; None stands for an object that does not exist."""
 
     now: datetime
@@ -110,7 +111,7 @@ class Facts:
     """The pods of the service."""
     nodes: int | Unread
     """How many nodes are ready and accept all pods; counted to 2, because more make no difference."""
-    replicas: Mapping[str, Replica]
+    replicas: Mapping[str, ReplicaAnswers]
     """By the name of the pod, for pods that run."""
     configurations: Mapping[str, Object | Unread | None]
     """The two webhook configurations by kind."""

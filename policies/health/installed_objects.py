@@ -15,7 +15,7 @@ from policies.preflight.rights import rights_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
     from policies.kubernetes.objects import Object
 
 __all__ = ["definition_checks", "object_checks", "role_checks", "wanted_objects"]
@@ -61,7 +61,7 @@ def wanted_objects(manifests: Sequence[Object], *, issues_certificates: bool) ->
     ]
 
 
-def definition_checks(facts: Facts) -> Iterator[Check]:
+def definition_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether the CRDs exist and serve the versions of this command."""
     good = []
     for wanted, stored in _of_kinds(facts, (_DEFINITION,)):
@@ -97,7 +97,7 @@ def _served_versions(definition: Object | None) -> set[str]:
     return {str(each.get("name")) for each in mappings_at(definition, ("spec", "versions")) if each.get("served")}
 
 
-def role_checks(facts: Facts) -> Iterator[Check]:
+def role_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether roles and bindings of the manifests exist, with all their rules and subjects."""
     ours = {_role_of(wanted) for wanted, _ in _of_kinds(facts, _BINDINGS) if _is_for_service(wanted)}
     count, is_good = 0, True
@@ -168,7 +168,7 @@ def _is_for_service(binding: Object) -> bool:
     )
 
 
-def object_checks(facts: Facts, *, is_outside: bool) -> Iterator[Check]:
+def object_checks(facts: InstallationFacts, *, is_outside: bool) -> Iterator[Check]:
     """Whether the remaining objects of the manifests exist.
 
     Args:
@@ -209,7 +209,7 @@ def _unread_checks(name: str, unread: Mapping[Unread, Sequence[str]], predicate:
         yield unread_check(name, what, reason)
 
 
-def _of_kinds(facts: Facts, kinds: tuple[str, ...]) -> list[tuple[Object, Object | Unread | None]]:
+def _of_kinds(facts: InstallationFacts, kinds: tuple[str, ...]) -> list[tuple[Object, Object | Unread | None]]:
     return [(wanted, stored) for wanted, stored in facts.installed if wanted.get("kind") in kinds]
 
 

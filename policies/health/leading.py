@@ -17,7 +17,7 @@ from policies.phrases import format_count, format_list, inflect, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
     from policies.kubernetes.objects import Object
 
 __all__ = ["leader_checks", "quota_checks", "template_checks"]
@@ -34,7 +34,7 @@ _SWEPT = timedelta(hours=2)
 _MOST = 3
 
 
-def leader_checks(facts: Facts) -> Iterator[Check]:
+def leader_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether a replica leads."""
     if isinstance(facts.lease, Unread):
         yield unread_check("leader", "it is unknown whether a replica leads", facts.lease)
@@ -72,7 +72,7 @@ def leader_checks(facts: Facts) -> Iterator[Check]:
         )
 
 
-def quota_checks(facts: Facts) -> Iterator[Check]:
+def quota_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether quotas are counted, and nothing passed without a charge."""
     if isinstance(facts.quotas, Unread):
         yield unread_check("quotas", "it is unknown whether GPUQuotas are counted", facts.quotas)
@@ -122,7 +122,7 @@ def _ledger_problem(quota: Object, now: datetime) -> str:
     return ""
 
 
-def template_checks(facts: Facts) -> Iterator[Check]:
+def template_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether pods wait for missing templates, and unused templates are deleted."""
     if isinstance(facts.templates, Unread):
         yield unread_check("templates", "it is unknown whether templates are missing or left over", facts.templates)

@@ -14,7 +14,7 @@ from policies.phrases import format_count, format_list, shorten
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
 
 __all__ = ["readiness_checks"]
 
@@ -40,7 +40,7 @@ _REMEDIES = {
 _RESTART = "has ended because of a defect"
 
 
-def readiness_checks(facts: Facts, is_known: Callable[[str], bool]) -> Iterator[Check]:
+def readiness_checks(facts: InstallationFacts, is_known: Callable[[str], bool]) -> Iterator[Check]:
     """Whether the replicas are ready, and their notes.
 
     Args:
@@ -76,7 +76,7 @@ def readiness_checks(facts: Facts, is_known: Callable[[str], bool]) -> Iterator[
             yield _note_check(noted[0][1], [name for name, _ in noted])
 
 
-def _unread(facts: Facts) -> Iterator[Check]:
+def _unread(facts: InstallationFacts) -> Iterator[Check]:
     """Replicas that could not be asked, together if a right is missing."""
     ready = set() if isinstance(facts.pods, Unread) else {name_of(pod) for pod in facts.pods if is_ready_pod(pod)}
     denied: dict[Unread, list[str]] = {}

@@ -15,7 +15,7 @@ from policies.phrases import format_count, format_list, inflect, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
     from policies.kubernetes.objects import Object
 
 __all__ = ["is_ready_pod", "replica_checks", "version_checks"]
@@ -28,7 +28,7 @@ _LONGEST = 160
 _KUBECTL = f"kubectl -n {NAMESPACE}"
 
 
-def replica_checks(facts: Facts, url: str) -> Iterator[Check]:
+def replica_checks(facts: InstallationFacts, url: str) -> Iterator[Check]:
     """Whether enough replicas run, of one image, without restarts, on several nodes.
 
     Args:
@@ -71,7 +71,7 @@ _NOT_INSTALLED = Check(
 )
 
 
-def _outside(facts: Facts, url: str) -> Check:
+def _outside(facts: InstallationFacts, url: str) -> Check:
     """Replicas outside of the cluster, of which only their Leases are seen."""
     if isinstance(facts.replica_leases, Unread):
         return unread_check("replicas", "it is unknown whether replicas run", facts.replica_leases)
@@ -105,7 +105,7 @@ def _live_holder(lease: Object, now: datetime) -> str:
     return holder if age <= _PRESENT else ""
 
 
-def _rollout(deployment: Object, facts: Facts) -> Iterator[Check]:
+def _rollout(deployment: Object, facts: InstallationFacts) -> Iterator[Check]:
     wanted, status = lookup(deployment, ("spec", "replicas")), mapping_at(deployment, ("status",))
     wanted = wanted if isinstance(wanted, int) else 1
     available, updated = (status.get(key, 0) for key in ("availableReplicas", "updatedReplicas"))
@@ -230,7 +230,7 @@ def _spread(pods: Sequence[Object], nodes: int | Unread) -> Iterator[Check]:
         )
 
 
-def version_checks(facts: Facts) -> Iterator[Check]:
+def version_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether the replicas are of the version of this command, whose manifests doctor compares."""
     found = {each.metrics.version for each in facts.replicas.values() if not isinstance(each.metrics, Unread)} - {""}
     if len(found) > 1:

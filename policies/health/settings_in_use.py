@@ -15,7 +15,7 @@ from policies.settings.installed import uncovered_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.health.facts import Facts
+    from policies.health.facts import InstallationFacts
     from policies.kubernetes.objects import Object
 
 __all__ = ["INVALID_NOTE", "settings_checks", "settings_notes"]
@@ -27,13 +27,13 @@ _PAGE = "docs/troubleshooting.md#settings"
 _LONGEST = 400
 
 
-def settings_notes(facts: Facts) -> set[str]:
+def settings_notes(facts: InstallationFacts) -> set[str]:
     """The notes of replicas about settings that `settings_checks` reports."""
     uncovered = uncovered_settings(read_configurations(facts.configurations), facts.settings)
     return {f"GPUAdmissionPolicy {_NAME}: {path}: {said}" for path, said in uncovered}
 
 
-def settings_checks(facts: Facts) -> Iterator[Check]:
+def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
     """Whether the settings are accepted, and the webhook configurations cover them."""
     if isinstance(facts.policies, Unread):
         yield unread_check(

@@ -122,7 +122,44 @@ async def test_forbidden_reads_are_unknown_kind_by_kind(live, sandbox):
     assert done.returncode == 4
     found = json.loads(done.stdout)["checks"]
     assert {each["status"] for each in found} == {"unknown"}
-    assert "allow your user to get deployments.apps/gpu-admission -n gpu-admission" in found[0]["remedy"]
+    assert found[0]["why"] == "you may not get deployments.apps/gpu-admission -n gpu-admission"
+
+
+@pytest.mark.parametrize(
+    ("path", "unknown"),
+    [
+        ("*/deployments/*", {"replicas"}),
+        ("*/namespaces/gpu-admission/pods", {"replicas"}),
+        ("*/proxy/*", {"readiness"}),
+        ("/metrics", {"calls"}),
+        ("*/mutatingwebhookconfigurations/*", {"webhooks"}),
+        ("*/secrets/*", {"certificate"}),
+        ("*/namespaces/gpu-admission/leases/*", {"leader"}),
+        ("*/gpuquotas", {"quotas"}),
+        ("/api/v1/pods", {"templates"}),
+        ("*/resourceclaimtemplates", {"templates"}),
+        ("*/gpuadmissionpolicies", {"settings"}),
+        ("*/customresourcedefinitions/*", {"crds"}),
+        ("*/clusterrolebindings/*", {"rbac"}),
+        ("*/networkpolicies/*", {"objects"}),
+        ("*/namespaces/kube-system/leases", set()),
+        ("*/nodes", set()),
+    ],
+)
+async def test_one_missing_right_leaves_the_other_checks(live, sandbox, path, unknown):
+    sandbox.answer_first(faults.failing(403, "Forbidden"), path)
+    done = await live("-o", "json")
+    assert {name for name, _ in checks(done, "unknown")} == unknown
+    assert checks(done, "failing") == []
+    assert done.returncode == (4 if unknown else 5)
+
+
+async def test_errors_of_the_api_server_are_unknown_checks(live, sandbox):
+    sandbox.answer_first(faults.failing(500), "/api*")
+    done = await live("-o", "json")
+    assert done.returncode == 4
+    found = {each["why"] for each in json.loads(done.stdout)["checks"] if each["status"] == "unknown"}
+    assert found == {"etcdserver: leader changed"}
 
 
 async def test_cluster_that_cannot_be_reached_ends_with_2(live, sandbox):

@@ -1,8 +1,16 @@
-"""Facts of an installation that works, of which tests change one part."""
+"""InstallationFacts of an installation that works, of which tests change one part."""
 
 from datetime import UTC, datetime, timedelta
 
-from policies.health import APIServerCalls, Bundle, Facts, Readiness, Replica, ReplicaMetrics, StoredCertificates
+from policies.health import (
+    APIServerCalls,
+    Bundle,
+    InstallationFacts,
+    ReadinessAnswer,
+    ReplicaAnswers,
+    ReplicaMetrics,
+    StoredCertificates,
+)
 from policies.settings import DEFAULTS
 from testbed.webhook_configurations import current_configurations
 
@@ -39,7 +47,7 @@ def deployment(replicas=2, available=2, updated=2):
 def replica(*notes, reasons=(), version="0.1.0", days=20, drift=0):
     """What a replica answers."""
     metrics = ReplicaMetrics(version, NOW + timedelta(days=days), drift)
-    return Replica(Readiness(not reasons, tuple(reasons), notes), metrics)
+    return ReplicaAnswers(ReadinessAnswer(not reasons, tuple(reasons), notes), metrics)
 
 
 def configurations(update=None):
@@ -74,7 +82,7 @@ def facts(**changed):
         "settings": DEFAULTS,
         "installed": [],
     }
-    return Facts(**{**healthy, **changed})
+    return InstallationFacts(**{**healthy, **changed})
 
 
 def bad(checks, *fields):

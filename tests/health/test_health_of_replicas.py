@@ -182,7 +182,7 @@ def test_replicas_that_may_not_be_asked_are_one_unknown():
             "unknown",
             "readiness of 2 replicas is unknown: gpu-admission-0 and gpu-admission-1",
             "you may not get pods/proxy -n gpu-admission",
-            "allow your user to get pods/proxy -n gpu-admission; docs/doctor.md has a ClusterRole with all rights",
+            "bind the ClusterRole of docs/doctor.md to your user",
         )
     ]
 

@@ -60,11 +60,7 @@ def policy(name, value):
 def test_trouble_of_webhooks_is_named(changed, status, what):
     ((found_status, found_what, remedy),) = bad(webhook_checks(changed), "what", "remedy")
     assert (found_status, found_what) == (status, what)
-    assert remedy == (
-        f"allow your user to {MISSING.right}; docs/doctor.md has a ClusterRole with all rights"
-        if status == "unknown"
-        else APPLY
-    )
+    assert remedy == (APPLY if status != "unknown" else "bind the ClusterRole of docs/doctor.md to your user")
 
 
 def test_webhooks_of_this_version_are_ok():

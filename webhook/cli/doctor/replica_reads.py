@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.health import Readiness, Replica, ReplicaMetrics, Unread
+from policies.health import ReadinessAnswer, ReplicaAnswers, ReplicaMetrics, Unread
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from webhook.cli.doctor.reads import readable
@@ -33,15 +33,15 @@ _VERSION, _EXPIRY, _DRIFT = (
 _LINE = re.compile(r'(\w+)(?:\{version="([^"]*)"\})? (\S+)')
 
 
-async def read_replica(client: APIClient, pod: Object) -> Replica:
+async def read_replica(client: APIClient, pod: Object) -> ReplicaAnswers:
     """What the replica in a pod answers to `/readyz` and `/metrics`."""
     name = f"{name_of(pod)}:{_probe_port(pod)}"
     path = RESOURCES["Pod"].path(namespace_of(pod), name, "proxy")
     right = f"get pods/proxy -n {namespace_of(pod)}"
     readiness = await readable(right, _read_readiness(client, f"{path}/readyz"))
     if isinstance(readiness, Unread):
-        return Replica(readiness, readiness)
-    return Replica(readiness, await readable(right, _read_metrics(client, f"{path}/metrics")))
+        return ReplicaAnswers(readiness, readiness)
+    return ReplicaAnswers(readiness, await readable(right, _read_metrics(client, f"{path}/metrics")))
 
 
 def _probe_port(pod: Object) -> int:
@@ -52,7 +52,7 @@ def _probe_port(pod: Object) -> int:
     return _DEFAULT_PORT
 
 
-async def _read_readiness(client: APIClient, path: str) -> Readiness:
+async def _read_readiness(client: APIClient, path: str) -> ReadinessAnswer:
     """The answer of `/readyz`, which has status 503 while a replica is not ready.
 
     Raises:
@@ -69,7 +69,7 @@ async def _read_readiness(client: APIClient, path: str) -> Readiness:
     if not isinstance(lookup(document, ("ready",)), bool):
         text = " ".join(answer.body[:200].decode(errors="replace").split())
         raise BadAnswer(f"GET {path}: {answer.status} {HTTPStatus(answer.status).phrase}: {text}")
-    return Readiness(document["ready"], _texts(document, "reasons"), _texts(document, "notes"))
+    return ReadinessAnswer(document["ready"], _texts(document, "reasons"), _texts(document, "notes"))
 
 
 def _texts(document: Any, key: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from policies.entries import CONFIGURATIONS
-from policies.health import Facts, Unread, diagnose, wanted_objects
+from policies.health import InstallationFacts, Unread, diagnose, wanted_objects
 from policies.kubernetes.objects import has_ended, name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.metadata_keys import MANAGED
@@ -73,7 +73,7 @@ def run_doctor(kubeconfig: str | None, context: str | None, progress: Progress) 
     return asyncio.run(run())
 
 
-async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progress) -> Facts:
+async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progress) -> InstallationFacts:
     progress.show("reading the installation")
     now = await _server_time(client)
     named = partial(read_named, client)
@@ -94,7 +94,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
     progress.show("reading pods and templates")
     policies = await list_objects(client, RESOURCES["GPUAdmissionPolicy"])
     pending = {**_MANAGED, "fieldSelector": "spec.nodeName="}
-    return Facts(
+    return InstallationFacts(
         now=now,
         version=version("gpu-admission"),
         deployment=deployment,
