@@ -24,6 +24,7 @@ _PLURALS = {
     "lacks": "lack",
     "loses": "lose",
     "needs": "need",
+    "runs": "run",
     "shares": "share",
 }
 

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from testbed.api import API
+    from testbed.clusters import Cluster
 
-__all__ = ["called_at", "current_configurations", "replace_webhooks"]
+__all__ = ["IMAGE", "called_at", "current_configurations", "deployment", "replace_webhooks", "roll_out"]
+
+IMAGE = "gpu-admission:tested"
+"""The image of the Deployment."""
 
 
 def current_configurations() -> list[dict[str, Any]]:
@@ -40,3 +44,28 @@ def replace_webhooks(api: API, configurations: Iterable[dict[str, Any]]) -> None
         called = called_at(url, configuration, caBundle=installed["caBundle"])
         answer = api.replace({**stored, "webhooks": called["webhooks"]})
         assert answer.accepted, answer.message
+
+
+def deployment(image: str = IMAGE) -> dict[str, Any]:
+    """The Deployment without replicas: they run outside of the cluster."""
+    labels = {"app.kubernetes.io/name": "replicas-of-a-test"}
+    pod = {"containers": [{"name": "gpu-admission", "image": image}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "gpu-admission", "namespace": deploy.NAMESPACE},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def roll_out(cluster: Cluster) -> None:
+    """Store the Deployment until the scenario ends, with the status of a complete rollout."""
+    cluster.belongings.add(deployment())
+    stored = cluster.get("Deployment", "gpu-admission", deploy.NAMESPACE).object
+    if not cluster.makes_pods:
+        stored["status"] = {"observedGeneration": stored["metadata"]["generation"]}
+        assert cluster.api.replace(stored, "status").accepted

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.preflight.planned import Planned
 
-__all__ = ["OwnRules", "grant_checks", "granting_rights", "missing_rules"]
+__all__ = ["OwnRules", "grant_checks", "granting_rights", "missing_rules", "rule_rights"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _ROLES = ("ClusterRole", "Role")
@@ -66,7 +66,7 @@ def grant_checks(
         if not found:
             continue
         labels = format_list([gap.label for gap in found], _MOST)
-        rights = rights_text(_rights(part for gap in found for part in gap.missing))
+        rights = rights_text(rule_rights(part for gap in found for part in gap.missing))
         if is_certain:
             yield Check(
                 name="rights",
@@ -104,7 +104,8 @@ def _gap(
     return _Gap(each.label, missing, is_certain=rules is not None and rules.is_complete)
 
 
-def _rights(parts: Iterable[Object]) -> Iterator[Right]:
+def rule_rights(parts: Iterable[Object]) -> Iterator[Right]:
+    """The rights that parts of rules grant, as `missing_rules` returns them."""
     for part in parts:
         if "nonResourceURLs" in part:
             yield Right(part["verbs"][0], "", part["nonResourceURLs"][0])

@@ -24,6 +24,7 @@ LIVE = (
     "usage",
     "snapshot",
     "preflight",
+    "doctor",
     "apply-webhooks",
     "delete-webhooks",
 )
@@ -99,7 +100,7 @@ def test_exit_codes_are_those_of_examples_that_are_run():
 
 
 def test_most_commands_have_examples_that_are_run():
-    not_run = {"serve", "sandbox", "snapshot", "preflight", "apply-webhooks", "delete-webhooks"}
+    not_run = {"serve", "sandbox", "snapshot", "preflight", "doctor", "apply-webhooks", "delete-webhooks"}
     assert {re.search(r"gpu-admission ([\w-]+)", line)[1] for line in RUN} >= {*COMMANDS} - not_run
 
 

@@ -165,6 +165,7 @@ Commands:
   serve            Serve the webhook over HTTPS.
   preflight        Show what an install or upgrade would do, before it is
                    applied.
+  doctor           Show whether an installation works, and what to do if not.
   apply-webhooks   Apply the webhooks of a version, without a call that fails.
   delete-webhooks  Delete the webhooks, before gpu-admission is removed.
   sandbox          Serve a Kubernetes API of manifests, for tests and for trying
@@ -178,7 +179,20 @@ Commands:
 
 @pytest.mark.parametrize(
     "command",
-    ["review", "explain", "plan", "audit", "quota", "usage", "snapshot", "generate", "rules", "serve", "preflight"],
+    [
+        "review",
+        "explain",
+        "plan",
+        "audit",
+        "quota",
+        "usage",
+        "snapshot",
+        "generate",
+        "rules",
+        "serve",
+        "preflight",
+        "doctor",
+    ],
 )
 def test_help_of_a_command_has_examples(invoke, command):
     done = invoke(command, "-h")

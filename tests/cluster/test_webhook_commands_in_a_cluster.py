@@ -8,29 +8,10 @@ import yaml
 from testbed import manifests
 from testbed.commands import run_command
 from testbed.version_before import webhook_configurations
-from testbed.webhook_configurations import called_at, current_configurations
+from testbed.webhook_configurations import called_at, current_configurations, deployment, roll_out
 
 VERSIONS = {"before": webhook_configurations(), "now": current_configurations()}
 KINDS = [document["kind"] for document in VERSIONS["now"]]
-IMAGE = "gpu-admission:tested"
-
-
-def deployment(image=IMAGE):
-    """The Deployment without replicas: they run outside of the cluster."""
-    labels = {"app.kubernetes.io/name": "replicas-of-a-test"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "gpu-admission", "namespace": "gpu-admission"},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "gpu-admission", "image": image}]},
-            },
-        },
-    }
 
 
 @pytest.fixture
@@ -47,12 +28,8 @@ def installed(cluster):
 @pytest.fixture
 def service(cluster):
     """The Deployment, which has been rolled out."""
-    cluster.belongings.add(deployment())
-    stored = cluster.get("Deployment", "gpu-admission", "gpu-admission").object
-    if not cluster.makes_pods:
-        stored["status"] = {"observedGeneration": stored["metadata"]["generation"]}
-        assert cluster.api.replace(stored, "status").accepted
-    yield stored
+    roll_out(cluster)
+    yield
     cluster.delete("Deployment", "gpu-admission", "gpu-admission")
 
 

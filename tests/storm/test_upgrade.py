@@ -12,7 +12,7 @@ from testbed import deploy
 from testbed.commands import run_command
 from testbed.version_before import quota_definition, webhook_configurations
 from testbed.waiting import until
-from testbed.webhook_configurations import called_at, current_configurations
+from testbed.webhook_configurations import called_at, current_configurations, roll_out
 from tests.storm.harness import oracle
 from tests.storm.harness.history import History
 from tests.storm.harness.oracle import replay
@@ -102,24 +102,7 @@ def current_definition():
 @pytest.fixture
 def apply_webhooks(cluster, tmp_path):
     """Run `gpu-admission apply-webhooks` for the configurations of a version."""
-    labels = {"app.kubernetes.io/name": "replicas-of-a-test"}
-    pod = {"containers": [{"name": "gpu-admission", "image": "gpu-admission:tested"}]}
-    document = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "gpu-admission", "namespace": deploy.NAMESPACE},
-        # The replicas run outside of the cluster.
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
-    cluster.belongings.add(document)
-    stored = cluster.get("Deployment", "gpu-admission", deploy.NAMESPACE).object
-    if not cluster.makes_pods:
-        stored["status"] = {"observedGeneration": stored["metadata"]["generation"]}
-        assert cluster.api.replace(stored, "status").accepted
+    roll_out(cluster)
 
     def apply(configurations, *options):
         installed = cluster.get(configurations[0]["kind"], "gpu-admission").object["webhooks"][0]["clientConfig"]

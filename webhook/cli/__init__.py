@@ -26,6 +26,7 @@ COMMANDS = {
     "rules": "List the rules, or explain one.",
     "serve": "Serve the webhook over HTTPS.",
     "preflight": "Show what an install or upgrade would do, before it is applied.",
+    "doctor": "Show whether an installation works, and what to do if not.",
     "apply-webhooks": "Apply the webhooks of a version, without a call that fails.",
     "delete-webhooks": "Delete the webhooks, before gpu-admission is removed.",
     "sandbox": "Serve a Kubernetes API of manifests, for tests and for trying out.",

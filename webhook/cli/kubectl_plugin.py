@@ -23,7 +23,14 @@ from webhook.cli.options import connection_options, namespace_option
 __all__ = ["complete", "main", "plugin"]
 
 _PROGRAM = "kubectl gpu"
-_NAMES = {"why": "explain", "quota": "quota", "usage": "usage", "review": "review", "audit": "audit"}
+_NAMES = {
+    "why": "explain",
+    "quota": "quota",
+    "usage": "usage",
+    "review": "review",
+    "audit": "audit",
+    "doctor": "doctor",
+}
 """The commands of the plugin, and what gpu-admission calls them."""
 _OF_THE_CLUSTER = ("usage", "audit")
 """Commands that read all namespaces if none is given, as `kubectl top nodes` reads all nodes."""

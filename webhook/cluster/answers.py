@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -13,11 +13,40 @@ from webhook.cluster.errors import APIError, BadAnswer, ClusterError, Unreachabl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LineTooLong", "Lines", "error_of", "parse_json", "read_json", "retry_after_of", "status_error"]
+    from multidict import CIMultiDictProxy
+
+__all__ = [
+    "Answer",
+    "LineTooLong",
+    "Lines",
+    "ServiceAnswer",
+    "error_of",
+    "parse_json",
+    "read_json",
+    "retry_after_of",
+    "status_error",
+]
 
 _NOT_SERVED = "404 page not found"
 """The API server's answer to the path of a group or version that it does not serve. Source: net/http, NotFound."""
 _LONGEST_QUOTE = 200
+
+
+class Answer(NamedTuple):
+    """A successful answer of the API server."""
+
+    document: Any
+    """The JSON document; None if the body is empty."""
+    headers: CIMultiDictProxy[str]
+
+
+class ServiceAnswer(NamedTuple):
+    """What answered a call to a Service."""
+
+    status: int
+    body: bytes
+    retry_after: float | None
+    """Seconds until the Service accepts a retry, if it named a time."""
 
 
 def read_json(what: str, body: bytes, content_type: str) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.cluster.answers import Lines, LineTooLong, error_of, read_json, retry_after_of
+from webhook.cluster.answers import Answer, Lines, LineTooLong, ServiceAnswer, error_of, read_json, retry_after_of
 from webhook.cluster.contexts import SERVICE_ACCOUNT
 from webhook.cluster.credentials import Credentials, find_credentials
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
@@ -20,38 +20,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import aiohttp
-    from multidict import CIMultiDictProxy
 
     from webhook.cluster.credentials import Access
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "Answer", "NoTokenError", "ServiceAnswer"]
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "NoTokenError"]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 
 _JSON = "application/json"
 _FIRST_BAD_STATUS = 300
+_LONGEST_ANSWER = 2**20
+"""Bytes of an answer through a proxy, which anything in a pod may write."""
 
 
 class NoTokenError(ClusterError):
     """The credentials are no bearer token: a client certificate, or nothing."""
-
-
-class Answer(NamedTuple):
-    """A successful answer of the API server."""
-
-    document: Any
-    """The JSON document; None if the body is empty."""
-    headers: CIMultiDictProxy[str]
-
-
-class ServiceAnswer(NamedTuple):
-    """What answered a call to a Service."""
-
-    status: int
-    body: bytes
-    retry_after: float | None
-    """Seconds until the Service accepts a retry, if it named a time."""
 
 
 class APIClient:
@@ -131,6 +115,27 @@ class APIClient:
             async for chunk in response.content.iter_any():
                 for line in lines.feed(chunk):
                     yield line.decode(errors="replace")
+
+    async def read_through_proxy(self, path: str, *, timeout: float) -> ServiceAnswer:
+        """The answer to a GET of a pod through the API server, whatever its status; that of either.
+
+        Args:
+            path: The path of the proxy, with the path at the pod.
+            timeout: Seconds for the whole request.
+
+        Raises:
+            Unreachable: Nothing answered, or with more than 1 MiB.
+        """
+        authorization = await self._credentials.authorization()
+        await self._use(self._credentials.access)
+        headers = {"Authorization": authorization} if authorization else {}
+        async with self._transport.answer("GET", path, {}, headers, None, total=timeout) as response:
+            body = bytearray()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) > _LONGEST_ANSWER:
+                    raise BadAnswer(f"GET {path} at {self.url}: the answer is longer than {_LONGEST_ANSWER} bytes")
+            return ServiceAnswer(response.status, bytes(body), retry_after_of(response.headers))
 
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Create an object; raises as `get` does. After Unreachable, the object may exist."""

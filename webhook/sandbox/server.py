@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import deque
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.creation import seed
 from webhook.sandbox.handlers import Handlers, ServedRequest
 from webhook.sandbox.kinds import Kinds
+from webhook.sandbox.pod_proxy import forward, parse_proxy_path
 from webhook.sandbox.reading import Pages
 from webhook.sandbox.request_bodies import JSON, LARGEST_BODY
 from webhook.sandbox.routing import describe, discover, parse_path, record_of, version_info
@@ -96,6 +98,7 @@ class Sandbox:
         self._cluster = Cluster(Kinds(gates), Store(history), clock, numbers, gates)
         self._webhooks = Webhooks(self._cluster, lambda namespace, name, _port: self.services.get((namespace, name)))
         self._cluster.admission = admission or self._webhooks
+        self._started = time.time()
         self._middlewares = tuple(middlewares)
         self._pages = Pages()
         self._handlers = Handlers(self._cluster, self._pages, allows, second)
@@ -234,6 +237,10 @@ class Sandbox:
             return web.Response(text="ok")
         if request.path == "/version":
             return _document(version_info(self.version))
+        if request.path == "/metrics":
+            return web.Response(text=f"{self._webhooks.metrics}process_start_time_seconds {self._started:.2f}\n")
+        if (proxied := parse_proxy_path(request.path)) is not None:
+            return await forward(self._cluster, proxied, request)
         if request.method == hdrs.METH_GET:
             found = discover(self._cluster.kinds, request.path) or describe(self._cluster.kinds, request.path)
             if found is not None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from policies.explanation import Explanation
-    from webhook.cluster.client import APIClient, ServiceAnswer
+    from webhook.cluster.answers import ServiceAnswer
+    from webhook.cluster.client import APIClient
 
 __all__ = ["PROXY", "ServiceRefusal", "ask_service"]
 

@@ -46,6 +46,11 @@ _ADDRESS = re.compile(r"\('([^']+)', (\d+)")
 class CallFailed(Exception):  # noqa: N818 - the case for failurePolicy
     """A call failed, or its answer could not be used; the text says why."""
 
+    def __init__(self, message: str, code: int = HTTPStatus.SERVICE_UNAVAILABLE) -> None:
+        super().__init__(message)
+        self.code = int(code)
+        """The code by which the API server counts the call: that of the answer, or 503 without one."""
+
 
 class Caller:
     """Calls webhooks, with a pool of connections per client configuration, as the API server does."""
@@ -147,7 +152,7 @@ async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> Any:
             break
         await asyncio.sleep(int(wait))
     if not HTTPStatus.OK <= status <= HTTPStatus.PARTIAL_CONTENT:
-        raise CallFailed(f"failed to call webhook: {_failure_message(status, headers, answer)}")
+        raise CallFailed(f"failed to call webhook: {_failure_message(status, headers, answer)}", status)
     if not answer:
         kind = headers.get("Content-Type", "application/json")
         why = f"0-length response with status code: {status} and content type: {kind}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.cel import CelCompileError
@@ -14,6 +15,8 @@ from webhook.sandbox.admission.expressions import compile_condition, value_of
 from webhook.sandbox.admission.reviews import request_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policies.dra.cel import Map
     from policies.kubernetes.objects import Object
     from webhook.sandbox.attempt import Attempt, Objects
@@ -219,8 +222,8 @@ class Variables:
         return self._value  # type: ignore[return-value]  # just made
 
 
-def conditions_hold(hook: Hook, attempt: Attempt, variables: Variables) -> bool:
-    """True if all matchConditions of a webhook hold.
+def conditions_hold(hook: Hook, attempt: Attempt, variables: Variables, count_error: Callable[[], None]) -> bool:
+    """True if all matchConditions hold; calls `count_error` for each that fails before a false one.
 
     Raises:
         Refused: A condition fails, none is false, and the webhook's failurePolicy is Fail.
@@ -239,6 +242,11 @@ def conditions_hold(hook: Hook, attempt: Attempt, variables: Variables) -> bool:
             verdicts = [_OUT_OF_BUDGET]
             break
         verdicts.append(verdict)
+    if verdicts != [_OUT_OF_BUDGET]:
+        for _ in filter(
+            lambda verdict: isinstance(verdict, str), takewhile(lambda verdict: verdict is not False, verdicts)
+        ):
+            count_error()
     if False in verdicts:
         return False
     failures = list(dict.fromkeys(verdict for verdict in verdicts if isinstance(verdict, str)))

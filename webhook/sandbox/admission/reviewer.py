@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import statuses
+from webhook.sandbox.admission.call_counts import CallCounts, Denied
 from webhook.sandbox.admission.calls import CallFailed
 from webhook.sandbox.admission.matching import conditions_hold, is_meant
 from webhook.sandbox.admission.reviews import BadAnswer, UnreadableAnswer, read_answer, review_of
-from webhook.sandbox.attempt import Refused
 
 if TYPE_CHECKING:
+    from webhook.sandbox.admission.call_counts import Phase
     from webhook.sandbox.admission.calls import Caller
     from webhook.sandbox.admission.matching import Hook, Variables
     from webhook.sandbox.admission.reviews import Answer
-    from webhook.sandbox.attempt import Attempt, Objects
+    from webhook.sandbox.attempt import Attempt, Objects, Refused
 
 __all__ = ["Note", "Reviewer", "failed_call"]
 
@@ -37,14 +39,21 @@ class Reviewer:
     caller: Caller
     note: Note
     """Takes audit annotations."""
+    counts: CallCounts = field(default_factory=CallCounts)
 
-    def concerns(self, hook: Hook, attempt: Attempt, variables: Variables) -> bool:
+    def concerns(self, hook: Hook, attempt: Attempt, variables: Variables, phase: Phase) -> bool:
         """True if a webhook must be called for a write.
 
         Raises:
             Refused: The match cannot be decided, and the write must not continue.
         """
-        return is_meant(hook, attempt, self.objects) and conditions_hold(hook, attempt, variables)
+        if not is_meant(hook, attempt, self.objects):
+            return False
+        count_error = partial(self.counts.count_condition_error, hook, attempt, phase)
+        holds = conditions_hold(hook, attempt, variables, count_error)
+        if not holds:
+            self.counts.count_exclusion(hook, attempt, phase)
+        return holds
 
     async def ask(self, hook: Hook, attempt: Attempt, warn: Callable[[str], None], *, mutating: bool) -> Answer:
         """The answer of a webhook that allows the write; passes on warnings and annotations.
@@ -84,7 +93,7 @@ def failed_call(hook: Hook, error: CallFailed) -> Refused:
 _LEAST_ERROR = 400
 
 
-def _denial(webhook: str, status: dict[str, Any] | None) -> Refused:
+def _denial(webhook: str, status: dict[str, Any] | None) -> Denied:
     """The refusal with the webhook's own status, and its name in the message.
 
     Source: k8s.io/apiserver pkg/admission/plugin/webhook/errors/statuserror.go.
@@ -92,7 +101,7 @@ def _denial(webhook: str, status: dict[str, Any] | None) -> Refused:
     given = status or {}
     by = f'admission webhook "{webhook}" denied the request'
     explanation = given.get("message") or given.get("reason")
-    return Refused(
+    return Denied(
         {
             "kind": "Status",
             "apiVersion": "v1",

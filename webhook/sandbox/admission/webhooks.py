@@ -64,7 +64,7 @@ class Mutation:
             self._require_reinvocation()
         variables = Variables(attempt)
         for hook in hooks(self._reviewer.objects, "MutatingWebhookConfiguration"):
-            if not self._reviewer.concerns(hook, attempt, variables):
+            if not self._reviewer.concerns(hook, attempt, variables, "admit"):
                 continue
             if number and hook.index not in self._due_again:
                 continue
@@ -84,12 +84,13 @@ class Mutation:
         changed = False
         mutated = attempt
         try:
-            answer = await self._reviewer.ask(hook, attempt, self._warn, mutating=True)
-            if operations := _operations(answer):
-                mutated = _apply_patch(hook, attempt, operations)
-                changed = mutated.object != attempt.object
-                patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
-                self._reviewer.note(attempt, f"{_PATCH}{place}", patch)
+            with self._reviewer.counts.count_call(hook, attempt, "admit"):
+                answer = await self._reviewer.ask(hook, attempt, self._warn, mutating=True)
+                if operations := _operations(answer):
+                    mutated = _apply_patch(hook, attempt, operations)
+                    changed = mutated.object != attempt.object
+                    patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
+                    self._reviewer.note(attempt, f"{_PATCH}{place}", patch)
         except CallFailed as error:
             if not hook.ignores_failures:
                 raise failed_call(hook, error) from None
@@ -185,6 +186,11 @@ class Webhooks:
             return
         await validate(self._reviewer, attempt, warn)
 
+    @property
+    def metrics(self) -> str:
+        """The counts of calls, in the text format of Prometheus."""
+        return self._reviewer.counts.text()
+
     async def close(self) -> None:
         """Close the connections to webhooks."""
         await self._caller.close()
@@ -206,7 +212,7 @@ async def validate(reviewer: Reviewer, attempt: Attempt, warn: Callable[[str], N
     concerned = [
         hook
         for hook in hooks(reviewer.objects, "ValidatingWebhookConfiguration")
-        if reviewer.concerns(hook, attempt, variables)
+        if reviewer.concerns(hook, attempt, variables, "validating")
     ]
     warnings: list[list[str]] = [[] for _ in concerned]
     calls = (_ask(reviewer, place, hook, attempt, warnings[place].append) for place, hook in enumerate(concerned))
@@ -222,7 +228,8 @@ async def _ask(
     reviewer: Reviewer, place: int, hook: Hook, attempt: Attempt, warn: Callable[[str], None]
 ) -> Refused | None:
     try:
-        await reviewer.ask(hook, attempt, warn, mutating=False)
+        with reviewer.counts.count_call(hook, attempt, "validating"):
+            await reviewer.ask(hook, attempt, warn, mutating=False)
     except Refused as refusal:
         return refusal
     except CallFailed as error:

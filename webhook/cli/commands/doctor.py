@@ -1,0 +1,44 @@
+"""`gpu-admission doctor`: what is wrong with a running installation, and what to do."""
+
+from __future__ import annotations
+
+import click
+
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import connection_options, output_option
+
+__all__ = ["command"]
+
+_ONLY_WARNINGS = 5
+
+
+@click.command("doctor")
+@connection_options
+@output_option("what is failing first, then what is unknown, warnings, and what is ok", "the same, with a version")
+@click.pass_context
+def command(ctx: click.Context, *, kubeconfig: str | None, context: str | None, output: str) -> None:
+    """Show whether an installation of gpu-admission works, and what to do where it does not.
+
+    One page about the replicas and what each says of itself, certificates and caBundles, the webhooks and their failurePolicy,
+    the calls that the API server counted, the leader, quotas, templates, settings, CRDs, RBAC and the other objects.
+
+    Only reads are sent: to the API server, and through it to the pods of the replicas. What you may not read is unknown, and
+    the page names the missing right. docs/doctor.md has a table of the checks, and a ClusterRole with all rights.
+
+    \b
+    The cluster that kubectl talks to:
+      gpu-admission doctor
+    Another cluster:
+      gpu-admission doctor --context staging
+    For a program:
+      gpu-admission doctor -o json
+
+    Exit code: 0 if every check is ok; 1 if one is failing; 4 if none is failing, but one is unknown; 5 if there are only
+    warnings; 2 if the cluster cannot be reached; 3 if gpu-admission has an internal error; please report it with the output of
+    GPU_ADMISSION_TRACE=1.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    with lazy_module("progress").Progress() as progress:
+        found = lazy_module("diagnoses").run_doctor(kubeconfig, context, progress)
+    reports = lazy_module("diagnosis reports")
+    click.echo(reports.as_json(found) if output == "json" else reports.text(found))
+    ctx.exit(lazy_module("check reports").exit_code(found.checks, of_warnings=_ONLY_WARNINGS))

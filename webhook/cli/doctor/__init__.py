@@ -1,0 +1,1 @@
+"""The command doctor: reads of a running installation, and its page."""
