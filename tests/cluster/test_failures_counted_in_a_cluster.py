@@ -1,4 +1,4 @@
-"""Failures that API servers count without a failed call: of conditions, and of reviews."""
+"""Failures that API servers count without a failed call: of conditions, and of reviews; in the sandbox, too."""
 
 import base64
 import re
@@ -23,12 +23,12 @@ CONDITION_ERRORS = "apiserver_admission_match_condition_evaluation_errors_total"
 
 
 @pytest.fixture
-def webhook(real):
+def webhook(cluster):
     """Add a webhook for the pods of a namespace; returns the namespace."""
     added = []
 
     def add(name, client, **more):
-        team = real.namespace()
+        team = cluster.namespace()
         review = {
             "name": f"{name}.example.com",
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
@@ -40,35 +40,37 @@ def webhook(real):
             **more,
         }
         kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": CONFIGURATION}
-        real.belongings.add({**kind, "metadata": {"name": team}, "webhooks": [review]})
+        cluster.belongings.add({**kind, "metadata": {"name": team}, "webhooks": [review]})
         added.append(team)
         return team
 
     yield add
     for team in added:
-        real.api.delete(CONFIGURATION, team)
+        cluster.api.delete(CONFIGURATION, team)
 
 
-def samples_of(real):
+def samples_of(cluster):
     """Names and labels of all samples about webhooks and their conditions."""
-    text = real.api.request("GET", "/metrics").object
+    text = cluster.api.request("GET", "/metrics").object
     lines = re.findall(r"^(apiserver_admission_\w+)\{(.*)\} ", text, re.MULTILINE)
     return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels))) for name, labels in lines]
 
 
-def labels_of(real, metric, name):
+def labels_of(cluster, metric, name):
     """The labels of a metric's samples for one webhook."""
-    return [labels for found, labels in samples_of(real) if found == metric and labels["name"].startswith(f"{name}.")]
+    return [
+        labels for found, labels in samples_of(cluster) if found == metric and labels["name"].startswith(f"{name}.")
+    ]
 
 
-def test_error_of_a_condition_is_counted(real, webhook):
+def test_error_of_a_condition_is_counted(cluster, webhook):
     """As with an object that is too expensive to evaluate."""
     condition = {"name": "condition", "expression": "object.metadata.labels['x'] == 'y'"}
     team = webhook("condition-error", {"url": "https://127.0.0.1:1/"}, matchConditions=[condition])
 
     def counted():
-        real.create(manifests.pod(team), dry_run=True)
-        return labels_of(real, CONDITION_ERRORS, "condition-error")
+        cluster.create(manifests.pod(team), dry_run=True)
+        return labels_of(cluster, CONDITION_ERRORS, "condition-error")
 
     (labels,) = until(counted, "the API server evaluates the condition")
     assert labels["name"] == "condition-error.example.com"
@@ -98,14 +100,14 @@ def failing(background):
     background.run(runner.cleanup())
 
 
-def test_failed_review_is_a_rejection_with_code_500(real, webhook, failing):
-    if real.control_plane is None:
+def test_failed_review_is_a_rejection_with_code_500(cluster, webhook, failing):
+    if cluster.is_real and cluster.control_plane is None:
         pytest.skip("the API servers of KUBECONFIG may not reach this machine")
     team = webhook("failed-review", failing)
 
     def counted():
-        assert real.create(manifests.pod(team), dry_run=True).code == HTTPStatus.INTERNAL_SERVER_ERROR
-        return labels_of(real, "apiserver_admission_webhook_rejection_count", "failed-review")
+        assert cluster.create(manifests.pod(team), dry_run=True).code == HTTPStatus.INTERNAL_SERVER_ERROR
+        return labels_of(cluster, "apiserver_admission_webhook_rejection_count", "failed-review")
 
     (labels,) = until(counted, "the API server calls the webhook")
     assert (labels["error_type"], labels["rejection_code"]) == ("no_error", "500")
