@@ -21,7 +21,6 @@ from testbed.service import Service
 
 ROOT = Path(__file__).parents[2]
 DEBIAN, IMAGE = "localhost/debian-of-packages", "localhost/gpu-admission"
-TIME = "1580601600"
 USER = 65532
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -43,7 +42,7 @@ def tools():
 def debian(tools, tmp_path_factory):
     """The image of a Debian, made from packages, which trusts what this machine trusts."""
     folder = tmp_path_factory.mktemp("debian")
-    run("mmdebstrap", "--variant=apt", "--include=ca-certificates", "bookworm", folder)
+    run("mmdebstrap", "--variant=apt", "--include=ca-certificates", "trixie", folder)
     shutil.copy(CERTIFICATES, folder / CERTIFICATES.relative_to("/"))
     (folder / "etc" / "pip.conf").write_text(f"[global]\ncert = {CERTIFICATES}\n")
     container = run("buildah", "from", "scratch")
@@ -53,9 +52,13 @@ def debian(tools, tmp_path_factory):
 
 
 def build(debian, tag):
-    options = ["--isolation=chroot", "--network=host", "--pull-never", "--no-cache", f"--timestamp={TIME}"]
-    arguments = [f"--build-arg=DEBIAN={debian}", f"--build-arg=VERSION={version()}", f"--tag={IMAGE}:{tag}"]
-    run("buildah", "build", *options, *arguments, ROOT)
+    options = [
+        "BUILDER=buildah",
+        "BUILD_OPTIONS=--network=host --pull=never",
+        f"DEBIAN={debian}",
+        f"IMAGE={IMAGE}:{tag}",
+    ]
+    run("make", "-C", ROOT, "image", *options, env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
     return json.loads(run("buildah", "inspect", "--type=image", f"{IMAGE}:{tag}"))
 
 
@@ -98,7 +101,7 @@ def test_nothing_is_writable_or_privileged(root):
 
 
 def test_image_has_the_packages_of_the_lock(root):
-    folder = root / "usr" / "local" / "lib" / "python3.11" / "dist-packages"
+    folder = root / "usr" / "local" / "lib" / "python3.13" / "dist-packages"
     installed = {
         tuple(each.name.removesuffix(".dist-info").lower().split("-")[:2]) for each in folder.glob("*.dist-info")
     }
@@ -106,9 +109,12 @@ def test_image_has_the_packages_of_the_lock(root):
     assert {(name.replace("-", "_"), number) for name, number in installed} == locked
 
 
-def test_bill_of_materials_names_its_debian_packages(root):
-    names = {each["name"] for each in json.loads(bill_of_materials(root))["components"]}
-    assert {"libc6", "libssl3", "python3.11-minimal", "aiohttp"} <= names
+def test_bill_of_materials_names_its_debian_packages(image, root):
+    text = (ROOT / "dist" / f"gpu-admission-{version()}-image.cdx.json").read_text()
+    assert text == bill_of_materials(root)
+    assert {"libc6", "libssl3t64", "python3.13-minimal", "aiohttp"} <= {
+        each["name"] for each in json.loads(text)["components"]
+    }
 
 
 CONFINE = """\
