@@ -3,6 +3,7 @@
 `make image-proof` runs this, as root on a Debian with buildah and mmdebstrap: some two minutes.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from release.project import pins, version
 from release.sbom import bill_of_materials
@@ -124,17 +126,16 @@ mkdir -p "$root$folder"
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount --bind "$folder" "$root$folder"
+mount -o remount,bind,ro "$root$folder"
 # As in every container.
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
-# A kubeconfig with certificates in it is written to temporary files; a pod has none.
-export TMPDIR="$folder"
 exec chroot --userspec=%d:%d "$root" /usr/local/bin/gpu-admission "$@"
 """
 
 
 class ConfinedService(Service):
-    """A replica of the image in a file system that cannot be written, as a user without rights."""
+    """A replica of the image as a user without rights, where nothing can be written, not even temporary files."""
 
     root: Path
     folder: Path
@@ -143,11 +144,23 @@ class ConfinedService(Service):
         return ["unshare", "--mount", "sh", "-c", CONFINE % (USER, USER), "confine", self.root, self.folder]
 
 
+def write_kubeconfig(cluster, folder):
+    """A kubeconfig that names files, as the credentials of a pod are files; what is in it would be written to temporary ones."""
+    content = yaml.safe_load(cluster.sandbox.kubeconfig(deploy.USER))
+    for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+        for key in [key for key in part if key.endswith("-data")]:
+            file = folder / key
+            file.write_bytes(base64.b64decode(part.pop(key)))
+            part[key.removesuffix("-data")] = str(file)
+    kubeconfig = folder / "service"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    return kubeconfig
+
+
 def test_image_serves_reviews_read_only_and_without_rights(root, tmp_path):
     background = Background()
     cluster = SandboxCluster(background, tmp_path)
-    kubeconfig = tmp_path / "service"
-    kubeconfig.write_text(cluster.sandbox.kubeconfig(deploy.USER))
+    kubeconfig = write_kubeconfig(cluster, tmp_path)
     service = ConfinedService(kubeconfig, "127.0.0.1", tmp_path / "log")
     service.root, service.folder = root, tmp_path
     for folder in tmp_path.parents[:-1]:
