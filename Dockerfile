@@ -1,11 +1,12 @@
 # `make image` builds it: the wheel of this version, its dependencies with the hashes of requirements.lock, and of Debian
 # only what Python needs. No shell, no package manager, no pip. Build twice and compare: `make image-proof`.
 
-# Pin it by digest where you build for others: DEBIAN=debian:bookworm-slim@sha256:...
-ARG DEBIAN=debian:bookworm-slim
+# It only builds: what the image has of Debian is downloaded below, with the newest security updates. Pin it where you build
+# for others: DEBIAN=debian:trixie-slim@sha256:...
+ARG DEBIAN=debian:trixie-slim
 
 FROM ${DEBIAN} AS build
-# Of all files, so that equal content makes equal layers. 2020-02-02, as in the wheel.
+# The time of all files, so that equal content makes equal layers. 2020-02-02, as in the wheel.
 ARG SOURCE_DATE_EPOCH=1580601600
 ENV DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 RUN apt-get update && apt-get install --yes --no-install-recommends python3 python3-pip
@@ -14,28 +15,34 @@ RUN apt-get update && apt-get install --yes --no-install-recommends python3 pyth
 # copyrights, and the control data of each package.
 WORKDIR /packages
 RUN mkdir -p /rootfs/var/lib/dpkg/status.d \
- && apt-get download base-files libbz2-1.0 libc6 libcrypt1 libexpat1 libffi8 libgcc-s1 liblzma5 libpython3.11-minimal \
-      libpython3.11-stdlib libssl3 libstdc++6 libuuid1 python3-minimal python3.11-minimal zlib1g \
+ && apt-get download base-files libbz2-1.0 libc6 libexpat1 libffi8 libgcc-s1 liblzma5 libpython3.13-minimal libpython3.13-stdlib \
+      libssl3t64 libstdc++6 libuuid1 libzstd1 python3-minimal python3.13-minimal zlib1g \
  && for package in *.deb; do \
       dpkg --extract "$package" /rootfs \
       && dpkg --field "$package" > "/rootfs/var/lib/dpkg/status.d/${package%%_*}" || exit 1; \
     done \
- && rm -rf /rootfs/usr/share/man /rootfs/usr/share/lintian /rootfs/usr/share/info /rootfs/usr/lib/python3.11/lib2to3 \
+ && rm -rf /rootfs/usr/share/man /rootfs/usr/share/lintian /rootfs/usr/share/info \
  && find /rootfs/usr/share/doc -type f ! -name copyright -delete
 
 COPY requirements.lock /build/
-COPY dist/*.whl /build/
+COPY build/wheel/*.whl /build/
 # Debian's Python looks for modules here. Compiled now, because the file system is read-only where it runs; unchecked, because
-# nothing there changes.
-ARG SITE=/rootfs/usr/local/lib/python3.11/dist-packages
+# nothing there changes. The models of kubernetes-asyncio are never imported (webhook/cluster/kubernetes_config.py) and as large
+# as Python.
+ARG SITE=/rootfs/usr/local/lib/python3.13/dist-packages
 RUN python3 -m pip install --no-compile --only-binary :all: --require-hashes --target $SITE --requirement /build/requirements.lock \
+ && rm -r $SITE/bin $SITE/kubernetes_asyncio/client/api $SITE/kubernetes_asyncio/client/models \
  && python3 -m pip install --no-compile --no-deps --target /wheel /build/*.whl \
- && mkdir -p /rootfs/usr/local/bin && mv /wheel/bin/gpu-admission /rootfs/usr/local/bin/ && rm -r $SITE/bin /wheel/bin \
+ && mkdir -p /rootfs/usr/local/bin && mv /wheel/bin/gpu-admission /rootfs/usr/local/bin/ && rm -r /wheel/bin \
  && cp -r /wheel/. $SITE && rm -f $SITE/*.dist-info/direct_url.json \
- && python3 -m compileall -q -s /rootfs --invalidation-mode unchecked-hash $SITE /rootfs/usr/lib/python3.11 \
+ && python3 -m compileall -q -s /rootfs --invalidation-mode unchecked-hash $SITE /rootfs/usr/lib/python3.13 \
  && printf 'root:x:0:0::/:/\ngpu-admission:x:65532:65532::/:/\n' > /rootfs/etc/passwd \
  && printf 'root:x:0:\ngpu-admission:x:65532:\n' > /rootfs/etc/group \
  && find /rootfs -exec touch --no-dereference --date=@$SOURCE_DATE_EPOCH {} +
+
+# For the bill of materials: `make image` writes these files to build/image.
+FROM scratch AS packages
+COPY --from=build /rootfs/var/lib/dpkg/status.d /var/lib/dpkg/status.d
 
 FROM scratch
 ARG VERSION=unknown

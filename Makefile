@@ -6,7 +6,7 @@ BUILDER ?= $(firstword $(foreach builder,podman buildah docker,$(shell command -
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= gpu-admission:$(VERSION)
 
-.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release site manifests chart clean
+.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -69,27 +69,40 @@ scale: .venv/installed-dev
 	@touch $@
 
 # What the image and the plugin contain, with hashes: the versions of constraints.txt for every platform.
+LOCK ?= requirements.lock
 lock: .venv/installed-release
 	$(BIN)/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
-	  --constraint constraints.txt --output-file requirements.lock
+	  --constraint constraints.txt --output-file $(LOCK)
 
+# In build/wheel: dist is for what is published.
 wheel: .venv/installed-release
-	rm -rf dist && $(BIN)/python -m build --outdir dist .
+	rm -rf build/wheel && $(BIN)/python -m build --wheel --outdir build/wheel .
 
-# DEBIAN=debian:bookworm-slim@sha256:... pins the base that it is built on.
+# The image, and its bill of materials in dist. DEBIAN=debian:trixie-slim@sha256:... pins the base that it is built on;
+# BUILD_OPTIONS are for the builder.
+image: export SOURCE_DATE_EPOCH := 1580601600
+image: BUILD = $(BUILDER) build $(if $(filter docker,$(notdir $(BUILDER))),,--layers --timestamp $(SOURCE_DATE_EPOCH)) $(BUILD_OPTIONS) \
+  $(if $(DEBIAN),--build-arg DEBIAN=$(DEBIAN)) --build-arg VERSION=$(VERSION) \
+  --build-arg REVISION=$$(git rev-parse HEAD)$$(git diff --quiet HEAD || echo -modified)
 image: wheel
 	@test -n "$(BUILDER)" || { echo "make image needs docker, podman or buildah; name another one with BUILDER=" >&2; exit 1; }
-	$(BUILDER) build $(if $(DEBIAN),--build-arg DEBIAN=$(DEBIAN)) --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --tag $(IMAGE) .
+	$(BUILD) --no-cache --tag $(IMAGE) .
+	rm -rf build/image && $(BUILD) --target packages --output type=local,dest=build/image .
+	mkdir -p dist && $(BIN)/python -m release.sbom build/image > dist/gpu-admission-$(VERSION)-image.cdx.json
 
 # Builds the image twice on a Debian of packages, compares them, starts it without rights and sends it reviews. As root, on Debian
 # with buildah and mmdebstrap.
-image-proof: wheel .venv/installed-dev
+image-proof: .venv/installed-dev
 	IMAGE_PROOF=full $(BIN)/pytest -n 0 -s --timeout 0 tests/image
 
 # Everything that a release publishes, in dist; URL is where its files will be downloaded from.
 release: .venv/installed-release
 	@test -n "$(URL)" || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version]" >&2; exit 1; }
 	$(BIN)/python -m release --url $(URL) --image $(IMAGE)
+
+# Two whole releases are the same, their archives are of their platforms, and krew installs them if it is in PATH. Five minutes.
+release-proof: .venv/installed-dev
+	RELEASE_PROOF=full $(BIN)/pytest -n 0 -s --timeout 0 tests/release/test_release_proof.py
 
 # The documentation with navigation and search, in build/site.
 site: .venv/installed-dev

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -11,27 +12,47 @@ from pathlib import Path
 from release.archives import sha256
 from release.chart import write_chart
 from release.plugin import PLATFORMS, krew_manifest, write_archive
-from release.project import ROOT, release_notes, version
+from release.project import PRODUCT, ROOT, release_notes, version
 from release.sbom import bill_of_materials
 
-__all__ = ["main", "write_files", "write_packages"]
+__all__ = ["main", "manifest_with_image", "write_checksums", "write_files", "write_packages"]
 
 
 def write_packages(dist: Path) -> Path:
     """Write the wheel and the sdist into an empty folder; returns the wheel."""
-    subprocess.run([sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT)], check=True)
     (wheel,) = dist.glob("*.whl")
     return wheel
 
 
 def write_files(dist: Path, image: str) -> None:
-    """Write manifests, chart, bill of materials and notes."""
+    """Write manifests, chart, bill of materials and notes.
+
+    Raises:
+        ValueError: install.yaml or the chart does not name the image of this version.
+        NoNotesError: The changelog says nothing about this version.
+    """
     number = version()
     manifest = (ROOT / "deploy" / "install.yaml").read_text()
-    (dist / "install.yaml").write_text(manifest.replace(f"image: gpu-admission:{number}", f"image: {image}"))
+    (dist / "install.yaml").write_text(manifest_with_image(manifest, image))
     write_chart(dist, image)
-    (dist / f"gpu-admission-{number}.cdx.json").write_text(bill_of_materials())
+    (dist / f"{PRODUCT}-{number}.cdx.json").write_text(bill_of_materials())
     (dist / "RELEASE_NOTES.md").write_text(release_notes(number))
+
+
+def manifest_with_image(manifest: str, image: str) -> str:
+    """The manifests, with another image than that of this version.
+
+    Raises:
+        ValueError: They do not name the image of this version exactly once.
+    """
+    own = f"image: {PRODUCT}:{version()}\n"
+    if manifest.count(own) != 1:
+        raise ValueError(
+            f"deploy/install.yaml has the line {own.strip()!r} {manifest.count(own)} times, not once; "
+            "set the version of pyproject.toml in deploy/base/service/deployment.yaml and run `make manifests`"
+        )
+    return manifest.replace(own, f"image: {image}\n")
 
 
 def write_checksums(dist: Path) -> None:
@@ -47,8 +68,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--image", required=True, help="the image in install.yaml and in the chart")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="the folder to write, which is emptied")
     given = parser.parse_args(arguments)
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", given.url):
+        parser.error(f"--url must begin with https:// or http://, not {given.url!r}: krew downloads from it")
     dist: Path = given.dist
-    shutil.rmtree(dist, ignore_errors=True)
+    if dist.exists():
+        shutil.rmtree(dist)
     dist.mkdir(parents=True)
     wheel = write_packages(dist)
     write_files(dist, given.image)

@@ -145,4 +145,14 @@ def krew_manifest(archives: dict[Platform, Path], url: str) -> str:
             "platforms": platforms,
         },
     }
-    return yaml.safe_dump(document, sort_keys=False, width=1000)
+    return yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, width=1000)
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, as people do."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+
+_BlockDumper.add_representer(str, _BlockDumper.represent_str)

@@ -9,11 +9,14 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-__all__ = ["ROOT", "NoNotesError", "Pin", "pins", "release_notes", "version"]
+__all__ = ["PRODUCT", "ROOT", "NoNotesError", "Pin", "pins", "release_notes", "version"]
 
 ROOT = Path(__file__).parents[1]
+PRODUCT = "gpu-admission"
 _UNRELEASED = "Unreleased"
 _HASH = re.compile(r"--hash=(\w+):([0-9a-f]+)")
+_USER = re.compile(r"^ +# +(?:via )?(?!via$)([a-z][\w.-]*)(?: \(pyproject\.toml\))?$", re.MULTILINE)
+"""A comment that names a package whose requirement this is."""
 
 
 class NoNotesError(Exception):
@@ -28,6 +31,8 @@ class Pin:
     version: str
     hashes: tuple[str, ...]
     """The SHA-256 of each of its files, in hexadecimal."""
+    required_by: tuple[str, ...]
+    """The names of the packages that require it; ours among them."""
 
 
 def version() -> str:
@@ -59,5 +64,6 @@ def pins() -> list[Pin]:
             continue
         requirement = Requirement(block.partition("\\")[0])
         (specifier,) = requirement.specifier
-        found.append(Pin(requirement.name, specifier.version, tuple(digest for _, digest in _HASH.findall(block))))
+        hashes = tuple(digest for _, digest in _HASH.findall(block))
+        found.append(Pin(requirement.name, specifier.version, hashes, tuple(_USER.findall(block))))
     return found

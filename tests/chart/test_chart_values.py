@@ -1,5 +1,6 @@
 """Each value has its effect, and any combination of values is rendered."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,11 @@ def webhook_bundles(objects):
 
 
 CASES = {
-    "image.repository": ("registry.example.com/a", lambda o: container(o)["image"], "registry.example.com/a:0.1.0"),
+    "image.repository": (
+        "registry.example.com/a",
+        lambda o: container(o)["image"],
+        f"registry.example.com/a:{version('gpu-admission')}",
+    ),
     "image.tag": ("dev", lambda o: container(o)["image"], "gpu-admission:dev"),
     "image.digest": (
         "sha256:" + "0" * 64,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from importlib.metadata import version
 
 import pytest
 import yaml
@@ -33,7 +34,7 @@ async def preflight(tmp_path):
 
 async def test_chart_can_be_installed(helm, preflight):
     report = await preflight(helm.template())
-    assert report["step"] == {"verb": "install", "from": None, "to": "0.1.0"}
+    assert report["step"] == {"verb": "install", "from": None, "to": version("gpu-admission")}
     warned = [(each["name"], each["what"]) for each in report["checks"] if each["status"] == "warning"]
     assert warned == [
         ("objects", "namespace gpu-admission does not exist, and the manifests do not create it"),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shlex
+from importlib.metadata import version
 
 import pytest
 import yaml
@@ -104,7 +105,7 @@ def everything(sandbox):
 
 async def test_standard_input_is_read(live):
     done = await live("-f", "-", "-o", "json", stdin=INSTALL.read_text())
-    assert json.loads(done.stdout)["step"] == {"verb": "install", "from": None, "to": "0.1.0"}
+    assert json.loads(done.stdout)["step"] == {"verb": "install", "from": None, "to": version("gpu-admission")}
 
 
 async def test_manifests_without_webhooks_are_refused(live):

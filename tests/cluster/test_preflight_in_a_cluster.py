@@ -3,6 +3,7 @@
 import json
 import os
 from contextlib import contextmanager
+from importlib.metadata import version
 
 import pytest
 import yaml
@@ -53,7 +54,7 @@ def stored(cluster, document, path=None):
 def test_installed_version_can_be_applied_again(cluster, preflight_of):
     report, code = preflight_of(cluster)
     assert code in (0, 4), checks(report, "objects", "failing")
-    assert report["step"]["to"] == "0.1.0"
+    assert report["step"]["to"] == version("gpu-admission")
     (accepted,) = checks(report, "objects", "ok")
     assert "exist and would be applied again" in accepted["what"]
     assert checks(report, "rights")[0]["status"] == "ok"

@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,10 @@ def test_fresh_cluster_takes_everything(preflight):
     (accepted,) = (each for each in report["checks"] if each["name"] == "objects")
     assert accepted["what"] == "the dry run accepts 35 objects: 35 would be created"
     assert accepted["where"] == "10 of them tried in namespace default, because gpu-admission does not exist yet"
-    assert report["step"] == {"verb": "install", "from": None, "to": "0.1.0"}
-    assert report["conclusion"].startswith("installing 0.1.0 would work; pods of 3 namespaces would be reviewed")
+    assert report["step"] == {"verb": "install", "from": None, "to": version("gpu-admission")}
+    assert report["conclusion"].startswith(
+        f"installing {version('gpu-admission')} would work; pods of 3 namespaces would be reviewed"
+    )
 
 
 @pytest.fixture

@@ -147,6 +147,17 @@ def test_overlay_of_the_installation_page_builds(tmp_path, deploy):
     assert "image: registry.example.com/gpu-admission:0.1.0" in done.stdout
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, for kubectl kustomize")
+def test_overlay_with_credentials_of_the_installation_page_builds(tmp_path, deploy):
+    (tmp_path / "deploy").symlink_to(deploy)
+    overlay, patches = re.findall(r"```yaml\n(.*?)```", TEXTS["install"], re.DOTALL)[:2]
+    (tmp_path / "kustomization.yaml").write_text(overlay + patches)
+    done = subprocess.run(["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (found,) = (each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "Deployment")
+    assert found["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
 def test_no_registry_is_named():
     """Whoever builds the image knows where it comes from and where it goes."""
     hosts = re.compile(

@@ -3,6 +3,7 @@
 `make image-proof` runs this, as root on a Debian with buildah and mmdebstrap: some two minutes.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from release.project import pins, version
 from release.sbom import bill_of_materials
@@ -21,7 +23,6 @@ from testbed.service import Service
 
 ROOT = Path(__file__).parents[2]
 DEBIAN, IMAGE = "localhost/debian-of-packages", "localhost/gpu-admission"
-TIME = "1580601600"
 USER = 65532
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -43,7 +44,7 @@ def tools():
 def debian(tools, tmp_path_factory):
     """The image of a Debian, made from packages, which trusts what this machine trusts."""
     folder = tmp_path_factory.mktemp("debian")
-    run("mmdebstrap", "--variant=apt", "--include=ca-certificates", "bookworm", folder)
+    run("mmdebstrap", "--variant=apt", "--include=ca-certificates", "trixie", folder)
     shutil.copy(CERTIFICATES, folder / CERTIFICATES.relative_to("/"))
     (folder / "etc" / "pip.conf").write_text(f"[global]\ncert = {CERTIFICATES}\n")
     container = run("buildah", "from", "scratch")
@@ -53,9 +54,13 @@ def debian(tools, tmp_path_factory):
 
 
 def build(debian, tag):
-    options = ["--isolation=chroot", "--network=host", "--pull-never", "--no-cache", f"--timestamp={TIME}"]
-    arguments = [f"--build-arg=DEBIAN={debian}", f"--build-arg=VERSION={version()}", f"--tag={IMAGE}:{tag}"]
-    run("buildah", "build", *options, *arguments, ROOT)
+    options = [
+        "BUILDER=buildah",
+        "BUILD_OPTIONS=--network=host --pull=never",
+        f"DEBIAN={debian}",
+        f"IMAGE={IMAGE}:{tag}",
+    ]
+    run("make", "-C", ROOT, "image", *options, env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
     return json.loads(run("buildah", "inspect", "--type=image", f"{IMAGE}:{tag}"))
 
 
@@ -98,7 +103,7 @@ def test_nothing_is_writable_or_privileged(root):
 
 
 def test_image_has_the_packages_of_the_lock(root):
-    folder = root / "usr" / "local" / "lib" / "python3.11" / "dist-packages"
+    folder = root / "usr" / "local" / "lib" / "python3.13" / "dist-packages"
     installed = {
         tuple(each.name.removesuffix(".dist-info").lower().split("-")[:2]) for each in folder.glob("*.dist-info")
     }
@@ -106,9 +111,12 @@ def test_image_has_the_packages_of_the_lock(root):
     assert {(name.replace("-", "_"), number) for name, number in installed} == locked
 
 
-def test_bill_of_materials_names_its_debian_packages(root):
-    names = {each["name"] for each in json.loads(bill_of_materials(root))["components"]}
-    assert {"libc6", "libssl3", "python3.11-minimal", "aiohttp"} <= names
+def test_bill_of_materials_names_its_debian_packages(image, root):
+    text = (ROOT / "dist" / f"gpu-admission-{version()}-image.cdx.json").read_text()
+    assert text == bill_of_materials(root)
+    assert {"libc6", "libssl3t64", "python3.13-minimal", "aiohttp"} <= {
+        each["name"] for each in json.loads(text)["components"]
+    }
 
 
 CONFINE = """\
@@ -118,17 +126,16 @@ mkdir -p "$root$folder"
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount --bind "$folder" "$root$folder"
+mount -o remount,bind,ro "$root$folder"
 # As in every container.
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
-# A kubeconfig with certificates in it is written to temporary files; a pod has none.
-export TMPDIR="$folder"
 exec chroot --userspec=%d:%d "$root" /usr/local/bin/gpu-admission "$@"
 """
 
 
 class ConfinedService(Service):
-    """A replica of the image in a file system that cannot be written, as a user without rights."""
+    """A replica of the image as a user without rights, where nothing can be written, not even temporary files."""
 
     root: Path
     folder: Path
@@ -137,11 +144,23 @@ class ConfinedService(Service):
         return ["unshare", "--mount", "sh", "-c", CONFINE % (USER, USER), "confine", self.root, self.folder]
 
 
+def write_kubeconfig(cluster, folder):
+    """A kubeconfig that names files, as the credentials of a pod are files; what is in it would be written to temporary ones."""
+    content = yaml.safe_load(cluster.sandbox.kubeconfig(deploy.USER))
+    for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+        for key in [key for key in part if key.endswith("-data")]:
+            file = folder / key
+            file.write_bytes(base64.b64decode(part.pop(key)))
+            part[key.removesuffix("-data")] = str(file)
+    kubeconfig = folder / "service"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    return kubeconfig
+
+
 def test_image_serves_reviews_read_only_and_without_rights(root, tmp_path):
     background = Background()
     cluster = SandboxCluster(background, tmp_path)
-    kubeconfig = tmp_path / "service"
-    kubeconfig.write_text(cluster.sandbox.kubeconfig(deploy.USER))
+    kubeconfig = write_kubeconfig(cluster, tmp_path)
     service = ConfinedService(kubeconfig, "127.0.0.1", tmp_path / "log")
     service.root, service.folder = root, tmp_path
     for folder in tmp_path.parents[:-1]:

@@ -1,20 +1,17 @@
-"""The lock, the bill of materials, the manifests and the notes of a release agree with the project."""
+"""The lock, the manifests and the notes of a release agree with the project."""
 
-import json
+import re
 from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 import yaml
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from release.__main__ import write_checksums, write_files
+from release.__main__ import main, manifest_with_image, write_checksums, write_files
 from release.archives import sha256, write_tarball
 from release.project import pins, release_notes, version
-from release.sbom import bill_of_materials
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "registry.example.com/gpu-admission@sha256:0"
@@ -50,31 +47,28 @@ def test_every_pin_has_hashes():
     assert all(pin.hashes for pin in pins())
 
 
-def test_bill_of_materials_is_valid_cyclonedx():
-    text = bill_of_materials()
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
-    bom = json.loads(text)
-    assert {each["name"] for each in bom["components"]} == {pin.name for pin in pins()}
-    assert (bom["metadata"]["component"]["name"], bom["metadata"]["component"]["version"]) == (
-        "gpu-admission",
-        version(),
-    )
-    assert text == bill_of_materials()
-
-
-def test_bill_of_materials_of_an_image_has_its_debian_packages(tmp_path):
-    status = tmp_path / "var" / "lib" / "dpkg" / "status.d"
-    status.mkdir(parents=True)
-    (status / "libc6").write_text("Package: libc6\nVersion: 2.36-9\nArchitecture: amd64\nDescription: the C library\n")
-    (found,) = [each for each in json.loads(bill_of_materials(tmp_path))["components"] if each["name"] == "libc6"]
-    assert found["purl"] == "pkg:deb/debian/libc6@2.36-9?arch=amd64"
-
-
 def test_manifest_of_a_release_runs_its_image(tmp_path):
     write_files(tmp_path, IMAGE)
     objects = list(yaml.safe_load_all((tmp_path / "install.yaml").read_text()))
     (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
     assert [each["image"] for each in deployment["spec"]["template"]["spec"]["containers"]] == [IMAGE]
+
+
+def test_manifest_of_another_version_is_refused():
+    other = f"        image: gpu-admission:{version()}.1\n"
+    with pytest.raises(ValueError, match=re.escape(f"'image: gpu-admission:{version()}' 0 times, not once")):
+        manifest_with_image(other, IMAGE)
+
+
+@pytest.mark.parametrize(
+    "url", ["downloads.example.com", "ftp://example.com/", "https:///gpu.yaml", "https://example.com/a b"]
+)
+def test_url_that_krew_cannot_use_is_refused(url, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--url", url, "--image", IMAGE, "--dist", str(tmp_path)])
+    assert capsys.readouterr().err.endswith(
+        f"error: --url must begin with https:// or http://, not {url!r}: krew downloads from it\n"
+    )
 
 
 def test_notes_are_those_of_the_changelog():

@@ -1,13 +1,15 @@
 """The wheel has all that the commands need, and nothing else; an environment with it alone runs them."""
 
+import re
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
 
-from release.__main__ import write_packages
 from release.archives import sha256
 from release.project import version
 
@@ -49,17 +51,48 @@ def test_sdist_has_what_the_wheel_is_built_from(packages):
     assert tops == {"policies", "webhook", "certs", "examples", "deploy"} | files
 
 
-def test_second_build_has_the_same_bytes(packages, tmp_path):
-    write_packages(tmp_path)
+def test_second_build_has_the_same_bytes_and_needs_no_sdist(packages, tmp_path):
+    """The packages of a release are the sdist and the wheel of it; these are both of the checkout."""
+    command = [sys.executable, "-m", "build", "--sdist", "--wheel", "--outdir", tmp_path, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
     assert {file.name: sha256(file) for file in tmp_path.iterdir()} == {
         file.name: sha256(file) for file in packages.iterdir()
     }
+
+
+@pytest.fixture
+def metadata(wheel):
+    """What the wheel says of itself; invalid fields raise."""
+    with zipfile.ZipFile(wheel) as content:
+        return Metadata.from_email(content.read(f"gpu_admission-{version()}.dist-info/METADATA"), validate=True)
+
+
+def test_metadata_is_valid_and_complete(metadata):
+    assert (metadata.name, str(metadata.version)) == ("gpu-admission", version())
+    assert metadata.license_expression == "Apache-2.0"
+    assert metadata.description_content_type == "text/markdown"
+
+
+def test_description_has_no_links_into_the_repository(metadata):
+    assert metadata.description.startswith("# gpu-admission\n")
+    targets = re.findall(r"\]\(([^)]+)\)", metadata.description)
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def test_installed_demo_needs_no_checkout(run):
     done = run("gpu-admission", "demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert "The audit of the cluster" in done.stdout
+
+
+def test_installed_sandbox_serves_the_files_that_the_demo_names(environment, tmp_path):
+    (shipped,) = environment.parent.glob("lib/*/site-packages/webhook/shipped")
+    files = [shipped / "examples" / "cluster", shipped / "deploy" / "install.yaml"]
+    command = [environment / "gpu-admission", "sandbox", *files, "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as sandbox:
+        assert re.match(r"The sandbox serves \d\d+ objects at http://127\.0\.0\.1:\d+, ", sandbox.stdout.readline())
+        sandbox.terminate()
+    assert sandbox.returncode == 0
 
 
 @pytest.mark.parametrize(

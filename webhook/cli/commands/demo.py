@@ -110,7 +110,7 @@ _TRY_NEXT = """\
 Try next, with gpu-admission on your PATH (in a checkout: .venv/bin):
   gpu-admission review --cluster {examples}/cluster -n team-a POD.yaml   the same for your own manifests
   gpu-admission rules                                                what is refused, and why
-  gpu-admission sandbox --help                                       the same API server, for kubectl and curl"""
+  gpu-admission sandbox {examples}/cluster {deploy}/install.yaml     the same API server, for kubectl and curl"""
 
 
 @click.command("demo")
@@ -156,7 +156,7 @@ def command(examples: Path, deploy: Path) -> None:
         raise UnreadableInputError(problems)
     click.echo(_BEGIN.format(examples=examples, deploy=deploy))
     asyncio.run(_show(sandbox, pods, installed))
-    click.echo(_TRY_NEXT.format(examples=examples))
+    click.echo(_TRY_NEXT.format(examples=examples, deploy=deploy))
 
 
 def _manifests(examples: Path, reader: ManifestReader) -> Iterator[tuple[str, Manifest]]:
