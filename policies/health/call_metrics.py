@@ -29,6 +29,8 @@ _LINE = re.compile(r"(\w+)\{(.*)\} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _OURS = ".gpu-admission.io"
 _ANSWERED = "no_error"
+_FAILED_REVIEW = "500"
+"""The code of our own refusal where a review that fails closed could not be completed."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,11 @@ def calls_in(lines: Iterable[str]) -> APIServerCalls:
 def _add(found: WebhookCalls, metric: str, labels: dict[str, str], count: int) -> None:
     if metric == _REQUESTS:
         found.calls += count
-    elif metric == _REJECTIONS and labels.get("error_type") == _ANSWERED:
+    elif (
+        metric == _REJECTIONS
+        and labels.get("error_type") == _ANSWERED
+        and labels.get("rejection_code") != _FAILED_REVIEW
+    ):
         found.refused += count
     elif metric == _REJECTIONS:
         found.failed_closed += count

@@ -147,6 +147,7 @@ apiserver_admission_webhook_request_total{code="200",name="convert-pods.gpu-admi
 apiserver_admission_webhook_request_total{code="503",name="convert-pods.gpu-admission.io",operation="CREATE",rejected="true",type="admit"} 10
 apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="convert-pods.gpu-admission.io",operation="CREATE",rejection_code="503",type="admit"} 3
 apiserver_admission_webhook_rejection_count{error_type="no_error",name="convert-pods.gpu-admission.io",operation="CREATE",rejection_code="403",type="admit"} 7
+apiserver_admission_webhook_rejection_count{error_type="no_error",name="convert-pods.gpu-admission.io",operation="CREATE",rejection_code="500",type="admit"} 1
 apiserver_admission_webhook_fail_open_count{name="place-pods.gpu-admission.io",type="admit"} 1
 apiserver_admission_webhook_request_total{code="200",name="place-pods.gpu-admission.io",operation="CREATE",rejected="false",type="admit"} 4000
 apiserver_admission_webhook_admission_duration_seconds_bucket{name="convert-pods.gpu-admission.io",operation="CREATE",rejected="false",type="admit",le="0.005"} 1000
@@ -167,7 +168,7 @@ def test_calls_of_our_webhooks_are_counted():
         for name, each in CALLS.webhooks.items()
     }
     assert found == {
-        "convert-pods.gpu-admission.io": (2000, 7, 3, 0, 0),
+        "convert-pods.gpu-admission.io": (2000, 7, 4, 0, 0),
         "place-pods.gpu-admission.io": (4000, 0, 0, 1, 0),
         "nodes.gpu-admission.io": (0, 0, 0, 0, 600),
     }
@@ -195,9 +196,9 @@ def test_calls_that_miss_the_objectives_are_named():
     assert bad(call_checks(CALLS, 3), "what", "where", "why") == [
         (
             "warning",
-            "3 of 2,000 calls of convert-pods.gpu-admission.io had no answer since 2026-11-27 16:00 UTC",
+            "4 of 2,000 calls of convert-pods.gpu-admission.io had no answer since 2026-11-27 16:00 UTC",
             "/metrics of the API server that answered, 1 of 3; the others count their own calls",
-            "3 refused their object",
+            "4 refused their object",
         ),
         (
             "warning",
