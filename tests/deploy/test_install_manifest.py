@@ -165,7 +165,7 @@ def test_guard_of_admin_access_can_be_left_out(tmp_path, deploy, build, installe
     """By the patch that docs/install.md shows."""
     (tmp_path / "deploy").symlink_to(deploy)
     text = (deploy.parent / "docs" / "install.md").read_text()
-    (patch,) = re.findall(r"```yaml\n(patches:\n- target: .*?admin-access.*?)```", text, re.DOTALL)
+    (patch,) = re.findall(r"```yaml\n(patches:\n- target: [^\n]*admin-access.*?)```", text, re.DOTALL)
     (tmp_path / "kustomization.yaml").write_text(
         f"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [deploy/overlays/default]\n{patch}"
     )
