@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import json
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from tests.cli.quota_files import AWAY, ROOT
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LABELS = {"app.kubernetes.io/name": "gpu-admission"}
 CHARGE = {"kind": "Allowance", "name": "a", "uid": "a", "admitted": "2026-11-27T00:00:00Z", "pieces": []}
 NEEDED = "MutatingWebhookConfiguration gpu-admission and no ValidatingWebhookConfiguration gpu-admission"
@@ -47,7 +50,7 @@ def apply(sandbox, run, write):
 def roll_out(sandbox):
     """Store the Deployment of two replicas with a status, and pods of it."""
 
-    def roll_out(pods, **status):
+    def roll_out(pods, *, replicas=2, paused=False, **status):
         containers = [{"name": "gpu-admission", "image": "gpu-admission:0"}]
         template = {"metadata": {"labels": LABELS}, "spec": {"containers": containers}}
         for name, phase in pods.items():
@@ -66,7 +69,12 @@ def roll_out(sandbox):
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
                 "metadata": {"name": "gpu-admission", "namespace": "gpu-admission"},
-                "spec": {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": template},
+                "spec": {
+                    "replicas": replicas,
+                    "paused": paused,
+                    "selector": {"matchLabels": LABELS},
+                    "template": template,
+                },
                 "status": status,
             }
         )
@@ -211,3 +219,190 @@ def test_check_of_a_rollback_is_refused(run):
     done = run("apply-webhooks", "--check", "--rollback", "x.yaml", **AWAY)
     assert done.returncode == 2
     assert done.stderr.endswith("Error: --check and --rollback exclude each other.\n")
+
+
+def stored(sandbox):
+    """The installed configurations, as `kubectl get -o yaml` saves them."""
+    return copy.deepcopy(configurations(sandbox))
+
+
+def bundles(sandbox):
+    return {webhook["clientConfig"].get("caBundle") for each in configurations(sandbox) for webhook in each["webhooks"]}
+
+
+def install(sandbox, *documents, bundle="", **annotations):
+    """Store configurations as `kubectl apply` does, with a caBundle."""
+    for document in documents:
+        document["metadata"]["annotations"] = {LAST_APPLIED: json.dumps(document), **annotations}
+        for webhook in document["webhooks"]:
+            webhook["clientConfig"] |= {"caBundle": bundle} if bundle else {}
+        sandbox.create(document)
+
+
+async def test_restored_webhooks_keep_what_kubectl_applied_last(apply, roll_out, sandbox):
+    """With what was saved instead, each later `kubectl apply` would remove the uid and the caBundle, and be refused."""
+    roll_out(RUNNING, **DONE)
+    install(sandbox, *current_configurations(), bundle="QQ==")
+    saved = stored(sandbox)
+    opened = stored(sandbox)[0]
+    opened["webhooks"][0]["failurePolicy"] = "Ignore"
+    sandbox.replace(opened)
+    done = await apply(version=lambda: saved)
+    assert "MutatingWebhookConfiguration gpu-admission configured" in done.stdout
+    for now, before in zip(configurations(sandbox), saved, strict=True):
+        assert now["webhooks"] == before["webhooks"]
+        assert now["metadata"]["annotations"] == before["metadata"]["annotations"]
+
+
+async def test_restored_webhooks_get_the_ca_bundle_that_was_written_since(apply, roll_out, sandbox):
+    roll_out(RUNNING, **DONE)
+    install(sandbox, *current_configurations(), bundle="QQ==")
+    saved = stored(sandbox)
+    for each in stored(sandbox):
+        for webhook in each["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = "Qg=="
+        sandbox.replace(each)
+    assert (await apply(version=lambda: saved)).returncode == 0
+    assert bundles(sandbox) == {"Qg=="}
+
+
+async def test_created_webhooks_get_the_ca_bundle_of_the_other_configuration(apply, roll_out, sandbox):
+    roll_out(RUNNING, **DONE)
+    install(sandbox, current_configurations()[1], bundle="QQ==")
+    assert (await apply()).returncode == 0
+    assert bundles(sandbox) == {"QQ=="}
+
+
+async def test_webhooks_of_an_emptied_bundle_get_that_of_the_other_configuration(apply, roll_out, sandbox):
+    roll_out(RUNNING, **DONE)
+    mutating, validating = current_configurations()
+    install(sandbox, mutating)
+    install(sandbox, validating, bundle="QQ==")
+    assert (await apply()).returncode == 0
+    assert bundles(sandbox) == {"QQ=="}
+
+
+@pytest.mark.parametrize("webhooks", ["x", [], [3, None], None], ids=["text", "none", "numbers", "null"])
+async def test_manifests_without_webhooks_delete_none(apply, roll_out, sandbox, webhooks):
+    roll_out(RUNNING, **DONE)
+    await apply()
+    before = configurations(sandbox)
+    broken = [{**each, "webhooks": webhooks} for each in current_configurations()[:1]] + current_configurations()[1:]
+    for options in ((), ("--rollback",), ("--check",)):
+        done = await apply(*options, version=lambda: broken)
+        assert (done.returncode, done.stderr) == (
+            2,
+            (
+                "version.yaml: MutatingWebhookConfiguration gpu-admission: webhooks: must be a list of at least one webhook, "
+                "because applying it would delete those that are installed; to delete them, use `gpu-admission "
+                "delete-webhooks`\n1 problem; nothing was done\n"
+            ),
+        )
+    assert configurations(sandbox) == before
+
+
+@pytest.mark.parametrize("options", [(), ("--rollback",), ("--check",)], ids=["forward", "rollback", "check"])
+async def test_half_of_a_version_is_not_applied(apply, roll_out, sandbox, options):
+    roll_out(RUNNING, **DONE)
+    done = await apply(*options, version=lambda: webhook_configurations()[:1])
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            "version.yaml: has no ValidatingWebhookConfiguration gpu-admission; give the manifests of one version of "
+            "gpu-admission\n1 problem; nothing was done\n"
+        ),
+    )
+    assert configurations(sandbox) == []
+
+
+async def test_webhooks_are_not_applied_while_the_service_has_no_replicas(apply, roll_out, sandbox):
+    roll_out({}, replicas=0, observedGeneration=1)
+    done = await apply()
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: Deployment gpu-admission in namespace gpu-admission is scaled to 0 replicas: scale it up first, because "
+            "nothing answers these webhooks\n"
+        ),
+    )
+    assert configurations(sandbox) == []
+
+
+async def test_paused_rollout_is_named(apply, roll_out):
+    roll_out(RUNNING, paused=True, **{**DONE, "updatedReplicas": 0})
+    said = "0 of 2 replicas are updated, and the rollout is paused; resume it"
+    assert f"after 0 seconds, {said}; no webhook was changed" in (await apply()).stderr
+
+
+async def test_replica_that_does_not_end_is_named(apply, roll_out, sandbox):
+    roll_out(RUNNING | {"old-1": "Running"}, **DONE)
+    (old,) = (pod for pod in sandbox.objects("Pod") if pod["metadata"]["name"] == "old-1")
+    ending = {**old["metadata"], "deletionTimestamp": "2026-11-27T00:00:00Z"}
+    sandbox.replace({**old, "metadata": ending, "spec": {**old["spec"], "nodeName": "lost"}})
+    said = "1 earlier replicas have not ended (old-1 on node lost; if a node was lost, delete its pod with --force)"
+    assert said in (await apply()).stderr
+
+
+async def test_rollback_to_a_later_version_is_refused(apply, sandbox):
+    """Replicas of the version before do not answer the webhooks of this one, as after `helm rollback` there and back."""
+    install(sandbox, *webhook_configurations())
+    before = configurations(sandbox)
+    done = await apply("--rollback")
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: webhooks of the version before are installed, and the manifests have those of a later one: this is no "
+            "rollback. Apply the service first, then the webhooks without --rollback; with Helm, use `helm upgrade` "
+            "(docs/upgrade.md)\n"
+        ),
+    )
+    assert configurations(sandbox) == before
+
+
+@pytest.mark.parametrize("options", [(), ("--rollback",)], ids=["saved", "rollback"])
+async def test_webhooks_that_this_version_does_not_answer_are_not_applied(apply, roll_out, sandbox, options):
+    roll_out(RUNNING, **DONE)
+    unknown = current_configurations()
+    unknown[0]["webhooks"][0]["name"] = "future.gpu-admission.io"
+    done = await apply(*options, version=lambda: unknown)
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: this gpu-admission does not know webhook future.gpu-admission.io of the manifests: give those of this "
+            "version or of the one before, and take the gpu-admission of the newer of both versions (docs/upgrade.md)\n"
+        ),
+    )
+    assert configurations(sandbox) == []
+
+
+async def test_image_is_that_of_our_container(apply, roll_out, sandbox):
+    """An overlay may put a container before it."""
+    roll_out(RUNNING, **DONE)
+    (deployment,) = sandbox.objects("Deployment")
+    sidecar = {"name": "sidecar", "image": "sidecar:1"}
+    deployment["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
+    sandbox.replace(deployment)
+    other = copy.deepcopy(deployment)
+    other["spec"]["template"]["spec"]["containers"][1]["image"] = "gpu-admission:1"
+    done = await apply(version=lambda: [*current_configurations(), other])
+    assert "runs image gpu-admission:0, but the manifests have gpu-admission:1" in done.stderr
+
+
+async def test_two_commands_at_once_both_apply(apply, roll_out, sandbox):
+    roll_out(RUNNING, **DONE)
+    done = await asyncio.gather(*(apply() for _ in range(4)))
+    assert [each.returncode for each in done] == [0] * 4, [each.stderr for each in done]
+    assert len(configurations(sandbox)) == 2
+
+
+async def test_half_of_a_change_is_named(apply, roll_out, sandbox):
+    roll_out(RUNNING, **DONE)
+    sandbox.faults.add(faults.failing(503, "etcdserver: leader changed"), verb="POST", path="*/validatingwebhookconf*")
+    done = await apply()
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            f"Error: {sandbox.url}: etcdserver: leader changed; ValidatingWebhookConfiguration gpu-admission is not applied; "
+            "MutatingWebhookConfiguration gpu-admission created; run the command again\n"
+        ),
+    )

@@ -117,6 +117,23 @@ def test_saved_webhooks_are_restored(cluster, installed, service, run, tmp_path)
     ]
 
 
+def test_kubectl_applies_after_saved_webhooks_were_restored(cluster, installed, service, run, manifests_of, tmp_path):
+    documents = [*yaml.safe_load_all(manifests_of("now").read_text())]
+    for document in documents:
+        assert cluster.apply(document).accepted
+    items = [cluster.get(kind, "gpu-admission").object for kind in KINDS]
+    before = clients(cluster)
+    saved = tmp_path / "saved.yaml"
+    saved.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    opened = [{**webhook, "failurePolicy": "Ignore"} for webhook in items[0]["webhooks"]]
+    assert cluster.api.replace({**items[0], "webhooks": opened}).accepted
+    assert run("apply-webhooks", saved).returncode == 0
+    for document in documents:
+        answer = cluster.apply(document)
+        assert answer.accepted, answer.message
+    assert clients(cluster) == before
+
+
 def test_deleted_webhooks_are_created_again(cluster, installed, service, run, manifests_of):
     for outcome in ("deleted", "not found"):
         assert run("delete-webhooks").stdout == "".join(f"{kind} gpu-admission {outcome}\n" for kind in KINDS)

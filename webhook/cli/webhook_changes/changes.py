@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.objects import name_of
-from policies.settings.installed import is_upgraded
-from webhook.cli.running_clusters.connections import connected_client
+from policies.settings.installed import entry_of, is_upgraded, outdated_webhooks
+from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 from webhook.cli.webhook_changes.configurations import (
+    any_bundle,
     apply_configuration,
     delete_configurations,
     differing_webhooks,
+    installed_configurations,
 )
 from webhook.cli.webhook_changes.ledgers import ledger_remainder
 from webhook.cli.webhook_changes.manifests import read_version_manifests
 from webhook.cli.webhook_changes.rollouts import read_deployment, rollout_remainder
+from webhook.cluster.errors import ClusterError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,7 +60,9 @@ def apply_webhooks(
 
     async def run() -> list[str]:
         async with connected_client(kubeconfig, context) as client:
+            _check_names(manifests, rolls_back=rolls_back)
             if rolls_back:
+                _check_direction(manifests, await installed_configurations(client))
                 done = await _apply(client, manifests)
                 if not is_upgraded(manifests.configurations):
                     await _wait(progress, seconds, lambda: ledger_remainder(client), _SERVICE_WAITS)
@@ -119,14 +124,56 @@ def delete_webhooks(kubeconfig: str | None, context: str | None) -> list[str]:
     return asyncio.run(run())
 
 
+def _check_names(manifests: VersionManifests, *, rolls_back: bool) -> None:
+    """Check that this version answers all webhooks.
+
+    An image that runs already proves more, and a later version may have other webhooks than this one.
+
+    Raises:
+        click.ClickException: A webhook is of another version.
+    """
+    if manifests.image and not rolls_back:
+        return
+    webhooks = (webhook for each in manifests.configurations for webhook in each["webhooks"])
+    if names := sorted({str(webhook.get("name")) for webhook in webhooks if entry_of(webhook) is None}):
+        raise click.ClickException(
+            f"this gpu-admission does not know webhook {', '.join(names)} of the manifests: give those of this version "
+            "or of the one before, and take the gpu-admission of the newer of both versions (docs/upgrade.md)"
+        )
+
+
+def _check_direction(manifests: VersionManifests, installed: list[Object]) -> None:
+    """Check that a rollback does not go forward.
+
+    Replicas of the version before do not answer webhooks of this one.
+
+    Raises:
+        click.ClickException: It does.
+    """
+    if is_upgraded(manifests.configurations) and [*outdated_webhooks(installed)]:
+        raise click.ClickException(
+            "webhooks of the version before are installed, and the manifests have those of a later one: this is no rollback. "
+            "Apply the service first, then the webhooks without --rollback; with Helm, use `helm upgrade` (docs/upgrade.md)"
+        )
+
+
 async def _apply(client: APIClient, manifests: VersionManifests) -> list[str]:
-    return [
-        f"{each['kind']} {name_of(each)} {await apply_configuration(client, each)}" for each in manifests.configurations
-    ]
+    bundle = any_bundle(await installed_configurations(client))
+    done: list[str] = []
+    for each in manifests.configurations:
+        what = f"{each['kind']} {name_of(each)}"
+        try:
+            outcome = await apply_configuration(client, each, bundle)
+        except ClusterError as error:
+            server = "" if isinstance(error, Unreachable) else f"{client.url}: "
+            state = "".join(f"; {line}" for line in done)
+            raise NoClusterError(f"{server}{error}; {what} is not applied{state}; run the command again") from error
+        done.append(f"{what} {outcome}")
+    return done
 
 
 async def _service_remainder(client: APIClient, manifests: VersionManifests) -> str:
-    return await rollout_remainder(client, await read_deployment(client, manifests.image))
+    return await rollout_remainder(client, await read_deployment(client, manifests))
 
 
 async def _wait(progress: Progress, seconds: float, remainder: Callable[[], Awaitable[str]], outcome: str) -> None:

@@ -12,12 +12,18 @@ from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
 
-__all__ = ["apply_configuration", "delete_configurations", "differing_webhooks", "merged_configuration"]
+__all__ = [
+    "any_bundle",
+    "apply_configuration",
+    "delete_configurations",
+    "differing_webhooks",
+    "installed_configurations",
+]
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BUNDLE = ("clientConfig", "caBundle")
@@ -25,33 +31,62 @@ _MOST_RACES = 10
 """Replicas and cert-manager write the caBundle meanwhile, a few times at most."""
 
 
-async def apply_configuration(client: APIClient, configuration: Object) -> str:
+async def apply_configuration(client: APIClient, configuration: Object, bundle: Any) -> str:
     """Create a webhook configuration, or replace the installed one; returns what was done.
+
+    Args:
+        client: The connection.
+        configuration: As in a manifest, or as it was read from a cluster.
+        bundle: The caBundle of any webhook that is installed.
 
     Raises:
         ClusterError: It cannot be read or written.
     """
     resource, name = RESOURCES[configuration["kind"]], name_of(configuration)
     for _ in range(_MOST_RACES):
-        try:
-            installed: Object = await client.get(resource.path(name=name))
-        except APIError as error:
-            if not error.is_not_found:
-                raise
-            await client.post(resource.path(), _new_configuration(configuration))
-            return "created"
-        merged = merged_configuration(configuration, installed)
-        if all(merged[key] == installed.get(key) for key in ("metadata", "webhooks")):
+        installed = await _stored_configuration(client, configuration)
+        merged = merged_configuration(configuration, installed, bundle)
+        if installed and all(merged[key] == installed.get(key) for key in ("metadata", "webhooks")):
             return "unchanged"
         try:
-            await client.put(resource.path(name=name), merged)
+            if installed:
+                await client.put(resource.path(name=name), merged)
+            else:
+                await client.post(resource.path(), _new_configuration(merged))
         except APIError as error:
-            if not error.is_conflict:
+            if not (error.is_conflict or error.already_exists):
                 raise
             conflict = error
         else:
-            return "configured"
+            return "configured" if installed else "created"
     raise conflict
+
+
+async def installed_configurations(client: APIClient) -> list[Object]:
+    """The webhook configurations that are installed.
+
+    Raises:
+        ClusterError: One cannot be read.
+    """
+    wanted = [{"kind": kind, "metadata": {"name": name}} for kind, name in CONFIGURATIONS]
+    return [found for each in wanted if (found := await _stored_configuration(client, each))]
+
+
+async def _stored_configuration(client: APIClient, configuration: Object) -> Object:
+    """The installed object of a configuration's kind and name; empty if there is none."""
+    try:
+        found: Object = await client.get(RESOURCES[configuration["kind"]].path(name=name_of(configuration)))
+    except APIError as error:
+        if not error.is_not_found:
+            raise
+        return {}
+    return found
+
+
+def any_bundle(installed: Iterable[Object]) -> Any:
+    """The caBundle of any webhook of configurations; None if no webhook has one."""
+    bundles = (lookup(webhook, _BUNDLE) for each in installed for webhook in mappings_at(each, ("webhooks",)))
+    return next(filter(None, bundles), None)
 
 
 async def differing_webhooks(client: APIClient, configuration: Object) -> list[str]:
@@ -60,16 +95,10 @@ async def differing_webhooks(client: APIClient, configuration: Object) -> list[s
     Raises:
         ClusterError: It cannot be read.
     """
-    resource, name = RESOURCES[configuration["kind"]], name_of(configuration)
-    try:
-        installed: Object = await client.get(resource.path(name=name))
-    except APIError as error:
-        if not error.is_not_found:
-            raise
-        installed = {}
+    installed = await _stored_configuration(client, configuration)
     wanted, found = (
         {webhook.get("name"): webhook for webhook in mappings_at(each, ("webhooks",))}
-        for each in (merged_configuration(configuration, installed), installed)
+        for each in (merged_configuration(configuration, installed, None), installed)
     )
     return sorted(str(name) for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
 
@@ -91,16 +120,17 @@ async def delete_configurations(client: APIClient) -> AsyncIterator[tuple[str, s
             yield kind, name, "deleted"
 
 
-def merged_configuration(configuration: Object, installed: Object) -> Object:
+def merged_configuration(configuration: Object, installed: Object, bundle: Any) -> Object:
     """A webhook configuration of a manifest, with metadata and the caBundle of the installed one.
 
     A webhook that the manifest adds gets the caBundle of another one: all have the same service. Without it, its calls would
-    fail until a replica, or cert-manager, writes it.
+    fail until a replica, or cert-manager, writes it. `bundle` is that of the other configuration, if this one has none.
     """
     bundles = {webhook.get("name"): lookup(webhook, _BUNDLE) for webhook in mappings_at(installed, ("webhooks",))}
-    any_bundle = next(filter(None, bundles.values()), None)
+    other = any_bundle([installed]) or bundle
+    saved = _was_read(configuration)
     webhooks = [
-        _with_bundle(webhook, bundles.get(webhook.get("name")) or any_bundle)
+        _with_bundle(webhook, bundles.get(webhook.get("name")) or other, saved=saved)
         for webhook in mappings_at(configuration, ("webhooks",))
     ]
     return {**configuration, "metadata": _merged_metadata(configuration, installed), "webhooks": webhooks}
@@ -113,9 +143,15 @@ def _new_configuration(configuration: Object) -> Object:
     return {**configuration, "metadata": kept}
 
 
-def _with_bundle(webhook: dict[str, Any], bundle: Any) -> dict[str, Any]:
+def _was_read(configuration: Object) -> bool:
+    """True if a configuration was read from a cluster, as docs/break-glass.md saves it."""
+    return bool(lookup(configuration, ("metadata", "resourceVersion")))
+
+
+def _with_bundle(webhook: dict[str, Any], bundle: Any, *, saved: bool) -> dict[str, Any]:
+    """A webhook with a caBundle: its own, unless that was saved, and may be older than the certificate."""
     client = mapping_at(webhook, ("clientConfig",))
-    if not bundle or client.get("caBundle"):
+    if not bundle or (client.get("caBundle") and not saved):
         return webhook
     return {**webhook, "clientConfig": {**client, "caBundle": bundle}}
 
@@ -123,14 +159,16 @@ def _with_bundle(webhook: dict[str, Any], bundle: Any) -> dict[str, Any]:
 def _merged_metadata(configuration: Object, installed: Object) -> dict[str, Any]:
     """The metadata of the installed object, with the labels and annotations of the manifest.
 
-    `kubectl apply` compares the manifest with the one that it applied last, so that one is updated where it exists.
+    `kubectl apply` compares the manifest with the one that it applied last, so that one is updated where it exists. A
+    configuration that was read from a cluster is not a manifest: kubectl would try to remove its caBundle and its uid. It
+    has the manifest that was applied last itself.
     """
     metadata = mapping_at(installed, ("metadata",))
-    merged = {**metadata}
+    merged = {**(metadata or mapping_at(configuration, ("metadata",)))}
     for field in ("labels", "annotations"):
         both = {**mapping_at(metadata, (field,)), **mapping_at(configuration, ("metadata", field))}
         if both:
             merged[field] = both
-    if _LAST_APPLIED in mapping_at(metadata, ("annotations",)):
+    if _LAST_APPLIED in mapping_at(metadata, ("annotations",)) and not _was_read(configuration):
         merged["annotations"][_LAST_APPLIED] = json.dumps(configuration, separators=(",", ":"), sort_keys=True) + "\n"
     return merged
