@@ -11,11 +11,24 @@ CHART = Path(__file__).parents[2] / "deploy" / "chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 HEAD = "Error: values don't meet the specifications of the schema(s) in the following chart(s):\ngpu-admission:\n- at '{}': {}\n"
+NO_REPOSITORY = (
+    "does not match pattern '^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+$|^[a-z0-9][a-z0-9._-]*$'"
+)
 REFUSED = [
     ({"replica": 3}, "", "additional properties 'replica' not allowed"),
     ({"image": {"name": "x"}}, "/image", "additional properties 'name' not allowed"),
     ({"image": {"digest": "0.1.0"}}, "/image/digest", "'0.1.0' does not match pattern '^(sha256:[0-9a-f]{64})?$'"),
-    ({"image": {"repository": "a b"}}, "/image/repository", "'a b' does not match pattern '^[^\\\\s@]+$'"),
+    ({"image": {"repository": "a b"}}, "/image/repository", f"'a b' {NO_REPOSITORY}"),
+    ({"image": {"repository": '"a'}}, "/image/repository", f"'\"a' {NO_REPOSITORY}"),
+    (
+        {"image": {"repository": "registry.example.com/a:1"}},
+        "/image/repository",
+        f"'registry.example.com/a:1' {NO_REPOSITORY}",
+    ),
+    ({"image": None}, "", "missing property 'image'"),
+    ({"podLabels": None}, "", "missing property 'podLabels'"),
+    ({"certificates": {"mode": None}}, "/certificates", "missing property 'mode'"),
+    ({"settings": {"spec": None}}, "/settings", "missing property 'spec'"),
     ({"imagePullSecrets": ["r"]}, "/imagePullSecrets/0", "got string, want object"),
     ({"replicas": "3"}, "/replicas", "got string, want integer"),
     ({"replicas": 0}, "/replicas", "minimum: got 0, want 1"),

@@ -199,3 +199,27 @@ def test_values_combine(chart, names):
     assert ("Deployment", *OURS) in objects
     mounts = {each["name"] for each in container(objects).get("volumeMounts", ())}
     assert mounts == {each["name"] for each in pod(objects).get("volumes", ())}
+
+
+@pytest.mark.parametrize("name", ["yes", "1", "null", "0x1f"])
+def test_names_that_yaml_reads_as_something_else_stay_texts(chart, name):
+    objects = chart(
+        {
+            "priorityClassName": name,
+            "clientCA": {"configMap": name},
+            "certificates": {"mode": "secret", "secretName": name},
+            "gpuOperator": {"namespaces": [name]},
+        }
+    )
+    assert pod(objects)["priorityClassName"] == name
+    volumes = {each["name"]: each for each in pod(objects)["volumes"]}
+    assert volumes["certificate"]["secret"]["secretName"] == name
+    assert volumes["clients"]["configMap"]["name"] == name
+    assert ("RoleBinding", name, "gpu-admission") in objects
+
+
+def test_namespaces_of_settings_are_escaped_in_expressions(chart):
+    objects = chart({"settings": {"spec": {"quota": {"exemptNamespaces": ['a", "b\\']}}}})
+    policy = objects["ValidatingAdmissionPolicy", "", "namespace-labels.gpu-admission.io"]
+    expressions = [each["expression"] for each in policy["spec"]["validations"]]
+    assert any(r'"a\", \"b\\"]' in each for each in expressions)

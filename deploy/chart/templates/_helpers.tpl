@@ -29,7 +29,7 @@ imagePullSecrets:
 {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- with $root.Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with $root.Values.nodeSelector }}
 nodeSelector:

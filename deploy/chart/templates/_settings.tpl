@@ -5,9 +5,18 @@
 {{- dig "configuration" "operatorNamespaces" $default .Values.settings.spec | toJson -}}
 {{- end -}}
 
+{{- /* A list of texts in the notation of CEL, which escapes them as JSON does. */ -}}
+{{- define "gpu-admission.celList" -}}
+{{- $texts := list -}}
+{{- range . -}}
+{{- $texts = append $texts (toJson .) -}}
+{{- end -}}
+[{{ join ", " $texts }}]
+{{- end -}}
+
 {{- /* The namespaces that the GPU Operator may run in, in the notation of CEL. */ -}}
 {{- define "gpu-admission.operatorList" -}}
-["{{ include "gpu-admission.operatorNamespaces" . | fromJsonArray | join "\", \"" }}"]
+{{ include "gpu-admission.celList" (include "gpu-admission.operatorNamespaces" . | fromJsonArray) }}
 {{- end -}}
 
 {{- /* {names: [...]}: the namespaces exempt from a concern. Arguments: the root, the concern, and the spec of settings. */ -}}
@@ -65,7 +74,7 @@ their place; the others follow in alphabetical order. */ -}}
 
 {{- /* A list of namespaces in the notation of CEL: those exempt from a concern. Arguments: the root, and the concern. */ -}}
 {{- define "gpu-admission.exemptList" -}}
-["{{ include "gpu-admission.excludedNames" . | fromYamlArray | join "\", \"" }}"]
+{{ include "gpu-admission.celList" (include "gpu-admission.excludedNames" . | fromYamlArray) }}
 {{- end -}}
 
 {{- /* The resource of an added kind: its plural, as policies.kubernetes.names.plural has it. */ -}}
