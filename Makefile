@@ -97,8 +97,8 @@ image-proof: .venv/installed-dev
 
 # Everything that a release publishes, in dist; URL is where its files will be downloaded from.
 release: .venv/installed-release
-	@test -n "$(URL)" || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version]" >&2; exit 1; }
-	$(BIN)/python -m release --url $(URL) --image $(IMAGE)
+	@test -n '$(URL)' || { echo "make release URL=https://... [IMAGE=registry/gpu-admission:version]" >&2; exit 1; }
+	$(BIN)/python -m release --url '$(URL)' --image '$(IMAGE)'
 
 # Two whole releases are the same, their archives are of their platforms, and krew installs them if it is in PATH. Five minutes.
 release-proof: .venv/installed-dev

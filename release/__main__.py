@@ -15,7 +15,14 @@ from release.plugin import PLATFORMS, krew_manifest, write_archive
 from release.project import PRODUCT, ROOT, release_notes, version
 from release.sbom import bill_of_materials
 
-__all__ = ["main", "manifest_with_image", "write_checksums", "write_files", "write_packages"]
+__all__ = ["has_sources", "main", "manifest_with_image", "write_checksums", "write_files", "write_packages"]
+
+_PATH = r"[a-z0-9][a-z0-9._-]*"
+_IMAGE = re.compile(
+    rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PATH}(/{_PATH})*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64}|:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}@sha256:[0-9a-f]{64})"
+)
+"""An image with a tag, a digest, or both."""
 
 
 def write_packages(dist: Path) -> Path:
@@ -61,6 +68,11 @@ def write_checksums(dist: Path) -> None:
     (dist / "SHA256SUMS").write_text("".join(lines))
 
 
+def has_sources(folder: Path) -> bool:
+    """True if the checkout is in a folder, which must not be emptied then."""
+    return ROOT.resolve().is_relative_to(folder.resolve())
+
+
 def main(arguments: list[str]) -> int:
     """Write a release; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
@@ -68,9 +80,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--image", required=True, help="the image in install.yaml and in the chart")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="the folder to write, which is emptied")
     given = parser.parse_args(arguments)
-    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", given.url):
-        parser.error(f"--url must begin with https:// or http://, not {given.url!r}: krew downloads from it")
+    if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", given.url):
+        parser.error(
+            f"--url must begin with https:// or http:// and have no query and no fragment, not {given.url!r}: krew downloads "
+            "URL/FILE"
+        )
+    if not _IMAGE.fullmatch(given.image):
+        parser.error(f"--image must be registry/name:tag or registry/name@sha256:..., not {given.image!r}")
     dist: Path = given.dist
+    if has_sources(dist):
+        parser.error(f"--dist {dist} has the sources in it, and would be emptied; name a folder of its own")
     if dist.exists():
         shutil.rmtree(dist)
     dist.mkdir(parents=True)

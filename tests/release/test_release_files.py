@@ -9,7 +9,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from release.__main__ import main, manifest_with_image, write_checksums, write_files
+from release.__main__ import has_sources, main, manifest_with_image, write_checksums, write_files
 from release.archives import sha256, write_tarball
 from release.project import pins, release_notes, version
 
@@ -61,14 +61,43 @@ def test_manifest_of_another_version_is_refused():
 
 
 @pytest.mark.parametrize(
-    "url", ["downloads.example.com", "ftp://example.com/", "https:///gpu.yaml", "https://example.com/a b"]
+    "url",
+    [
+        "downloads.example.com",
+        "ftp://example.com/",
+        "https:///gpu.yaml",
+        "https://example.com/a b",
+        "https://example.com/a?token=b",
+        "https://example.com/a#b",
+    ],
 )
 def test_url_that_krew_cannot_use_is_refused(url, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["--url", url, "--image", IMAGE, "--dist", str(tmp_path)])
     assert capsys.readouterr().err.endswith(
-        f"error: --url must begin with https:// or http://, not {url!r}: krew downloads from it\n"
+        f"error: --url must begin with https:// or http:// and have no query and no fragment, not {url!r}: krew downloads URL/FILE\n"
     )
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["", "a b:1", "registry.example.com/a", 'a:"1', "a:1\n  evil: b", "registry.example.com/a@sha256:0", "a/:1"],
+)
+def test_image_that_no_registry_has_is_refused(image, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--url", "https://example.com", "--image", image, "--dist", str(tmp_path)])
+    said = f"error: --image must be registry/name:tag or registry/name@sha256:..., not {image!r}\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
+def test_folder_of_the_sources_is_not_one_to_empty(tmp_path):
+    # Not by running the command: without the check, it would delete this checkout.
+    assert [has_sources(folder) for folder in (ROOT, ROOT.parent, ROOT / "dist", tmp_path)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_notes_are_those_of_the_changelog():
