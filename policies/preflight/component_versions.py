@@ -138,7 +138,8 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
     for text in versions.values():
         counts[text or "unknown"] = counts.get(text or "unknown", 0) + 1
     parts = [f"{text} on {count:,}" for text, count in sorted(counts.items())]
-    what = f"kubelets are {format_list(parts)} nodes" if parts else "there are no nodes"
+    noun = "node" if sum(counts.values()) == 1 else "nodes"
+    what = f"kubelets are {format_list(parts)} {noun}" if parts else "there are no nodes"
     return Check(name="kubelets", status=Status.OK, what=what)
 
 

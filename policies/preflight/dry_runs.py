@@ -96,9 +96,11 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         group = refused if refusal.cause.is_refusal and refusal.cause is not Cause.RIGHTS else unknown
         group.setdefault(refusal, []).append(each)
     for refusal, objects in refused.items():
-        if certain := [each for each in objects if not each.is_stand_in]:
+        # What is invalid in one namespace is invalid in each; policies, webhooks and quotas differ.
+        differs = refusal.cause is not Cause.INVALID
+        if certain := [each for each in objects if not (each.is_stand_in and differs)]:
             yield _refusal_check(refusal, certain)
-        if tried := [each for each in objects if each.is_stand_in]:
+        if tried := [each for each in objects if each.is_stand_in and differs]:
             yield _stand_in_check(refusal, tried)
     yield from _unknown(unknown)
     yield from _namespace_checks(planned)
@@ -169,7 +171,7 @@ def _stand_in_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
     namespace = trial.namespace if trial else ""
     return Check(
         name="objects",
-        status=Status.WARNING,
+        status=Status.UNKNOWN,
         what=f"{_labels(objects)} may be refused by {_text(_BY[refusal.cause], refusal, objects)}",
         where=f"tried in namespace {namespace}, because its own does not exist yet",
         why=shorten(refusal.message, _LONGEST) or "without an explanation",

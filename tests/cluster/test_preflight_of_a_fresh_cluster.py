@@ -115,7 +115,7 @@ def test_policy_that_is_met_only_in_another_namespace_is_a_warning(fresh, prefli
         fresh.delete("ValidatingAdmissionPolicy", "owners")
     assert [(each["status"], each["what"]) for each in found] == [
         (
-            "warning",
+            "unknown",
             (
                 "Service gpu-admission/gpu-admission and Service gpu-admission/gpu-admission-explain may be refused by "
                 "ValidatingAdmissionPolicy owners"

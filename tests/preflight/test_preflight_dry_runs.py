@@ -11,6 +11,7 @@ from webhook.cli.preflight.pod_counts import conditions_hold
 OURS = "gpu-admission"
 ACCEPTED = Trial(OURS)
 POLICY = "deployments.apps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: not yours"
+UNREADABLE = 'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal number'
 STAND_IN = "tried in namespace default, because its own does not exist yet"
 
 
@@ -34,11 +35,15 @@ def deployment(trial=ACCEPTED, **more):
             [planned("Namespace", OURS), deployment(refused(422, POLICY, "default"))],
             [
                 (
-                    "warning",
+                    "unknown",
                     "Deployment gpu-admission/gpu-admission may be refused by ValidatingAdmissionPolicy p",
                     STAND_IN,
                 )
             ],
+        ),
+        (
+            [planned("Namespace", OURS), deployment(refused(400, UNREADABLE, "default"))],
+            [("failing", "Deployment gpu-admission/gpu-admission would be refused by the API server", "")],
         ),
         (
             [deployment(Trial("default"))],
@@ -154,6 +159,13 @@ def test_conclusion_names_the_first_failure():
     assert said.startswith(
         "installing gpu-admission would fail: Deployment gpu-admission/gpu-admission would be refused by "
         "ValidatingAdmissionPolicy p; "
+    )
+
+
+def test_conclusion_promises_nothing_about_an_object_that_may_be_refused():
+    said = conclusion(planned("Namespace", OURS), deployment(refused(422, POLICY, "default")))
+    assert said.startswith(
+        "no check says that installing gpu-admission would fail, and 1 check could not be answered; "
     )
 
 
