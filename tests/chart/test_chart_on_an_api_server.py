@@ -281,6 +281,16 @@ def test_upgrade_and_rollback_keep_their_order(cluster, helm, charts):
     assert cluster.installed() == {"image": f"gpu-admission:{BEFORE}", "webhooks": NAMES[BEFORE]}
     assert hook_objects(cluster) == ([], [], False)
 
+    # Forward again: its webhooks would come first, which the earlier service does not answer.
+    done = helm.run("rollback", *RELEASE[:1], 2, *RELEASE[1:], "--timeout", "20s")
+    assert done.returncode == 1
+    assert "this is no rollback" in cluster.kubelet.commands[-1].output
+    assert cluster.installed() == {"image": f"gpu-admission:{BEFORE}", "webhooks": NAMES[BEFORE]}
+    # As docs/helm.md says, since Helm calls this release pending.
+    helm.output("rollback", *RELEASE)
+    helm.output("upgrade", *RELEASE[:1], charts[NOW], *RELEASE[1:])
+    assert cluster.installed() == {"image": f"gpu-admission:{NOW}", "webhooks": NAMES[NOW]}
+
 
 def test_failed_upgrade_changes_no_webhook_and_rolls_back(cluster, helm, charts):
     helm.output("install", *RELEASE[:1], CHART, *RELEASE[1:], "--create-namespace", "--wait")
