@@ -8,6 +8,7 @@ import click
 
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup, mapping_at
+from policies.phrases import format_count, inflect
 from webhook.cli.webhook_changes.manifests import IMAGE
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import list_all
@@ -67,5 +68,6 @@ async def rollout_remainder(client: APIClient, deployment: Object) -> str:
     pods = await list_all(client, RESOURCES["Pod"], NAMESPACE, {"labelSelector": selector})
     running = sum(not has_ended(pod) for pod in pods)
     if running > wanted:
-        return f"{running - wanted} earlier replicas have not ended"
+        count = running - wanted
+        return f"{format_count(count, 'earlier replica')} {inflect('has', count)} not ended"
     return ""
