@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.cluster_checks import Check, Status
+from policies.cluster_checks import Check, Status, forbidden_check
 from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
 from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
@@ -126,13 +126,7 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
         are_pods_known: False if the pods cannot be listed.
     """
     if coverage is None:
-        yield Check(
-            name="namespaces",
-            status=Status.UNKNOWN,
-            what="it is unknown which namespaces would be covered",
-            why="you may not list namespaces",
-            remedy="allow the user to list namespaces",
-        )
+        yield forbidden_check("namespaces", "it is unknown which namespaces would be covered", "list namespaces")
         return
     converting = coverage.namespaces_with(DRA_LABEL, "enabled")
     preview = coverage.namespaces_with(DRA_LABEL, "preview")
@@ -158,13 +152,7 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
     if are_pods_known:
         yield Check(name="pods", status=Status.OK, what=_pods_text(coverage))
     else:
-        yield Check(
-            name="pods",
-            status=Status.UNKNOWN,
-            what="it is unknown how many pods would be reviewed",
-            why="you may not list pods in all namespaces",
-            remedy="allow the user to list pods",
-        )
+        yield forbidden_check("pods", "it is unknown how many pods would be reviewed", "list pods in all namespaces")
 
 
 def _pods_text(coverage: Coverage) -> str:

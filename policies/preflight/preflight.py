@@ -11,20 +11,17 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at
 from policies.metadata_keys import DRA_LABEL
 from policies.phrases import format_count, format_list
-from policies.preflight.cluster_health import (
-    api_checks,
-    bundle_checks,
-    clock_checks,
-    conversion_checks,
-    network_checks,
-)
+from policies.preflight.ca_bundles import bundle_checks
+from policies.preflight.clocks import clock_checks
 from policies.preflight.component_versions import component_checks, kubernetes_checks
 from policies.preflight.covered_pods import coverage_checks
 from policies.preflight.dry_runs import definitions, kind_checks, object_checks
 from policies.preflight.engine_policies import engine_checks, engine_policies
 from policies.preflight.grants import grant_checks
+from policies.preflight.network import called_ports, network_checks
 from policies.preflight.other_webhooks import Place, labels_with_name, other_webhooks, webhook_checks
 from policies.preflight.rights import rights_checks
+from policies.preflight.served_apis import api_checks, conversion_checks
 from policies.preflight.server_features import feature_checks
 from policies.preflight.steps import step_checks, step_of, storage_checks
 from policies.view import Unknown
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.preflight.cluster_health import Clock
+    from policies.preflight.clocks import Clock
     from policies.preflight.covered_pods import Coverage
     from policies.preflight.grants import OwnRules
     from policies.preflight.planned import Planned
@@ -130,7 +127,8 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     yield from conversion_checks(facts.broken_conversions)
     yield from clock_checks(facts.clock, facts.leases, _ready(facts.nodes))
     has_policy = any(each.document.get("kind") == "NetworkPolicy" for each in manifests)
-    yield from network_checks(facts.daemon_sets, facts.nodes, has_policy=has_policy, is_installed=installed)
+    ports = called_ports(_deployment(manifests))
+    yield from network_checks(facts.daemon_sets, facts.nodes, ports, has_policy=has_policy, is_installed=installed)
 
 
 def _rights_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Check]:
@@ -171,7 +169,7 @@ def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Chec
     yield from webhook_checks(
         others,
         _own_place(manifests, facts.coverage),
-        _pod_labels(manifests),
+        mapping_at(_deployment(manifests), ("spec", "template", "metadata", "labels")),
         covered,
     )
 
@@ -186,9 +184,8 @@ def _own_place(manifests: Sequence[Planned], coverage: Coverage | None) -> Place
     return Place(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, wanted)})
 
 
-def _pod_labels(manifests: Sequence[Planned]) -> dict[str, str]:
-    found = (each.document for each in manifests if each.document.get("kind") == "Deployment")
-    return mapping_at(next(found, None), ("spec", "template", "metadata", "labels"))
+def _deployment(manifests: Sequence[Planned]) -> Object | None:
+    return next((each.document for each in manifests if each.document.get("kind") == "Deployment"), None)
 
 
 def _tried_kinds(planned: Sequence[Planned]) -> frozenset[str]:

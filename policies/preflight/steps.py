@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.cluster_checks import Check, Status
+from policies.cluster_checks import Check, Status, forbidden_check
 from policies.entries import CONFIGURATIONS, RETIRED
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
@@ -120,13 +120,8 @@ def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check
     strange = sorted(name for name in installed - mine if name.removesuffix(".gpu-admission.io") not in RETIRED)
     before, after = _numbers(step.before), _numbers(step.after)
     if step.verb == "apply":
-        return Check(
-            name="version",
-            status=Status.UNKNOWN,
-            what="it is unknown which version is installed",
-            why="you may not get the Deployment gpu-admission in namespace gpu-admission",
-            remedy="allow the user to get it",
-        )
+        right = "get the Deployment gpu-admission in namespace gpu-admission"
+        return forbidden_check("version", "it is unknown which version is installed", right)
     if step.verb == "install":
         return Check(
             name="version",
@@ -252,13 +247,8 @@ def storage_checks(planned: Iterable[Planned]) -> Iterator[Check]:
     definitions = [each for each in planned if each.document.get("kind") == "CustomResourceDefinition"]
     is_good = True
     if any(each.stored is UNKNOWN for each in definitions):
-        yield Check(
-            name="storage",
-            status=Status.UNKNOWN,
-            what="it is unknown in which versions objects are stored",
-            why="you may not get customresourcedefinitions",
-            remedy="allow the user to get customresourcedefinitions.apiextensions.k8s.io",
-        )
+        right = "get customresourcedefinitions.apiextensions.k8s.io"
+        yield forbidden_check("storage", "it is unknown in which versions objects are stored", right)
         return
     for each in definitions:
         served = {lookup(version, ("name",)) for version in items_at(each.document, ("spec", "versions"))}

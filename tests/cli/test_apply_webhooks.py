@@ -89,9 +89,7 @@ def configurations(sandbox):
 
 
 DONE = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
-UNCHANGED = (
-    "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
-)
+UNCHANGED = "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
 RUNNING = {"new-1": "Running", "new-2": "Running"}
 
 

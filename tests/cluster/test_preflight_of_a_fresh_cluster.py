@@ -175,7 +175,7 @@ def test_policies_that_no_dry_run_evaluates_are_named(preflight, engines):
     assert found == {
         ("unknown", "it is unknown what ClusterPolicy rules would say about ResourceClaimTemplate"),
         ("unknown", "it is unknown what K8sRequiredLabels rules would say about Lease"),
-        ("warning", "ClusterPolicy rules speaks of GPUs or claims in pods"),
+        ("warning", "ClusterPolicy rules mentions GPUs or claims in pods"),
     }
 
 

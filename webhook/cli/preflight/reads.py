@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.preflight.cluster_health import Clock
+from policies.preflight.clocks import Clock
 from policies.preflight.server_features import METRICS, ServerFeatures, features_in
 from policies.view import UNKNOWN, Unknown
 from webhook.cluster.errors import APIError

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["apply_webhooks", "check_webhooks", "delete_webhooks"]
 
 _PAUSE_SECONDS = 0.5
-_NO_CHANGE = (
-    "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
-)
+_NO_CHANGE = "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
 _SERVICE_WAITS = (
     "the webhooks are applied, but do not apply the service yet: run the command again, and look at the leader with "
     "`gpu-admission doctor` if nothing changes"

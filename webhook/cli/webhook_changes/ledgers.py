@@ -22,7 +22,7 @@ _MOST_NAMES = 3
 
 
 async def ledger_remainder(client: APIClient) -> str:
-    """The GPUQuotas whose charges the version before cannot read yet, as a clause; empty if there are none."""
+    """A clause about GPUQuotas whose charges the version before cannot read yet; empty if none."""
     try:
         quotas = await list_all(client, RESOURCES["GPUQuota"])
     except APIError as error:
