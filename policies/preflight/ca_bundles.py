@@ -11,12 +11,12 @@ from policies.phrases import format_list
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.preflight.planned import Planned
+    from policies.preflight.planned_objects import PlannedObject
 
 __all__ = ["bundle_checks"]
 
 
-def bundle_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+def bundle_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     """Manifests that write a caBundle, and installed webhooks that have none."""
     written = [name for each in planned for name, bundle in _bundles(each.document) if bundle]
     missing = [name for each in planned for name, bundle in _bundles(each.stored) if not bundle]

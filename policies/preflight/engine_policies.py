@@ -15,7 +15,7 @@ from policies.kubernetes.admission_rules import Write, rule_matches
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_count, format_list
-from policies.preflight.planned import label_of
+from policies.preflight.planned_objects import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["OtherWebhook", "Place", "other_webhooks", "webhook_checks"]
+__all__ = ["LabelledNamespace", "OtherWebhook", "other_webhooks", "webhook_checks"]
 
 _CONFIGURATION = CONFIGURATIONS[0][1]
 _NEW_POD = Write("CREATE", "", "", "pods")
@@ -34,7 +34,7 @@ _TENANT_WRITES = {
 _MOST = 5
 
 
-class Place(NamedTuple):
+class LabelledNamespace(NamedTuple):
     """A namespace with the labels of the objects that gpu-admission writes there."""
 
     name: str
@@ -98,9 +98,9 @@ def other_webhooks(configurations: Sequence[Object], *, is_mutating: bool) -> li
 
 def webhook_checks(
     webhooks: Sequence[OtherWebhook],
-    own: Place,
+    own: LabelledNamespace,
     pod_labels: Mapping[str, str],
-    tenants: Sequence[Place] | None,
+    tenants: Sequence[LabelledNamespace] | None,
 ) -> Iterator[Check]:
     """What webhooks of others mean for gpu-admission and for the pods that it reviews.
 
@@ -117,7 +117,9 @@ def webhook_checks(
     yield _order_check(webhooks, tenants)
 
 
-def _own_checks(webhooks: Sequence[OtherWebhook], own: Place, pod_labels: Mapping[str, str]) -> Iterator[Check]:
+def _own_checks(
+    webhooks: Sequence[OtherWebhook], own: LabelledNamespace, pod_labels: Mapping[str, str]
+) -> Iterator[Check]:
     is_good = True
     for each in webhooks:
         labels = {"pods": pod_labels}
@@ -147,10 +149,10 @@ def _own_checks(webhooks: Sequence[OtherWebhook], own: Place, pod_labels: Mappin
         )
 
 
-def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -> Iterator[Check]:
+def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Iterator[Check]:
     for each in webhooks:
         hit = [name for name, write in _TENANT_WRITES.items() if each.fails_closed and each.matches(write)]
-        names = [place.name for place in tenants if each.selects(place.labels, None)] if hit else []
+        names = [tenant.name for tenant in tenants if each.selects(tenant.labels, None)] if hit else []
         if names:
             yield Check(
                 name="webhooks",
@@ -171,12 +173,12 @@ def _namespaces(names: Sequence[str]) -> str:
     return f"namespace{'s' * (len(names) > 1)} {format_list(names, _MOST)}"
 
 
-def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -> Check:
+def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Check:
     """The order of the mutating webhooks that see the pods of covered namespaces."""
     seen = [
         each
         for each in webhooks
-        if each.is_mutating and each.matches(_NEW_POD) and any(each.selects(place.labels, None) for place in tenants)
+        if each.is_mutating and each.matches(_NEW_POD) and any(each.selects(tenant.labels, None) for tenant in tenants)
     ]
     before = [_text_of(each) for each in seen if each.is_before]
     after = [_text_of(each) for each in seen if not each.is_before]

@@ -2,20 +2,20 @@
 
 import pytest
 
-from policies.preflight import Coverage, Facts, Trial, preflight
+from policies.preflight import Coverage, DryRun, Facts, preflight
 from policies.preflight.dry_runs import definitions, kind_checks, object_checks
 from policies.view import UNKNOWN
 from tests.preflight.planned_objects import planned, refused, texts
 from webhook.cli.preflight.pod_counts import conditions_hold
 
 OURS = "gpu-admission"
-ACCEPTED = Trial(OURS)
+ACCEPTED = DryRun(OURS)
 POLICY = "deployments.apps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: not yours"
 STAND_IN = "tried in namespace default, because its own does not exist yet"
 
 
-def deployment(trial=ACCEPTED, **more):
-    return planned("Deployment", OURS, OURS, api_version="apps/v1", trial=trial, **more)
+def deployment(dry_run=ACCEPTED, **more):
+    return planned("Deployment", OURS, OURS, api_version="apps/v1", dry_run=dry_run, **more)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def deployment(trial=ACCEPTED, **more):
     [
         ([deployment()], [("ok", "the dry run accepts 1 object: 1 would be created", "")]),
         (
-            [deployment(stored={"kind": "Deployment"}), planned("Service", OURS, OURS, trial=ACCEPTED)],
+            [deployment(stored={"kind": "Deployment"}), planned("Service", OURS, OURS, dry_run=ACCEPTED)],
             [("ok", "the dry run accepts 2 objects: 1 would be created, 1 exist and would be applied again", "")],
         ),
         (
@@ -41,7 +41,7 @@ def deployment(trial=ACCEPTED, **more):
             ],
         ),
         (
-            [deployment(Trial("default"))],
+            [deployment(DryRun("default"))],
             [
                 ("warning", "namespace gpu-admission does not exist, and the manifests do not create it", ""),
                 (
@@ -74,13 +74,17 @@ def deployment(trial=ACCEPTED, **more):
         (
             [
                 planned(
-                    "Pod", OURS, OURS, runtime=True, trial=refused(403, 'User "a" cannot create resource "pods"', OURS)
+                    "Pod",
+                    OURS,
+                    OURS,
+                    runtime=True,
+                    dry_run=refused(403, 'User "a" cannot create resource "pods"', OURS),
                 )
             ],
             [("unknown", "it is unknown whether Pod gpu-admission/gpu-admission would be accepted", "")],
         ),
         (
-            [deployment(Trial(OURS, None, ("would violate PodSecurity",)))],
+            [deployment(DryRun(OURS, None, ("would violate PodSecurity",)))],
             [
                 ("warning", "the cluster warns about Deployment gpu-admission/gpu-admission", ""),
                 ("ok", "the dry run accepts 1 object: 1 would be created", ""),
@@ -94,7 +98,7 @@ def test_answers_to_dry_runs_become_checks(objects, expected):
 
 def test_objects_with_one_reason_are_one_check():
     objects = [
-        planned("Service", name, OURS, trial=refused(403, "exceeded quota: q, requested: x", OURS)) for name in "ab"
+        planned("Service", name, OURS, dry_run=refused(403, "exceeded quota: q, requested: x", OURS)) for name in "ab"
     ]
     assert texts(object_checks(objects), "what") == [
         ("failing", "Service gpu-admission/a and Service gpu-admission/b would be refused by ResourceQuota q")
@@ -157,7 +161,7 @@ def test_conclusion_names_the_first_failure():
     )
 
 
-def test_conclusion_counts_open_questions():
+def test_conclusion_counts_unknown_checks():
     said = conclusion(nodes=UNKNOWN)
     assert said.startswith(
         "no check says that installing gpu-admission would fail, and 2 checks could not be answered; "
@@ -179,7 +183,7 @@ def test_webhooks_that_may_not_be_listed_are_unknown():
     ]
 
 
-def test_order_of_webhooks_is_not_told_without_namespaces():
+def test_order_of_webhooks_is_left_out_without_namespaces():
     assert "order" in {each.name for each in preflight(facts()).checks}
     assert "order" not in {each.name for each in preflight(facts(coverage=None)).checks}
 

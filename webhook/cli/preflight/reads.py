@@ -25,10 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Discovery",
+    "api_services",
     "broken_conversions",
     "in_parallel",
+    "kept_name",
+    "kept_namespace",
+    "kept_node",
+    "kept_slice",
     "list_kept",
     "read_clock",
+    "read_features",
     "read_policies",
 ]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.preflight import Planned, Preflight
+    from policies.preflight import PlannedObject, Preflight
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
@@ -102,7 +102,7 @@ def _coverage(documents: Sequence[Object], namespaces: Sequence[Object]) -> Cove
     return Coverage(webhooks_in(ours), namespaces, conditions_hold)
 
 
-async def _read_namespaces(client: APIClient, planned: Sequence[Planned]) -> dict[str, bool]:
+async def _read_namespaces(client: APIClient, planned: Sequence[PlannedObject]) -> dict[str, bool]:
     """The namespaces of objects, each with whether it exists, or may not be read."""
     found: dict[str, bool] = {}
     for namespace in dict.fromkeys(namespace_of(each.document) for each in planned if namespace_of(each.document)):
