@@ -174,7 +174,7 @@ def engine_checks(
             what=f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(later)}",
             where=format_list(sorted({each.engine for each in found})),
             why="these objects are written while gpu-admission runs, so no dry run of the manifests evaluates the policy",
-            remedy="leave user system:serviceaccount:gpu-admission:gpu-admission out of the policy, or read it",
+            remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission in the policy, or check its rules by hand",
         )
     if about_gpus := [each.label for each in policies if each.mentions_gpus]:
         yield Check(

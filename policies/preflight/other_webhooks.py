@@ -160,7 +160,7 @@ def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledN
                 what=f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of {_namespaces(names)}",
                 where=f"{_kind(each).capitalize()}WebhookConfiguration {each.configuration}",
                 why="it fails closed: while it does not answer, pods that need a template are refused, and charges are not written",
-                remedy="leave objects of user system:serviceaccount:gpu-admission:gpu-admission out, by a matchCondition on "
+                remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission by a matchCondition on "
                 "request.userInfo.username",
             )
 

@@ -229,10 +229,7 @@ def _review_text(facts: Facts) -> str:
     coverage = facts.coverage
     if coverage is None:
         return "which namespaces would be covered is unknown"
-    covered = f"pods of {format_count(len(coverage.covered), 'namespace')} would be reviewed from then on"
-    if isinstance(facts.images, Unknown):
-        return covered
     return (
-        f"{covered}, and {coverage.pods:,} of those that run now if they were created again; `gpu-admission audit` shows which "
+        f"new pods of {format_count(len(coverage.covered), 'namespace')} would be reviewed; `gpu-admission audit` shows which "
         "existing objects would be refused"
     )

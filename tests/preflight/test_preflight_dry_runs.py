@@ -172,8 +172,10 @@ def test_conclusion_without_namespaces_says_so():
     assert conclusion(coverage=None).endswith("; which namespaces would be covered is unknown")
 
 
-def test_conclusion_without_pods_counts_namespaces_only():
-    assert conclusion(images=UNKNOWN).endswith("; pods of 0 namespaces would be reviewed from then on")
+def test_conclusion_counts_namespaces():
+    assert conclusion().endswith(
+        "; new pods of 0 namespaces would be reviewed; `gpu-admission audit` shows which existing objects would be refused"
+    )
 
 
 def test_webhooks_that_may_not_be_listed_are_unknown():
