@@ -1,7 +1,7 @@
 """Policies of other engines: Kubernetes' own, Kyverno's and Gatekeeper's.
 
 The dry runs evaluate whatever matches the objects of the manifests. Named here are the policies that match what
-gpu-admission and controllers write later, and those that mention GPUs.
+gpu-admission and controllers write at runtime, and those that mention GPUs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EnginePolicy", "engine_checks", "engine_policies"]
 
-LATER = {
+RUNTIME_WRITES = {
     ("resource.k8s.io", "ResourceClaimTemplate"): Write("CREATE", "resource.k8s.io", "", "resourceclaimtemplates"),
     ("resource.k8s.io", "ResourceClaim"): Write("CREATE", "resource.k8s.io", "", "resourceclaims"),
     ("coordination.k8s.io", "Lease"): Write("UPDATE", "coordination.k8s.io", "", "leases"),
@@ -44,8 +44,8 @@ class EnginePolicy(NamedTuple):
     engine: str
     label: str
     """Kind and name."""
-    later: tuple[str, ...]
-    """The kinds of `LATER` that it matches."""
+    runtime_kinds: tuple[str, ...]
+    """The kinds of `RUNTIME_WRITES` that it matches."""
     mentions_gpus: bool
     """True if it matches pods, and its text names NVIDIA's resources or claims."""
 
@@ -84,12 +84,12 @@ def _policy(document: Object, bound: set[str]) -> EnginePolicy | None:
 
 
 def _found(engine: str, document: Object, matched: set[tuple[str, str]]) -> EnginePolicy:
-    later = tuple(name for group, name in LATER if (group, name) in matched)
+    runtime_kinds = tuple(name for group, name in RUNTIME_WRITES if (group, name) in matched)
     text = json.dumps(
         {key: value for key, value in mapping_at(document, ("spec",)).items() if key != "matchConstraints"}
     )
     return EnginePolicy(
-        engine, label_of(document), later, ("", "Pod") in matched and any(word in text for word in _GPU_WORDS)
+        engine, label_of(document), runtime_kinds, ("", "Pod") in matched and any(word in text for word in _GPU_WORDS)
     )
 
 
@@ -99,7 +99,7 @@ def _built_in(document: Object) -> EnginePolicy:
 
 
 def _matched_by(rules: Sequence[Object]) -> set[tuple[str, str]]:
-    writes = {**LATER, ("", "Pod"): _POD}
+    writes = {**RUNTIME_WRITES, ("", "Pod"): _POD}
     return {key for key, write in writes.items() if any(rule_matches(rule, write) for rule in rules)}
 
 
@@ -116,7 +116,9 @@ def _kyverno(document: Object, kind: str) -> EnginePolicy | None:
         action = lookup(rule, ("validate", "failureAction")) or by_policy or "Audit"
         if "validate" in rule and str(action).lower() != "enforce":
             continue
-        matched.update(key for name in _kyverno_kinds(rule) for key in (*LATER, ("", "Pod")) if _is_kind(name, key))
+        matched.update(
+            key for name in _kyverno_kinds(rule) for key in (*RUNTIME_WRITES, ("", "Pod")) if _is_kind(name, key)
+        )
     return _found("Kyverno", document, matched) if matched else None
 
 
@@ -142,7 +144,7 @@ def _gatekeeper(document: Object) -> EnginePolicy | None:
     kinds = mappings_at(document, ("spec", "match", "kinds"))
     matched = {
         key
-        for key in (*LATER, ("", "Pod"))
+        for key in (*RUNTIME_WRITES, ("", "Pod"))
         if not kinds
         or any(
             {"*", key[0]} & {*items_at(each, ("apiGroups",))} and {"*", key[1]} & {*items_at(each, ("kinds",))}
@@ -160,18 +162,18 @@ def engine_checks(
     Args:
         policies: The policies.
         unread: The kinds of policies that the user may not list.
-        tried: The kinds of `LATER` of which a dry run was accepted in every namespace that converts.
+        tried: The kinds of `RUNTIME_WRITES` of which a dry run was accepted in every namespace that converts.
         count: The number of objects with a dry run.
     """
     open_questions: dict[tuple[str, ...], list[EnginePolicy]] = {}
     for each in policies:
-        if later := tuple(kind for kind in each.later if kind not in tried):
-            open_questions.setdefault(later, []).append(each)
-    for later, found in open_questions.items():
+        if kinds := tuple(kind for kind in each.runtime_kinds if kind not in tried):
+            open_questions.setdefault(kinds, []).append(each)
+    for kinds, found in open_questions.items():
         yield Check(
             name="policies",
             status=Status.UNKNOWN,
-            what=f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(later)}",
+            what=f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(kinds)}",
             where=format_list(sorted({each.engine for each in found})),
             why="these objects are written while gpu-admission runs, so no dry run of the manifests evaluates the policy",
             remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission in the policy, or check its rules by hand",

@@ -10,6 +10,7 @@ from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rul
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import mapping_at, mappings_at
 from policies.phrases import format_count, format_list
+from policies.settings.installed import NAME_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -207,4 +208,4 @@ def _text_of(webhook: OtherWebhook) -> str:
 
 def labels_with_name(name: str, document: Object | None) -> dict[str, str]:
     """The labels of a namespace as the API server stores it: with its name as a label."""
-    return {**mapping_at(document, ("metadata", "labels")), "kubernetes.io/metadata.name": name}
+    return {**mapping_at(document, ("metadata", "labels")), NAME_LABEL: name}

@@ -152,7 +152,7 @@ CLAIMS = {"group": "resource.k8s.io", "resources": ["resourceclaimtemplates"]}
     ],
 )
 def test_policies_are_read_as_their_engines_read_them(objects, expected):
-    assert [(each.later, each.mentions_gpus) for each in engine_policies(objects)] == expected
+    assert [(each.runtime_kinds, each.mentions_gpus) for each in engine_policies(objects)] == expected
 
 
 def test_policies_on_kinds_with_a_dry_run_are_known():
