@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Check", "Status"]
+__all__ = ["Check", "Status", "forbidden_check"]
 
 
 class Status(StrEnum):
@@ -28,3 +28,9 @@ class Check:
     where: str = ""
     why: str = ""
     remedy: str = ""
+
+
+def forbidden_check(name: str, what: str, right: str) -> Check:
+    """The check that is unknown because the user lacks a right, as `list nodes`."""
+    remedy = f"allow the user to {right}"
+    return Check(name=name, status=Status.UNKNOWN, what=what, why=f"you may not {right}", remedy=remedy)

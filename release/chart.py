@@ -1,6 +1,6 @@
 """The archive of the Helm chart, as `helm package` lays it out, without Helm.
 
-`python -m release.chart [IMAGE]` writes it into `dist`.
+`python -m release.chart` writes it into `dist`.
 """
 
 from __future__ import annotations
@@ -59,4 +59,4 @@ def _with_image(values: str, image: str) -> str:
 
 if __name__ == "__main__":
     (ROOT / "dist").mkdir(exist_ok=True)
-    sys.stdout.write(f"{write_chart(ROOT / 'dist', ''.join(sys.argv[1:]))}\n")
+    sys.stdout.write(f"{write_chart(ROOT / 'dist')}\n")

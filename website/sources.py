@@ -65,7 +65,7 @@ def _write(path: Path, text: str) -> None:
 def _with_links(text: str, page: Path, folder: Path) -> str:
     """A page whose links to folders lead to their README, and whose links to files lead to a copy."""
 
-    def mend(found: re.Match[str]) -> str:
+    def replacement(found: re.Match[str]) -> str:
         target = (page.parent / found[2]).resolve()
         if found[2].startswith(("http:", "https:", "mailto:")) or not target.exists():
             return found[0]
@@ -82,7 +82,7 @@ def _with_links(text: str, page: Path, folder: Path) -> str:
             shutil.copy(target, copy)
         return found[0]
 
-    return _LINK.sub(mend, text)
+    return _LINK.sub(replacement, text)
 
 
 def _relative(target: Path, page: Path) -> str:

@@ -1,15 +1,15 @@
 """What an installation or upgrade of gpu-admission would meet in a cluster."""
 
 from policies.preflight.covered_pods import Coverage, coverage_json, webhooks_in
-from policies.preflight.planned import Planned, Trial
+from policies.preflight.planned_objects import DryRun, PlannedObject
 from policies.preflight.preflight import Facts, Preflight, preflight
 
 __all__ = [
     "Coverage",
+    "DryRun",
     "Facts",
-    "Planned",
+    "PlannedObject",
     "Preflight",
-    "Trial",
     "coverage_json",
     "preflight",
     "webhooks_in",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.cluster_checks import Check, Status
+from policies.cluster_checks import Check, Status, forbidden_check
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.paths import lookup
 from policies.phrases import format_list, format_ranges
-from policies.view import UNKNOWN, Unknown
+from policies.view import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,13 +61,7 @@ def kubernetes_checks(
     yield _server_check(server)
     yield _claims_check(claims)
     if isinstance(nodes, Unknown):
-        yield Check(
-            name="kubelets",
-            status=Status.UNKNOWN,
-            what="the versions of the kubelets are unknown",
-            why="you may not list nodes",
-            remedy="allow the user to list nodes",
-        )
+        yield forbidden_check("kubelets", "the versions of the kubelets are unknown", "list nodes")
     else:
         yield _kubelet_check(nodes, () if isinstance(slices, Unknown) else slices)
 
@@ -163,24 +157,17 @@ def component_checks(
         slices: All ResourceSlices.
         converting: The namespaces that convert or would, by their label.
     """
+    publishes = not isinstance(slices, Unknown) and any(lookup(each, ("spec", "driver")) == _DRIVER for each in slices)
     if isinstance(images, Unknown):
-        yield Check(
-            name="components",
-            status=Status.UNKNOWN,
-            what="it is unknown which GPU Operator, device plugin and DRA driver run",
-            why="you may not list pods in all namespaces",
-            remedy="allow the user to list pods",
-        )
-        if not isinstance(slices, Unknown) and any(lookup(each, ("spec", "driver")) == _DRIVER for each in slices):
+        what = "it is unknown which GPU Operator, device plugin and DRA driver run"
+        yield forbidden_check("components", what, "list pods in all namespaces")
+        if publishes:
             yield _dra_driver_check([], converting, publishes=True)
         return
     found = [
         _Found(name, sorted({tag for each, tag in images if each == name}))
         for name in dict.fromkeys(COMPONENTS.values())
     ]
-    publishes = slices is not UNKNOWN and any(
-        lookup(each, ("spec", "driver")) == _DRIVER for each in items_at({"s": slices}, ("s",))
-    )
     for name, tags in found:
         if name == "DRA driver":
             yield _dra_driver_check(tags, converting, publishes=publishes)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.cluster_checks import Check, Status
+from policies.cluster_checks import Check, Status, forbidden_check
 from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
 from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
 from policies.phrases import format_count, format_list
-from policies.preflight.other_webhooks import Place, labels_with_name
+from policies.preflight.other_webhooks import LabelledNamespace, labels_with_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,35 +49,36 @@ class Coverage:
             namespaces: All namespaces of the cluster.
             holds: Returns whether the matchConditions of a webhook hold for a pod that is created.
         """
-        self.places = [Place(name_of(each), labels_with_name(name_of(each), each)) for each in namespaces]
+        self.namespaces = [
+            LabelledNamespace(name_of(each), labels_with_name(name_of(each), each)) for each in namespaces
+        ]
         self._holds = holds
         self._webhooks = [
             each for each in webhooks if any(rule_matches(rule, _NEW_POD) for rule in mappings_at(each, ("rules",)))
         ]
         self._by_namespace = {
-            place.name: [each for each in self._webhooks if _selects(each, place)] for place in self.places
+            namespace.name: [each for each in self._webhooks if _selects(each, namespace)]
+            for namespace in self.namespaces
         }
         self._known: dict[tuple[str, str], list[str]] = {}
         self.counts: dict[str, EntryCount] = {_entry(each): EntryCount() for each in self._webhooks}
         """By entry, in the order of the calls."""
         self.pods = 0
         """The pods that at least one entry would review."""
-        self.namespaces: set[str] = set()
-        """Their namespaces."""
 
     @property
-    def covered(self) -> list[Place]:
+    def covered(self) -> list[LabelledNamespace]:
         """The namespaces that at least one webhook selects."""
-        return [place for place in self.places if self._by_namespace[place.name]]
+        return [namespace for namespace in self.namespaces if self._by_namespace[namespace.name]]
 
     @property
     def exempt(self) -> list[str]:
         """The namespaces that every webhook excludes."""
-        return [place.name for place in self.places if not self._by_namespace[place.name]]
+        return [namespace.name for namespace in self.namespaces if not self._by_namespace[namespace.name]]
 
     def namespaces_with(self, key: str, *values: str) -> list[str]:
         """The covered namespaces whose label has one of the values."""
-        return [place.name for place in self.covered if place.labels.get(key) in values]
+        return [namespace.name for namespace in self.covered if namespace.labels.get(key) in values]
 
     def add(self, pod: Object) -> None:
         """Count a pod."""
@@ -91,7 +92,6 @@ class Coverage:
             count.namespaces.add(namespace)
         if entries:
             self.pods += 1
-            self.namespaces.add(namespace)
 
     def _entries(self, pod: Object, namespace: str) -> list[str]:
         owner = controller_of(pod)
@@ -104,11 +104,11 @@ class Coverage:
         return self._known[key]
 
 
-def _selects(webhook: Object, place: Place) -> bool:
+def _selects(webhook: Object, namespace: LabelledNamespace) -> bool:
     if lookup(webhook, ("objectSelector", "matchLabels")):
         return False
     try:
-        return selects(webhook.get("namespaceSelector"), place.labels)
+        return selects(webhook.get("namespaceSelector"), namespace.labels)
     except UnknownOperatorError:
         return False
 
@@ -126,13 +126,7 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
         are_pods_known: False if the pods cannot be listed.
     """
     if coverage is None:
-        yield Check(
-            name="namespaces",
-            status=Status.UNKNOWN,
-            what="it is unknown which namespaces would be covered",
-            why="you may not list namespaces",
-            remedy="allow the user to list namespaces",
-        )
+        yield forbidden_check("namespaces", "it is unknown which namespaces would be covered", "list namespaces")
         return
     converting = coverage.namespaces_with(DRA_LABEL, "enabled")
     preview = coverage.namespaces_with(DRA_LABEL, "preview")
@@ -158,13 +152,7 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
     if are_pods_known:
         yield Check(name="pods", status=Status.OK, what=_pods_text(coverage))
     else:
-        yield Check(
-            name="pods",
-            status=Status.UNKNOWN,
-            what="it is unknown how many pods would be reviewed",
-            why="you may not list pods in all namespaces",
-            remedy="allow the user to list pods",
-        )
+        yield forbidden_check("pods", "it is unknown how many pods would be reviewed", "list pods in all namespaces")
 
 
 def _pods_text(coverage: Coverage) -> str:
@@ -187,7 +175,7 @@ def _verb(names: Sequence[str], verb: str) -> str:
 def coverage_json(coverage: Coverage) -> dict[str, Any]:
     """The counts as JSON."""
     return {
-        "covered": [place.name for place in coverage.covered],
+        "covered": [namespace.name for namespace in coverage.covered],
         "exempt": coverage.exempt,
         "converting": coverage.namespaces_with(DRA_LABEL, "enabled"),
         "preview": coverage.namespaces_with(DRA_LABEL, "preview"),

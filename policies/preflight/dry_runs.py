@@ -13,10 +13,10 @@ from policies.preflight.refusals import Cause
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.preflight.planned import Planned
+    from policies.preflight.planned_objects import PlannedObject
     from policies.preflight.refusals import Refusal
 
-__all__ = ["kind_checks", "object_checks"]
+__all__ = ["definitions", "kind_checks", "object_checks"]
 
 _MOST = 4
 _LONGEST = 400
@@ -52,7 +52,7 @@ _UNKNOWN_REASONS = {
 }
 
 
-def kind_checks(planned: Sequence[Planned], defined: frozenset[tuple[str, str]]) -> Iterator[Check]:
+def kind_checks(planned: Sequence[PlannedObject], defined: frozenset[tuple[str, str]]) -> Iterator[Check]:
     """Kinds of the manifests that the API server does not serve.
 
     Args:
@@ -85,12 +85,12 @@ def _kind_remedy(version: str) -> str:
     return "use an API server that serves it, or leave these objects out"
 
 
-def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+def object_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     """A check for each reason of a refusal, and one for all objects that would be accepted."""
-    refused: dict[Refusal, list[Planned]] = {}
-    unknown: dict[Refusal, list[Planned]] = {}
+    refused: dict[Refusal, list[PlannedObject]] = {}
+    unknown: dict[Refusal, list[PlannedObject]] = {}
     for each in planned:
-        refusal = each.trial.refusal if each.trial else None
+        refusal = each.dry_run.refusal if each.dry_run else None
         if refusal is None or _is_of_rights(each, refusal):
             continue
         group = refused if refusal.cause.is_refusal and refusal.cause is not Cause.RIGHTS else unknown
@@ -105,7 +105,7 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
     yield from _unknown(unknown)
     yield from _namespace_checks(planned)
     yield from _warnings(planned)
-    tried_well = [each for each in planned if each.trial and each.trial.refusal is None and not each.is_runtime]
+    tried_well = [each for each in planned if each.dry_run and each.dry_run.refusal is None and not each.is_runtime]
     if tried_well:
         exist = sum(each.exists for each in tried_well)
         created = f"{len(tried_well) - exist} would be created" if len(tried_well) > exist else ""
@@ -118,14 +118,14 @@ def object_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         )
 
 
-def _is_of_rights(each: Planned, refusal: Refusal) -> bool:
+def _is_of_rights(each: PlannedObject, refusal: Refusal) -> bool:
     """True if the checks of rights answer the question: also of bindings whose role does not exist yet."""
     if refusal.cause in (Cause.RIGHTS, Cause.ESCALATION):
         return not each.is_runtime
     return refusal.cause is Cause.MISSING and str(each.document.get("kind")).endswith("RoleBinding")
 
 
-def _namespace_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+def _namespace_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     """Namespaces that neither exist nor are in the manifests, as those of a chart."""
     created = {name_of(each.document) for each in planned if each.document.get("kind") == "Namespace"}
     for namespace in sorted({namespace_of(each.document) for each in planned if each.is_stand_in} - created):
@@ -137,24 +137,24 @@ def _namespace_checks(planned: Sequence[Planned]) -> Iterator[Check]:
         )
 
 
-def _stand_in_text(tried: Sequence[Planned]) -> str:
+def _stand_in_text(tried: Sequence[PlannedObject]) -> str:
     moved = [each for each in tried if each.is_stand_in]
-    if not moved or moved[0].trial is None:
+    if not moved or moved[0].dry_run is None:
         return ""
     missing = format_list(sorted({namespace_of(each.document) for each in moved}))
-    return f"{len(moved)} of them tried in namespace {moved[0].trial.namespace}, because {missing} does not exist yet"
+    return f"{len(moved)} of them tried in namespace {moved[0].dry_run.namespace}, because {missing} does not exist yet"
 
 
-def _labels(objects: Sequence[Planned]) -> str:
+def _labels(objects: Sequence[PlannedObject]) -> str:
     return format_list([each.label for each in objects], _MOST)
 
 
-def _text(template: str, refusal: Refusal, objects: Sequence[Planned]) -> str:
+def _text(template: str, refusal: Refusal, objects: Sequence[PlannedObject]) -> str:
     namespace = next(filter(None, (namespace_of(each.document) for each in objects)), "") or "gpu-admission"
     return template.format(by=refusal.by, namespace=namespace)
 
 
-def _refusal_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
+def _refusal_check(refusal: Refusal, objects: Sequence[PlannedObject]) -> Check:
     return Check(
         name="objects",
         status=Status.FAILING,
@@ -165,10 +165,10 @@ def _refusal_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
     )
 
 
-def _stand_in_check(refusal: Refusal, objects: Sequence[Planned]) -> Check:
+def _stand_in_check(refusal: Refusal, objects: Sequence[PlannedObject]) -> Check:
     """The namespace does not exist yet, and policies may treat the one that stood in otherwise."""
-    trial = objects[0].trial
-    namespace = trial.namespace if trial else ""
+    dry_run = objects[0].dry_run
+    namespace = dry_run.namespace if dry_run else ""
     return Check(
         name="objects",
         status=Status.UNKNOWN,
@@ -188,8 +188,8 @@ def _field(refusal: Refusal) -> str:
     return path if path and " " not in path else ""
 
 
-def _unknown(unknown: dict[Refusal, list[Planned]]) -> Iterator[Check]:
-    by_cause: dict[tuple[Cause, str], list[tuple[Refusal, Planned]]] = {}
+def _unknown(unknown: dict[Refusal, list[PlannedObject]]) -> Iterator[Check]:
+    by_cause: dict[tuple[Cause, str], list[tuple[Refusal, PlannedObject]]] = {}
     for refusal, objects in unknown.items():
         by_cause.setdefault((refusal.cause, refusal.by), []).extend((refusal, each) for each in objects)
     for (cause, _), found in by_cause.items():
@@ -205,10 +205,10 @@ def _unknown(unknown: dict[Refusal, list[Planned]]) -> Iterator[Check]:
         )
 
 
-def _warnings(planned: Sequence[Planned]) -> Iterator[Check]:
+def _warnings(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     found: dict[str, list[str]] = {}
     for each in planned:
-        for text in each.trial.warnings if each.trial else ():
+        for text in each.dry_run.warnings if each.dry_run else ():
             found.setdefault(text, []).append(each.label)
     for text, labels in found.items():
         yield Check(
@@ -219,7 +219,7 @@ def _warnings(planned: Sequence[Planned]) -> Iterator[Check]:
         )
 
 
-def definitions(planned: Sequence[Planned]) -> frozenset[tuple[str, str]]:
+def definitions(planned: Sequence[PlannedObject]) -> frozenset[tuple[str, str]]:
     """Group and kind of the CustomResourceDefinitions in the manifests."""
     return frozenset(
         (str(lookup(each.document, ("spec", "group"))), str(lookup(each.document, ("spec", "names", "kind"))))

@@ -1,7 +1,7 @@
 """Policies of other engines: Kubernetes' own, Kyverno's and Gatekeeper's.
 
 The dry runs evaluate whatever matches the objects of the manifests. Named here are the policies that match what
-gpu-admission and controllers write later, and those that speak of GPUs.
+gpu-admission and controllers write at runtime, and those that mention GPUs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.cluster_checks import Check, Status
 from policies.kubernetes.admission_rules import Write, rule_matches
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_count, format_list
+from policies.preflight.planned_objects import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EnginePolicy", "engine_checks", "engine_policies"]
 
-LATER = {
+RUNTIME_WRITES = {
     ("resource.k8s.io", "ResourceClaimTemplate"): Write("CREATE", "resource.k8s.io", "", "resourceclaimtemplates"),
     ("resource.k8s.io", "ResourceClaim"): Write("CREATE", "resource.k8s.io", "", "resourceclaims"),
     ("coordination.k8s.io", "Lease"): Write("UPDATE", "coordination.k8s.io", "", "leases"),
@@ -43,9 +44,9 @@ class EnginePolicy(NamedTuple):
     engine: str
     label: str
     """Kind and name."""
-    later: tuple[str, ...]
-    """The kinds of `LATER` that it matches."""
-    speaks_of_gpus: bool
+    runtime_kinds: tuple[str, ...]
+    """The kinds of `RUNTIME_WRITES` that it matches."""
+    mentions_gpus: bool
     """True if it matches pods, and its text names NVIDIA's resources or claims."""
 
 
@@ -74,31 +75,31 @@ def _policy(document: Object, bound: set[str]) -> EnginePolicy | None:
     if group == "admissionregistration.k8s.io" and kind.endswith("AdmissionPolicy"):
         if name_of(document) not in bound:
             return None
-        return _built_in(document, kind)
+        return _built_in(document)
     if group in ("kyverno.io", "policies.kyverno.io"):
         return _kyverno(document, kind)
     if group == "constraints.gatekeeper.sh":
-        return _gatekeeper(document, kind)
+        return _gatekeeper(document)
     return None
 
 
-def _found(engine: str, document: Object, kind: str, matched: set[tuple[str, str]]) -> EnginePolicy:
-    namespace = namespace_of(document)
-    label = f"{kind} {f'{namespace}/' if namespace else ''}{name_of(document)}"
-    later = tuple(name for group, name in LATER if (group, name) in matched)
+def _found(engine: str, document: Object, matched: set[tuple[str, str]]) -> EnginePolicy:
+    runtime_kinds = tuple(name for group, name in RUNTIME_WRITES if (group, name) in matched)
     text = json.dumps(
         {key: value for key, value in mapping_at(document, ("spec",)).items() if key != "matchConstraints"}
     )
-    return EnginePolicy(engine, label, later, ("", "Pod") in matched and any(word in text for word in _GPU_WORDS))
+    return EnginePolicy(
+        engine, label_of(document), runtime_kinds, ("", "Pod") in matched and any(word in text for word in _GPU_WORDS)
+    )
 
 
-def _built_in(document: Object, kind: str) -> EnginePolicy:
+def _built_in(document: Object) -> EnginePolicy:
     rules = mappings_at(document, ("spec", "matchConstraints", "resourceRules"))
-    return _found("Kubernetes", document, kind, _matched_by(rules))
+    return _found("Kubernetes", document, _matched_by(rules))
 
 
 def _matched_by(rules: Sequence[Object]) -> set[tuple[str, str]]:
-    writes = {**LATER, ("", "Pod"): _POD}
+    writes = {**RUNTIME_WRITES, ("", "Pod"): _POD}
     return {key for key, write in writes.items() if any(rule_matches(rule, write) for rule in rules)}
 
 
@@ -106,7 +107,7 @@ def _kyverno(document: Object, kind: str) -> EnginePolicy | None:
     """Source: Kyverno's documentation of match, failureAction and its policies in CEL."""
     if rules := mappings_at(document, ("spec", "matchConstraints", "resourceRules")):
         actions = items_at(document, ("spec", "validationActions"))
-        return None if actions and "Deny" not in actions else _found("Kyverno", document, kind, _matched_by(rules))
+        return None if actions and "Deny" not in actions else _found("Kyverno", document, _matched_by(rules))
     if kind not in ("ClusterPolicy", "Policy"):
         return None
     matched: set[tuple[str, str]] = set()
@@ -115,8 +116,10 @@ def _kyverno(document: Object, kind: str) -> EnginePolicy | None:
         action = lookup(rule, ("validate", "failureAction")) or by_policy or "Audit"
         if "validate" in rule and str(action).lower() != "enforce":
             continue
-        matched.update(key for name in _kyverno_kinds(rule) for key in (*LATER, ("", "Pod")) if _is_kind(name, key))
-    return _found("Kyverno", document, kind, matched) if matched else None
+        matched.update(
+            key for name in _kyverno_kinds(rule) for key in (*RUNTIME_WRITES, ("", "Pod")) if _is_kind(name, key)
+        )
+    return _found("Kyverno", document, matched) if matched else None
 
 
 def _kyverno_kinds(rule: Object) -> Iterator[str]:
@@ -134,21 +137,21 @@ def _is_kind(written: str, key: tuple[str, str]) -> bool:
     return len(groups) < 2 or fnmatchcase(key[0], groups[0])  # a single part is a version of the core group
 
 
-def _gatekeeper(document: Object, kind: str) -> EnginePolicy | None:
+def _gatekeeper(document: Object) -> EnginePolicy | None:
     """Source: Gatekeeper's documentation of spec.match.kinds and spec.enforcementAction."""
     if str(lookup(document, ("spec", "enforcementAction")) or "deny") in _IGNORED_ACTIONS:
         return None
     kinds = mappings_at(document, ("spec", "match", "kinds"))
     matched = {
         key
-        for key in (*LATER, ("", "Pod"))
+        for key in (*RUNTIME_WRITES, ("", "Pod"))
         if not kinds
         or any(
             {"*", key[0]} & {*items_at(each, ("apiGroups",))} and {"*", key[1]} & {*items_at(each, ("kinds",))}
             for each in kinds
         )
     }
-    return _found("Gatekeeper", document, kind, matched) if matched else None
+    return _found("Gatekeeper", document, matched) if matched else None
 
 
 def engine_checks(
@@ -159,27 +162,27 @@ def engine_checks(
     Args:
         policies: The policies.
         unread: The kinds of policies that the user may not list.
-        tried: The kinds of `LATER` of which a dry run was accepted in every namespace that converts.
+        tried: The kinds of `RUNTIME_WRITES` of which a dry run was accepted in every namespace that converts.
         count: The number of objects with a dry run.
     """
     open_questions: dict[tuple[str, ...], list[EnginePolicy]] = {}
     for each in policies:
-        if later := tuple(kind for kind in each.later if kind not in tried):
-            open_questions.setdefault(later, []).append(each)
-    for later, found in open_questions.items():
+        if kinds := tuple(kind for kind in each.runtime_kinds if kind not in tried):
+            open_questions.setdefault(kinds, []).append(each)
+    for kinds, found in open_questions.items():
         yield Check(
             name="policies",
             status=Status.UNKNOWN,
-            what=f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(later)}",
+            what=f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(kinds)}",
             where=format_list(sorted({each.engine for each in found})),
             why="these objects are written while gpu-admission runs, so no dry run of the manifests evaluates the policy",
-            remedy="leave user system:serviceaccount:gpu-admission:gpu-admission out of the policy, or read it",
+            remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission in the policy, or check its rules by hand",
         )
-    if about_gpus := [each.label for each in policies if each.speaks_of_gpus]:
+    if about_gpus := [each.label for each in policies if each.mentions_gpus]:
         yield Check(
             name="policies",
             status=Status.WARNING,
-            what=f"{format_list(about_gpus, _MOST)} {'speak' if len(about_gpus) > 1 else 'speaks'} of GPUs or claims in pods",
+            what=f"{format_list(about_gpus, _MOST)} {'mention' if len(about_gpus) > 1 else 'mentions'} GPUs or claims in pods",
             why="a converted pod has a claim in place of nvidia.com/gpu, and the policy sees that pod",
             remedy="test the policy with a pod of a namespace that previews or converts, by `kubectl apply --dry-run=server`",
         )

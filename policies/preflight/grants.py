@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.preflight.planned import Planned
+    from policies.preflight.planned_objects import PlannedObject
 
 __all__ = ["OwnRules", "grant_checks", "granting_rights", "missing_rules", "rule_rights"]
 
@@ -50,7 +50,7 @@ class _Gap(NamedTuple):
 
 
 def grant_checks(
-    planned: Sequence[Planned], granted: Mapping[Right, bool | None], own: Mapping[str, OwnRules], who: str
+    planned: Sequence[PlannedObject], granted: Mapping[Right, bool | None], own: Mapping[str, OwnRules], who: str
 ) -> Iterator[Check]:
     """Roles and bindings that grant more than the user may grant.
 
@@ -87,11 +87,14 @@ def grant_checks(
 
 
 def _gap(
-    each: Planned, planned: Sequence[Planned], granted: Mapping[Right, bool | None], own: Mapping[str, OwnRules]
+    each: PlannedObject,
+    planned: Sequence[PlannedObject],
+    granted: Mapping[Right, bool | None],
+    own: Mapping[str, OwnRules],
 ) -> _Gap | None:
     """What the user lacks for a role or binding; None if it is no problem."""
-    refusal = each.trial.refusal if each.trial else None
-    if each.group != _RBAC or not each.resource or (refusal is None and each.trial and not each.is_stand_in):
+    refusal = each.dry_run.refusal if each.dry_run else None
+    if each.group != _RBAC or not each.resource or (refusal is None and each.dry_run and not each.is_stand_in):
         return None
     found = _granting_right(each, planned)
     rules = own.get(namespace_of(each.document))
@@ -113,13 +116,13 @@ def rule_rights(parts: Iterable[Object]) -> Iterator[Right]:
             yield Right(part["verbs"][0], part["apiGroups"][0], part["resources"][0])
 
 
-def granting_rights(planned: Sequence[Planned]) -> list[Right]:
+def granting_rights(planned: Sequence[PlannedObject]) -> list[Right]:
     """The rights by which a user may write roles and bindings without having the rights that these grant."""
     found = (_granting_right(each, planned) for each in planned if each.group == _RBAC and each.resource)
     return list(dict.fromkeys(right for each in found if each is not None for right in each[:1]))
 
 
-def _granting_right(each: Planned, planned: Sequence[Planned]) -> tuple[Right, Object] | None:
+def _granting_right(each: PlannedObject, planned: Sequence[PlannedObject]) -> tuple[Right, Object] | None:
     """The right to grant anything by a role or binding, and the role; None without the role."""
     namespace, kind = namespace_of(each.document), each.document.get("kind")
     if kind in _ROLES:
@@ -134,7 +137,7 @@ def _granting_right(each: Planned, planned: Sequence[Planned]) -> tuple[Right, O
     return Right("bind", _RBAC, resource, namespace, str(reference.get("name"))), role
 
 
-def _role(reference: Object, namespace: str, planned: Sequence[Planned]) -> Object | None:
+def _role(reference: Object, namespace: str, planned: Sequence[PlannedObject]) -> Object | None:
     kind, name = reference.get("kind"), reference.get("name")
     for each in planned:
         document = each.document

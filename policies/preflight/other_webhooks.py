@@ -10,13 +10,14 @@ from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rul
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import mapping_at, mappings_at
 from policies.phrases import format_count, format_list
+from policies.settings.installed import NAME_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["OtherWebhook", "Place", "other_webhooks", "webhook_checks"]
+__all__ = ["LabelledNamespace", "OtherWebhook", "other_webhooks", "webhook_checks"]
 
 _CONFIGURATION = CONFIGURATIONS[0][1]
 _NEW_POD = Write("CREATE", "", "", "pods")
@@ -34,7 +35,7 @@ _TENANT_WRITES = {
 _MOST = 5
 
 
-class Place(NamedTuple):
+class LabelledNamespace(NamedTuple):
     """A namespace with the labels of the objects that gpu-admission writes there."""
 
     name: str
@@ -98,9 +99,9 @@ def other_webhooks(configurations: Sequence[Object], *, is_mutating: bool) -> li
 
 def webhook_checks(
     webhooks: Sequence[OtherWebhook],
-    own: Place,
+    own: LabelledNamespace,
     pod_labels: Mapping[str, str],
-    tenants: Sequence[Place] | None,
+    tenants: Sequence[LabelledNamespace] | None,
 ) -> Iterator[Check]:
     """What webhooks of others mean for gpu-admission and for the pods that it reviews.
 
@@ -117,7 +118,9 @@ def webhook_checks(
     yield _order_check(webhooks, tenants)
 
 
-def _own_checks(webhooks: Sequence[OtherWebhook], own: Place, pod_labels: Mapping[str, str]) -> Iterator[Check]:
+def _own_checks(
+    webhooks: Sequence[OtherWebhook], own: LabelledNamespace, pod_labels: Mapping[str, str]
+) -> Iterator[Check]:
     is_good = True
     for each in webhooks:
         labels = {"pods": pod_labels}
@@ -147,10 +150,10 @@ def _own_checks(webhooks: Sequence[OtherWebhook], own: Place, pod_labels: Mappin
         )
 
 
-def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -> Iterator[Check]:
+def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Iterator[Check]:
     for each in webhooks:
         hit = [name for name, write in _TENANT_WRITES.items() if each.fails_closed and each.matches(write)]
-        names = [place.name for place in tenants if each.selects(place.labels, None)] if hit else []
+        names = [tenant.name for tenant in tenants if each.selects(tenant.labels, None)] if hit else []
         if names:
             yield Check(
                 name="webhooks",
@@ -158,7 +161,7 @@ def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -
                 what=f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of {_namespaces(names)}",
                 where=f"{_kind(each).capitalize()}WebhookConfiguration {each.configuration}",
                 why="it fails closed: while it does not answer, pods that need a template are refused, and charges are not written",
-                remedy="leave objects of user system:serviceaccount:gpu-admission:gpu-admission out, by a matchCondition on "
+                remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission by a matchCondition on "
                 "request.userInfo.username",
             )
 
@@ -171,12 +174,12 @@ def _namespaces(names: Sequence[str]) -> str:
     return f"namespace{'s' * (len(names) > 1)} {format_list(names, _MOST)}"
 
 
-def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[Place]) -> Check:
+def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Check:
     """The order of the mutating webhooks that see the pods of covered namespaces."""
     seen = [
         each
         for each in webhooks
-        if each.is_mutating and each.matches(_NEW_POD) and any(each.selects(place.labels, None) for place in tenants)
+        if each.is_mutating and each.matches(_NEW_POD) and any(each.selects(tenant.labels, None) for tenant in tenants)
     ]
     before = [_text_of(each) for each in seen if each.is_before]
     after = [_text_of(each) for each in seen if not each.is_before]
@@ -205,4 +208,4 @@ def _text_of(webhook: OtherWebhook) -> str:
 
 def labels_with_name(name: str, document: Object | None) -> dict[str, str]:
     """The labels of a namespace as the API server stores it: with its name as a label."""
-    return {**mapping_at(document, ("metadata", "labels")), "kubernetes.io/metadata.name": name}
+    return {**mapping_at(document, ("metadata", "labels")), NAME_LABEL: name}

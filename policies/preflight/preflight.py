@@ -11,20 +11,17 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at
 from policies.metadata_keys import DRA_LABEL
 from policies.phrases import format_count, format_list
-from policies.preflight.cluster_health import (
-    api_checks,
-    bundle_checks,
-    clock_checks,
-    conversion_checks,
-    network_checks,
-)
+from policies.preflight.ca_bundles import bundle_checks
+from policies.preflight.clocks import clock_checks
 from policies.preflight.component_versions import component_checks, kubernetes_checks
 from policies.preflight.covered_pods import coverage_checks
 from policies.preflight.dry_runs import definitions, kind_checks, object_checks
 from policies.preflight.engine_policies import engine_checks, engine_policies
 from policies.preflight.grants import grant_checks
-from policies.preflight.other_webhooks import Place, labels_with_name, other_webhooks, webhook_checks
+from policies.preflight.network import called_ports, network_checks
+from policies.preflight.other_webhooks import LabelledNamespace, labels_with_name, other_webhooks, webhook_checks
 from policies.preflight.rights import rights_checks
+from policies.preflight.served_apis import api_checks, conversion_checks
 from policies.preflight.server_features import feature_checks
 from policies.preflight.steps import step_checks, step_of, storage_checks
 from policies.view import Unknown
@@ -34,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.preflight.cluster_health import Clock
+    from policies.preflight.clocks import Clock
     from policies.preflight.covered_pods import Coverage
     from policies.preflight.grants import OwnRules
-    from policies.preflight.planned import Planned
+    from policies.preflight.planned_objects import PlannedObject
     from policies.preflight.rights import Right
     from policies.preflight.server_features import ServerFeatures
     from policies.preflight.steps import Step
@@ -54,7 +51,7 @@ KNOWN_WEBHOOKS = frozenset(each.entry.webhook for each in WEBHOOKS)
 class Facts:
     """What was read of a cluster, and the answers to dry runs. What the user may not read is unknown."""
 
-    planned: Sequence[Planned]
+    planned: Sequence[PlannedObject]
     """The objects of the manifests, and those that the service and controllers would create later."""
     user: str
     """The name of the user; empty if it is unknown."""
@@ -102,7 +99,7 @@ def preflight(facts: Facts) -> Preflight:
     return Preflight(step, checks, _conclusion(facts, step, checks), facts.coverage)
 
 
-def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[Check]:
+def _checks(facts: Facts, manifests: Sequence[PlannedObject], step: Step) -> Iterator[Check]:
     installed = any(
         each.exists for each in manifests if (each.document.get("kind"), name_of(each.document)) in CONFIGURATIONS
     )
@@ -121,7 +118,7 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
         engine_policies(facts.policies),
         facts.unread_policies,
         _tried_kinds(facts.planned),
-        sum(each.trial is not None for each in facts.planned),
+        sum(each.dry_run is not None for each in facts.planned),
     )
     yield from coverage_checks(
         facts.coverage, is_new=not installed, are_pods_known=not isinstance(facts.images, Unknown)
@@ -130,10 +127,11 @@ def _checks(facts: Facts, manifests: Sequence[Planned], step: Step) -> Iterator[
     yield from conversion_checks(facts.broken_conversions)
     yield from clock_checks(facts.clock, facts.leases, _ready(facts.nodes))
     has_policy = any(each.document.get("kind") == "NetworkPolicy" for each in manifests)
-    yield from network_checks(facts.daemon_sets, facts.nodes, has_policy=has_policy, is_installed=installed)
+    ports = called_ports(_deployment(manifests))
+    yield from network_checks(facts.daemon_sets, facts.nodes, ports, has_policy=has_policy, is_installed=installed)
 
 
-def _rights_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Check]:
+def _rights_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterator[Check]:
     who = f"user {facts.user}" if facts.user else "your user"
     found = [
         *rights_checks(manifests, facts.granted, who),
@@ -143,7 +141,7 @@ def _rights_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Check
     yield from found or [Check(name="rights", status=Status.OK, what=what)]
 
 
-def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Check]:
+def _webhook_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterator[Check]:
     unread = [
         kind
         for kind, found in (
@@ -170,33 +168,32 @@ def _webhook_checks(facts: Facts, manifests: Sequence[Planned]) -> Iterator[Chec
         return
     yield from webhook_checks(
         others,
-        _own_place(manifests, facts.coverage),
-        _pod_labels(manifests),
+        _own_namespace(manifests, facts.coverage),
+        mapping_at(_deployment(manifests), ("spec", "template", "metadata", "labels")),
         covered,
     )
 
 
-def _own_place(manifests: Sequence[Planned], coverage: Coverage | None) -> Place:
+def _own_namespace(manifests: Sequence[PlannedObject], coverage: Coverage | None) -> LabelledNamespace:
     """The namespace of gpu-admission as it would be."""
-    places = coverage.places if coverage else ()
-    stored = next((place.labels for place in places if place.name == _NAMESPACE), {})
+    namespaces = coverage.namespaces if coverage else ()
+    stored = next((each.labels for each in namespaces if each.name == _NAMESPACE), {})
     wanted = next(
         (each.document for each in manifests if (each.document.get("kind"), name_of(each.document)) == _OWN), None
     )
-    return Place(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, wanted)})
+    return LabelledNamespace(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, wanted)})
 
 
-def _pod_labels(manifests: Sequence[Planned]) -> dict[str, str]:
-    found = (each.document for each in manifests if each.document.get("kind") == "Deployment")
-    return mapping_at(next(found, None), ("spec", "template", "metadata", "labels"))
+def _deployment(manifests: Sequence[PlannedObject]) -> Object | None:
+    return next((each.document for each in manifests if each.document.get("kind") == "Deployment"), None)
 
 
-def _tried_kinds(planned: Sequence[Planned]) -> frozenset[str]:
+def _tried_kinds(planned: Sequence[PlannedObject]) -> frozenset[str]:
     """The kinds of later objects of which every dry run was accepted in its own namespace."""
     answers: dict[str, list[bool]] = {}
     for each in planned:
         if each.is_runtime:
-            is_good = each.trial is not None and each.trial.refusal is None and not each.is_stand_in
+            is_good = each.dry_run is not None and each.dry_run.refusal is None and not each.is_stand_in
             answers.setdefault(str(each.document.get("kind")), []).append(is_good)
     return frozenset(kind for kind, found in answers.items() if all(found))
 
@@ -232,10 +229,7 @@ def _review_text(facts: Facts) -> str:
     coverage = facts.coverage
     if coverage is None:
         return "which namespaces would be covered is unknown"
-    covered = f"pods of {format_count(len(coverage.covered), 'namespace')} would be reviewed from then on"
-    if isinstance(facts.images, Unknown):
-        return covered
     return (
-        f"{covered}, and {coverage.pods:,} of those that run now if they were created again; `gpu-admission audit` shows which "
+        f"new pods of {format_count(len(coverage.covered), 'namespace')} would be reviewed; `gpu-admission audit` shows which "
         "existing objects would be refused"
     )

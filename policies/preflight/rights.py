@@ -11,7 +11,7 @@ from policies.phrases import format_list
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.preflight.planned import Planned
+    from policies.preflight.planned_objects import PlannedObject
 
 __all__ = ["Right", "needed_rights", "rights_checks", "rights_text"]
 
@@ -41,7 +41,7 @@ class Right(NamedTuple):
         return f"{self.verb} {resource}{name}{f' -n {self.namespace}' if self.namespace else ''}"
 
 
-def needed_rights(planned: Iterable[Planned]) -> dict[Right, list[str]]:
+def needed_rights(planned: Iterable[PlannedObject]) -> dict[Right, list[str]]:
     """The rights that applying the objects needs, each with the objects.
 
     kubectl reads each object, then creates or patches it. Roles and bindings may need more: `policies.preflight.grants`.
@@ -61,7 +61,7 @@ def needed_rights(planned: Iterable[Planned]) -> dict[Right, list[str]]:
     return needed
 
 
-def rights_checks(planned: Sequence[Planned], granted: Mapping[Right, bool | None], who: str) -> Iterator[Check]:
+def rights_checks(planned: Sequence[PlannedObject], granted: Mapping[Right, bool | None], who: str) -> Iterator[Check]:
     """Whether the user may send every request of an installation.
 
     Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.cluster_checks import Check, Status
+from policies.cluster_checks import Check, Status, forbidden_check
 from policies.entries import CONFIGURATIONS, RETIRED
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_list
-from policies.preflight.planned import Planned, label_of
+from policies.preflight.planned_objects import PlannedObject, label_of
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Step(NamedTuple):
         }[self.verb]
 
 
-def step_of(planned: Sequence[Planned]) -> Step:
+def step_of(planned: Sequence[PlannedObject]) -> Step:
     """The step that applying the manifests takes."""
     deployment = _deployment(planned)
     exists = any(each.exists for each in planned if _is_core(each))
@@ -72,12 +72,12 @@ def step_of(planned: Sequence[Planned]) -> Step:
     return Step("rollback" if is_back else "upgrade", before, after)
 
 
-def _is_core(each: Planned) -> bool:
+def _is_core(each: PlannedObject) -> bool:
     kind = str(each.document.get("kind"))
     return kind in ("Deployment", "CustomResourceDefinition") or (kind, name_of(each.document)) in CONFIGURATIONS
 
 
-def _deployment(planned: Sequence[Planned]) -> Planned | None:
+def _deployment(planned: Sequence[PlannedObject]) -> PlannedObject | None:
     found = [each for each in planned if each.document.get("kind") == "Deployment"]
     return next((each for each in found if name_of(each.document) == "gpu-admission"), found[0] if found else None)
 
@@ -94,7 +94,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match else ()
 
 
-def step_checks(planned: Sequence[Planned], step: Step, known: frozenset[str]) -> Iterator[Check]:
+def step_checks(planned: Sequence[PlannedObject], step: Step, known: frozenset[str]) -> Iterator[Check]:
     """Whether the step is one release, and whether who installed it is the one who applies now.
 
     Args:
@@ -115,18 +115,13 @@ def step_checks(planned: Sequence[Planned], step: Step, known: frozenset[str]) -
     yield from _owner_checks(planned)
 
 
-def _step_check(planned: Sequence[Planned], step: Step, mine: set[str]) -> Check:
+def _step_check(planned: Sequence[PlannedObject], step: Step, mine: set[str]) -> Check:
     installed = {name for each in planned for name in _webhook_names(each.stored)}
     strange = sorted(name for name in installed - mine if name.removesuffix(".gpu-admission.io") not in RETIRED)
     before, after = _numbers(step.before), _numbers(step.after)
     if step.verb == "apply":
-        return Check(
-            name="version",
-            status=Status.UNKNOWN,
-            what="it is unknown which version is installed",
-            why="you may not get the Deployment gpu-admission in namespace gpu-admission",
-            remedy="allow the user to get it",
-        )
+        right = "get the Deployment gpu-admission in namespace gpu-admission"
+        return forbidden_check("version", "it is unknown which version is installed", right)
     if step.verb == "install":
         return Check(
             name="version",
@@ -192,7 +187,7 @@ def _webhook_names(document: object) -> Iterator[str]:
             yield str(webhook.get("name"))
 
 
-def _owner_checks(planned: Sequence[Planned]) -> Iterator[Check]:
+def _owner_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     """Objects that another tool manages than the one whose manifests these are."""
     releases: set[str] = set()
     tools: set[str] = set()
@@ -247,18 +242,13 @@ def _is_hook(document: Object) -> bool:
     return is_configuration or "helm.sh/hook" in mapping_at(document, ("metadata", "annotations"))
 
 
-def storage_checks(planned: Iterable[Planned]) -> Iterator[Check]:
+def storage_checks(planned: Iterable[PlannedObject]) -> Iterator[Check]:
     """CRDs that would lose a version in which objects may be stored, or that a webhook converts."""
     definitions = [each for each in planned if each.document.get("kind") == "CustomResourceDefinition"]
     is_good = True
     if any(each.stored is UNKNOWN for each in definitions):
-        yield Check(
-            name="storage",
-            status=Status.UNKNOWN,
-            what="it is unknown in which versions objects are stored",
-            why="you may not get customresourcedefinitions",
-            remedy="allow the user to get customresourcedefinitions.apiextensions.k8s.io",
-        )
+        right = "get customresourcedefinitions.apiextensions.k8s.io"
+        yield forbidden_check("storage", "it is unknown in which versions objects are stored", right)
         return
     for each in definitions:
         served = {lookup(version, ("name",)) for version in items_at(each.document, ("spec", "versions"))}

@@ -30,7 +30,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 _SUFFIX = ".gpu-admission.io"
 _SPEC = FieldPath(["spec"])
 _OPERATOR = _SPEC / "configuration" / "operatorNamespaces"
-_REMEDY = "apply what deploy/render.py --settings FILE prints"
+_REMEDY = "set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
 
 
 def uncovered_settings(

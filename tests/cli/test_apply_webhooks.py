@@ -97,6 +97,7 @@ def configurations(sandbox):
 
 
 DONE = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+UNCHANGED = "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
 RUNNING = {"new-1": "Running", "new-2": "Running"}
 
 
@@ -106,14 +107,14 @@ RUNNING = {"new-1": "Running", "new-2": "Running"}
         (RUNNING, {}, "the Deployment controller has not seen the newest template"),
         (RUNNING, {**DONE, "updatedReplicas": 1}, "1 of 2 replicas are updated"),
         (RUNNING, {**DONE, "availableReplicas": 0}, "0 of 2 replicas are available"),
-        (RUNNING | {"old-1": "Running"}, DONE, "1 earlier replicas have not ended"),
+        (RUNNING | {"old-1": "Running"}, DONE, "1 earlier replica has not ended"),
     ],
     ids=["unseen", "updating", "starting", "draining"],
 )
 async def test_webhooks_wait_for_every_replica(apply, roll_out, sandbox, pods, status, said):
     roll_out(pods, **status)
     done = await apply()
-    assert (done.returncode, done.stderr) == (1, f"Error: after 0 seconds, {said}; no webhook was changed\n")
+    assert (done.returncode, done.stderr) == (1, f"Error: after 0 seconds, {said}; {UNCHANGED}\n")
     assert configurations(sandbox) == []
 
 
@@ -141,7 +142,8 @@ async def test_rollback_waits_for_charges_that_the_version_before_cannot_read(ap
     assert done.returncode == 1
     assert done.stderr == (
         "Error: after 0 seconds, the GPUQuota of team-a, team-b, team-c and 1 more has charges that the version before cannot "
-        "read; the webhooks are applied, the service must wait\n"
+        "read; the webhooks are applied, but do not apply the service yet: run the command again, and look at the leader with "
+        "`gpu-admission doctor` if nothing changes\n"
     )
     assert len(configurations(sandbox)) == 2
 
@@ -201,7 +203,7 @@ async def test_check_names_a_webhook_that_differs_and_changes_nothing(apply, rol
     assert (done.returncode, done.stderr) == (
         1,
         (
-            "Error: MutatingWebhookConfiguration gpu-admission is not installed as in version.yaml, which differs in "
+            "Error: MutatingWebhookConfiguration gpu-admission is not installed as in version.yaml; webhooks that differ: "
             "convert-pods.gpu-admission.io; apply it with `gpu-admission apply-webhooks` or `helm upgrade`\n"
         ),
     )

@@ -178,7 +178,7 @@ async def test_what_may_not_be_read_is_unknown(live, sandbox, paths, unknown):
     assert all("Traceback" not in text for text in (done.stdout, done.stderr))
 
 
-async def test_user_who_may_read_nothing_gets_a_page(live, sandbox):
+async def test_user_without_rights_gets_unknown_checks(live, sandbox):
     """Discovery is open to every authenticated user."""
     for path in ("/version", "*/namespaces/*", "*/namespaces", "*s", "*/gpu-admission*", "*gpu-admission.io"):
         sandbox.faults.add(faults.failing(403, "forbidden"), path=path)

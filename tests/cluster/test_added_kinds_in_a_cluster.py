@@ -34,7 +34,8 @@ DEFINITION = {
 }
 UNCOVERED = (
     "GPUAdmissionPolicy default: spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches "
-    "trainingruns.kinds.gpu-admission.test, so their authors get no warnings; apply what deploy/render.py --settings FILE prints"
+    "trainingruns.kinds.gpu-admission.test, so their authors get no warnings; set settings.spec of the Helm chart, or apply manifests that "
+    "deploy/render.py --settings FILE renders"
 )
 CONFIGURATION = ("ValidatingWebhookConfiguration", "gpu-admission")
 

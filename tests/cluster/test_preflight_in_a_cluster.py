@@ -121,7 +121,7 @@ def test_webhook_that_could_stop_our_pods_is_named(cluster, preflight_of):
 
 
 @pytest.mark.parametrize(("name", "place"), [("a-first", "before ours"), ("z-last", "after ours")])
-def test_order_of_mutating_webhooks_is_told(cluster, preflight_of, name, place):
+def test_order_of_mutating_webhooks_is_reported(cluster, preflight_of, name, place):
     team = cluster.namespace()
     selector = {"matchLabels": {"kubernetes.io/metadata.name": team}}
     document = webhook(name, namespaceSelector=selector, failurePolicy="Ignore", reinvocationPolicy="IfNeeded")

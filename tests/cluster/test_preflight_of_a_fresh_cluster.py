@@ -50,7 +50,7 @@ def whats(report, *statuses):
     return [(each["name"], each["what"]) for each in report["checks"] if each["status"] in statuses]
 
 
-def test_fresh_cluster_takes_everything(preflight):
+def test_fresh_cluster_accepts_every_object(preflight):
     report, code = preflight()
     assert whats(report, "failing", "unknown") == []
     assert whats(report, "warning") == [("network", "no network plugin is seen that enforces NetworkPolicies")]
@@ -175,7 +175,7 @@ def test_policies_that_no_dry_run_evaluates_are_named(preflight, engines):
     assert found == {
         ("unknown", "it is unknown what ClusterPolicy rules would say about ResourceClaimTemplate"),
         ("unknown", "it is unknown what K8sRequiredLabels rules would say about Lease"),
-        ("warning", "ClusterPolicy rules speaks of GPUs or claims in pods"),
+        ("warning", "ClusterPolicy rules mentions GPUs or claims in pods"),
     }
 
 
@@ -218,7 +218,7 @@ def limited(fresh, tmp_path):
     fresh.delete("ClusterRole", name)
 
 
-def test_user_with_too_few_rights_is_told_which(preflight, limited):
+def test_missing_rights_of_the_user_are_named(preflight, limited):
     def answered():
         report, code = preflight(limited)
         failing = [each for each in report["checks"] if (each["name"], each["status"]) == ("rights", "failing")]

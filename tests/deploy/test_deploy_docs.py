@@ -137,22 +137,26 @@ def test_readiness_is_quoted_in_the_words_of_the_program():
             assert part.strip(" ,:") in source, quote
 
 
+def built_overlay(folder, deploy, text):
+    (folder / "deploy").symlink_to(deploy)
+    overlay = folder / "my-overlay"
+    overlay.mkdir()
+    (overlay / "kustomization.yaml").write_text(text)
+    return subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, for kubectl kustomize")
 def test_overlay_of_the_installation_page_builds(tmp_path, deploy):
-    (tmp_path / "deploy").symlink_to(deploy)
     example = re.findall(r"```yaml\n(.*?)```", TEXTS["install"], re.DOTALL)[0]
-    (tmp_path / "kustomization.yaml").write_text(example)
-    done = subprocess.run(["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = built_overlay(tmp_path, deploy, example)
     assert done.returncode == 0, done.stderr
     assert "image: registry.example.com/gpu-admission:0.1.0" in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, for kubectl kustomize")
 def test_overlay_with_credentials_of_the_installation_page_builds(tmp_path, deploy):
-    (tmp_path / "deploy").symlink_to(deploy)
     overlay, patches = re.findall(r"```yaml\n(.*?)```", TEXTS["install"], re.DOTALL)[:2]
-    (tmp_path / "kustomization.yaml").write_text(overlay + patches)
-    done = subprocess.run(["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = built_overlay(tmp_path, deploy, overlay + patches)
     assert done.returncode == 0, done.stderr
     (found,) = (each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "Deployment")
     assert found["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]

@@ -179,7 +179,9 @@ def test_settings_that_webhooks_do_not_cover_are_named():
     assert what == (
         "no rule of webhook workloads.gpu-admission.io matches trainers.example.com, so their authors get no warnings"
     )
-    assert remedy.startswith("apply what deploy/render.py --settings FILE prints")
+    assert remedy.startswith(
+        "set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
+    )
 
 
 def test_note_of_a_replica_about_the_same_is_left_out():

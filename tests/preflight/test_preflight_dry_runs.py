@@ -2,21 +2,21 @@
 
 import pytest
 
-from policies.preflight import Coverage, Facts, Trial, preflight
+from policies.preflight import Coverage, DryRun, Facts, preflight
 from policies.preflight.dry_runs import definitions, kind_checks, object_checks
 from policies.view import UNKNOWN
 from tests.preflight.planned_objects import planned, refused, texts
 from webhook.cli.preflight.pod_counts import conditions_hold
 
 OURS = "gpu-admission"
-ACCEPTED = Trial(OURS)
+ACCEPTED = DryRun(OURS)
 POLICY = "deployments.apps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: not yours"
 UNREADABLE = 'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal number'
 STAND_IN = "tried in namespace default, because its own does not exist yet"
 
 
-def deployment(trial=ACCEPTED, **more):
-    return planned("Deployment", OURS, OURS, api_version="apps/v1", trial=trial, **more)
+def deployment(dry_run=ACCEPTED, **more):
+    return planned("Deployment", OURS, OURS, api_version="apps/v1", dry_run=dry_run, **more)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def deployment(trial=ACCEPTED, **more):
     [
         ([deployment()], [("ok", "the dry run accepts 1 object: 1 would be created", "")]),
         (
-            [deployment(stored={"kind": "Deployment"}), planned("Service", OURS, OURS, trial=ACCEPTED)],
+            [deployment(stored={"kind": "Deployment"}), planned("Service", OURS, OURS, dry_run=ACCEPTED)],
             [("ok", "the dry run accepts 2 objects: 1 would be created, 1 exist and would be applied again", "")],
         ),
         (
@@ -46,7 +46,7 @@ def deployment(trial=ACCEPTED, **more):
             [("failing", "Deployment gpu-admission/gpu-admission would be refused by the API server", "")],
         ),
         (
-            [deployment(Trial("default"))],
+            [deployment(DryRun("default"))],
             [
                 ("warning", "namespace gpu-admission does not exist, and the manifests do not create it", ""),
                 (
@@ -79,13 +79,17 @@ def deployment(trial=ACCEPTED, **more):
         (
             [
                 planned(
-                    "Pod", OURS, OURS, runtime=True, trial=refused(403, 'User "a" cannot create resource "pods"', OURS)
+                    "Pod",
+                    OURS,
+                    OURS,
+                    runtime=True,
+                    dry_run=refused(403, 'User "a" cannot create resource "pods"', OURS),
                 )
             ],
             [("unknown", "it is unknown whether Pod gpu-admission/gpu-admission would be accepted", "")],
         ),
         (
-            [deployment(Trial(OURS, None, ("would violate PodSecurity",)))],
+            [deployment(DryRun(OURS, None, ("would violate PodSecurity",)))],
             [
                 ("warning", "the cluster warns about Deployment gpu-admission/gpu-admission", ""),
                 ("ok", "the dry run accepts 1 object: 1 would be created", ""),
@@ -99,7 +103,7 @@ def test_answers_to_dry_runs_become_checks(objects, expected):
 
 def test_objects_with_one_reason_are_one_check():
     objects = [
-        planned("Service", name, OURS, trial=refused(403, "exceeded quota: q, requested: x", OURS)) for name in "ab"
+        planned("Service", name, OURS, dry_run=refused(403, "exceeded quota: q, requested: x", OURS)) for name in "ab"
     ]
     assert texts(object_checks(objects), "what") == [
         ("failing", "Service gpu-admission/a and Service gpu-admission/b would be refused by ResourceQuota q")
@@ -167,7 +171,7 @@ def test_conclusion_promises_nothing_about_an_object_that_may_be_refused():
     assert said.startswith("no check says that installing gpu-admission would fail, and ")
 
 
-def test_conclusion_counts_open_questions():
+def test_conclusion_counts_unknown_checks():
     said = conclusion(nodes=UNKNOWN)
     assert said.startswith(
         "no check says that installing gpu-admission would fail, and 2 checks could not be answered; "
@@ -178,8 +182,10 @@ def test_conclusion_without_namespaces_says_so():
     assert conclusion(coverage=None).endswith("; which namespaces would be covered is unknown")
 
 
-def test_conclusion_without_pods_counts_namespaces_only():
-    assert conclusion(images=UNKNOWN).endswith("; pods of 0 namespaces would be reviewed from then on")
+def test_conclusion_counts_namespaces():
+    assert conclusion().endswith(
+        "; new pods of 0 namespaces would be reviewed; `gpu-admission audit` shows which existing objects would be refused"
+    )
 
 
 def test_webhooks_that_may_not_be_listed_are_unknown():
@@ -189,7 +195,7 @@ def test_webhooks_that_may_not_be_listed_are_unknown():
     ]
 
 
-def test_order_of_webhooks_is_not_told_without_namespaces():
+def test_order_of_webhooks_is_left_out_without_namespaces():
     assert "order" in {each.name for each in preflight(facts()).checks}
     assert "order" not in {each.name for each in preflight(facts(coverage=None)).checks}
 

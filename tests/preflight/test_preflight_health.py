@@ -4,14 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from policies.preflight.cluster_health import (
-    Clock,
-    api_checks,
-    bundle_checks,
-    clock_checks,
-    conversion_checks,
-    network_checks,
-)
+from policies.preflight.ca_bundles import bundle_checks
+from policies.preflight.clocks import Clock, clock_checks
+from policies.preflight.network import called_ports, network_checks
+from policies.preflight.served_apis import api_checks, conversion_checks
 from policies.preflight.server_features import ServerFeatures, feature_checks, features_in
 from policies.view import UNKNOWN
 from tests.preflight.planned_objects import planned, texts
@@ -64,7 +60,7 @@ AGREE = "the clocks of this machine, the API server and the ready nodes agree"
         (None, [], [("unknown", "the clock of the API server is unknown")]),
     ],
 )
-def test_clocks_that_differ_are_told(reading, leases, expected):
+def test_clocks_that_differ_are_reported(reading, leases, expected):
     assert texts(clock_checks(reading, leases, frozenset("abc")), "what") == expected
 
 
@@ -100,7 +96,7 @@ def test_conversion_that_fails_is_named():
 
 def test_conversions_that_may_not_be_listed_are_unknown():
     found = conversion_checks(UNKNOWN)
-    assert texts(found, "why") == [("unknown", "you may not list customresourcedefinitions")]
+    assert texts(found, "why") == [("unknown", "you may not list customresourcedefinitions.apiextensions.k8s.io")]
 
 
 def node(provider=None):
@@ -116,7 +112,7 @@ CILIUM = {"metadata": {"name": "cilium"}}
         ([CILIUM], [node()], {}, [("ok", "NetworkPolicies are enforced by cilium")]),
         ([], [], {}, [("warning", "no network plugin is seen that enforces NetworkPolicies")]),
         ([], [], {"has_policy": False}, []),
-        (UNKNOWN, UNKNOWN, {}, [("unknown", "it is unknown whether anything enforces NetworkPolicies")]),
+        (UNKNOWN, UNKNOWN, {}, [("unknown", "it is unknown whether a network plugin enforces NetworkPolicies")]),
         (
             [CILIUM],
             [node("gce://p/z/n")],
@@ -129,9 +125,28 @@ CILIUM = {"metadata": {"name": "cilium"}}
         ([CILIUM], [node("gce://p/z/n")], {"is_installed": True}, [("ok", "NetworkPolicies are enforced by cilium")]),
     ],
 )
-def test_network_is_told_as_far_as_objects_show(daemon_sets, nodes, options, expected):
-    found = network_checks(daemon_sets, nodes, **{"has_policy": True, "is_installed": False, **options})
+def test_network_is_checked_as_far_as_objects_show(daemon_sets, nodes, options, expected):
+    found = network_checks(daemon_sets, nodes, [8443, 8445], **{"has_policy": True, "is_installed": False, **options})
     assert texts(found, "what") == expected
+
+
+@pytest.mark.parametrize(
+    ("port", "remedy"),
+    [
+        (8443, "let the control plane reach these ports, or use the component port-10250 in a private cluster of GKE"),
+        (10250, "let the control plane reach these ports"),
+    ],
+)
+def test_ports_are_those_of_the_manifests(port, remedy):
+    ports = [
+        {"name": "webhook", "containerPort": port},
+        {"name": "probes", "containerPort": 8080},
+        {"name": "explain", "containerPort": 8445},
+    ]
+    deployment = {"spec": {"template": {"spec": {"containers": [{"ports": ports}]}}}}
+    found = network_checks([], [node("gce://p/z/n")], called_ports(deployment), has_policy=False, is_installed=False)
+    what = f"it is unknown whether API servers reach ports {port} and 8445 of the pods"
+    assert texts(found, "what", "remedy") == [("unknown", what, remedy)]
 
 
 def test_ca_bundles_of_manifests_and_missing_ones_are_warned_about():

@@ -81,7 +81,7 @@ def test_rights_without_an_answer_are_unknown():
 def binding(**more):
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
     missing = refused(404, 'clusterroles.rbac.authorization.k8s.io "reader" not found')
-    return planned("ClusterRoleBinding", "reader", api_version=RBAC, trial=missing, roleRef=reference, **more)
+    return planned("ClusterRoleBinding", "reader", api_version=RBAC, dry_run=missing, roleRef=reference, **more)
 
 
 READER = planned("ClusterRole", "reader", api_version=RBAC, **ROLE)
@@ -122,11 +122,11 @@ def test_binding_needs_bind_or_the_rights_of_its_role(bind, own, expected):
     assert texts(found, "why") == expected
 
 
-def test_escalation_without_known_rules_is_told_in_the_words_of_the_server():
+def test_escalation_without_known_rules_quotes_the_api_server():
     message = (
         'user "alice" is attempting to grant RBAC permissions not currently held:\n{APIGroups:[""], Verbs:["list"]}'
     )
-    role = planned("ClusterRole", "reader", api_version=RBAC, trial=refused(403, message), **ROLE)
+    role = planned("ClusterRole", "reader", api_version=RBAC, dry_run=refused(403, message), **ROLE)
     assert texts(grant_checks([role], {}, {}, "user alice"), "what", "why") == [
         (
             "failing",

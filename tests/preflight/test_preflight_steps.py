@@ -101,7 +101,7 @@ HELM = {"annotations": {"meta.helm.sh/release-name": "gpus"}}
         ),
     ],
 )
-def test_other_owners_of_installed_objects_are_told(metadata, labels, expected):
+def test_other_owners_of_installed_objects_are_named(metadata, labels, expected):
     found = deployment(":0.1.0", ":0.1.0", **metadata)
     found.document["metadata"]["labels"] = labels
     assert texts(checks_of([found])[1:], "what") == expected

@@ -3,11 +3,11 @@
 import pytest
 
 from policies.preflight.engine_policies import engine_checks, engine_policies
-from policies.preflight.other_webhooks import Place, other_webhooks, webhook_checks
+from policies.preflight.other_webhooks import LabelledNamespace, other_webhooks, webhook_checks
 from tests.preflight.planned_objects import texts
 
-OURS = Place("gpu-admission", {"kubernetes.io/metadata.name": "gpu-admission"})
-TEAM = Place("team-a", {"kubernetes.io/metadata.name": "team-a", "team": "a"})
+OURS = LabelledNamespace("gpu-admission", {"kubernetes.io/metadata.name": "gpu-admission"})
+TEAM = LabelledNamespace("team-a", {"kubernetes.io/metadata.name": "team-a", "team": "a"})
 PODS = {"app.kubernetes.io/name": "gpu-admission"}
 NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
@@ -87,7 +87,7 @@ def test_order_is_that_of_the_names_of_configurations():
     ]
 
 
-def test_our_own_webhooks_are_not_of_others():
+def test_own_webhooks_are_left_out():
     assert other_webhooks([configuration("gpu-admission")], is_mutating=True) == []
 
 
@@ -152,10 +152,10 @@ CLAIMS = {"group": "resource.k8s.io", "resources": ["resourceclaimtemplates"]}
     ],
 )
 def test_policies_are_read_as_their_engines_read_them(objects, expected):
-    assert [(each.later, each.speaks_of_gpus) for each in engine_policies(objects)] == expected
+    assert [(each.runtime_kinds, each.mentions_gpus) for each in engine_policies(objects)] == expected
 
 
-def test_policies_on_what_was_tried_leave_no_question():
+def test_policies_on_kinds_with_a_dry_run_are_known():
     policies = engine_policies([built_in(**CLAIMS), binding("rules", "Deny")])
     unknown = "it is unknown what ValidatingAdmissionPolicy rules would say about ResourceClaimTemplate"
     assert texts(engine_checks(policies, [], frozenset(), 40), "what") == [("unknown", unknown)]

@@ -63,7 +63,7 @@ def test_plugin_reviews_with_native_packages(unpacked):
     assert "[GA307]" in done.stdout
 
 
-def test_other_python_is_told_which_ones_work(unpacked):
+def test_unsupported_python_is_refused_with_the_supported_ones(unpacked):
     (unpacked / "lib" / VERSION).rename(unpacked / "lib" / "3.99")
     done = run(unpacked, "--help")
     assert (done.returncode, done.stdout) == (1, "")

@@ -12,7 +12,7 @@ from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.settings.installed import opened_webhooks, outdated_webhooks, uncovered_settings
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
-REMEDY = "apply what deploy/render.py --settings FILE prints"
+REMEDY = "set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
 
 
 def policy(**spec):

@@ -13,7 +13,7 @@ __all__ = ["command"]
 @click.command("delete-webhooks")
 @connection_options
 def command(*, kubeconfig: str | None, context: str | None) -> None:
-    """Delete both webhook configurations of gpu-admission, so that API servers call it no more.
+    """Delete both webhook configurations of gpu-admission, so that API servers no longer call it.
 
     Nothing is converted or reviewed after that. Do this before you remove the service: without replicas, pods with GPUs
     are refused in namespaces that convert or enforce their quota. `kubectl delete` does the same; the Helm chart runs this command.

@@ -15,7 +15,7 @@ from webhook.cluster.resources import RESOURCES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.preflight.planned import Planned
+    from policies.preflight.planned_objects import PlannedObject
     from webhook.cluster.client import APIClient
 
 __all__ = ["read_own_rules", "read_user", "review_rights"]
@@ -35,7 +35,7 @@ async def read_user(client: APIClient) -> str:
     return name if isinstance(name, str) else ""
 
 
-async def review_rights(client: APIClient, planned: Sequence[Planned]) -> dict[Right, bool | None]:
+async def review_rights(client: APIClient, planned: Sequence[PlannedObject]) -> dict[Right, bool | None]:
     """Whether the user has each right that applying the objects needs; None if that is unknown."""
     rights = list(dict.fromkeys([*needed_rights(planned), *granting_rights(planned)]))
 
@@ -49,7 +49,7 @@ async def review_rights(client: APIClient, planned: Sequence[Planned]) -> dict[R
     return dict(zip(rights, answers, strict=True))
 
 
-async def read_own_rules(client: APIClient, planned: Sequence[Planned]) -> dict[str, OwnRules]:
+async def read_own_rules(client: APIClient, planned: Sequence[PlannedObject]) -> dict[str, OwnRules]:
     """The rules of the user by namespace of roles and bindings; empty for the whole cluster."""
     wanted = dict.fromkeys(
         namespace_of(each.document)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.preflight.cluster_health import Clock
+from policies.preflight.clocks import Clock
 from policies.preflight.server_features import METRICS, ServerFeatures, features_in
 from policies.view import UNKNOWN, Unknown
 from webhook.cluster.errors import APIError
@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Discovery",
+    "api_services",
     "broken_conversions",
     "in_parallel",
-    "list_kept",
+    "list_objects",
+    "name_only",
+    "namespace_fields",
+    "node_fields",
     "read_clock",
+    "read_features",
     "read_policies",
+    "slice_fields",
 ]
 
 Item = TypeVar("Item")
@@ -56,7 +62,7 @@ async def in_parallel(call: Callable[[Item], Awaitable[Result]], items: Iterable
     return [*await asyncio.gather(*map(run, items))]
 
 
-async def list_kept(
+async def list_objects(
     client: APIClient,
     resource: Resource,
     keep: Callable[[Object], Object | None] = lambda document: document,
@@ -77,7 +83,7 @@ async def list_kept(
 
 async def api_services(client: APIClient) -> Sequence[Object] | Unknown:
     """All APIServices."""
-    return await list_kept(client, _API_SERVICES)
+    return await list_objects(client, _API_SERVICES)
 
 
 async def read_clock(client: APIClient) -> Clock | None:
@@ -163,14 +169,14 @@ async def read_policies(client: APIClient, discovery: Discovery) -> tuple[list[O
         for version in (await discovery.versions(group))[:1]:
             kinds = await discovery.kinds(f"{group}/{version}")
             resources += [each for kind, each in kinds.items() if group == _ENGINES[-1] or kind in _ENGINE_KINDS]
-    found = await in_parallel(partial(list_kept, client), resources)
+    found = await in_parallel(partial(list_objects, client), resources)
     unread = [each.name for each, listed in zip(resources, found, strict=True) if isinstance(listed, Unknown)]
     return [document for listed in found if not isinstance(listed, Unknown) for document in listed], unread
 
 
 async def broken_conversions(client: APIClient) -> list[tuple[str, str]] | Unknown:
     """The CRDs of kinds that gpu-admission reads whose conversion webhook fails, with the error of a list."""
-    listed = await list_kept(client, RESOURCES["CustomResourceDefinition"], _conversion_of)
+    listed = await list_objects(client, RESOURCES["CustomResourceDefinition"], _conversion_of)
     if isinstance(listed, Unknown):
         return UNKNOWN
     broken = []
@@ -193,7 +199,7 @@ def _conversion_of(definition: Object) -> Object | None:
     return {"group": lookup(definition, ("spec", "group")), "kind": lookup(definition, ("spec", "names", "kind"))}
 
 
-def kept_node(node: Object) -> Object:
+def node_fields(node: Object) -> Object:
     """The fields of a node that a preflight reads."""
     status = node.get("status")
     return {
@@ -206,18 +212,18 @@ def kept_node(node: Object) -> Object:
     }
 
 
-def kept_slice(document: Object) -> Object:
+def slice_fields(document: Object) -> Object:
     """The fields of a ResourceSlice that a preflight reads."""
     spec = document.get("spec")
     return {"spec": {"driver": lookup(spec, ("driver",)), "nodeName": lookup(spec, ("nodeName",))}}
 
 
-def kept_name(document: Object) -> Object:
+def name_only(document: Object) -> Object:
     """The name of an object."""
     return {"metadata": {"name": lookup(document, ("metadata", "name"))}}
 
 
-def kept_namespace(document: Object) -> Object | None:
+def namespace_fields(document: Object) -> Object | None:
     """The name and the labels of a namespace; None if it is being deleted."""
     if lookup(document, ("metadata", "deletionTimestamp")) is not None:
         return None

@@ -12,9 +12,9 @@ from policies.preflight import Coverage, Facts, preflight, webhooks_in
 from policies.view import Unknown
 from webhook.cli.preflight import reads
 from webhook.cli.preflight.access_reviews import read_own_rules, read_user, review_rights
+from webhook.cli.preflight.dry_run_requests import plan_objects, plan_runtime, try_objects
 from webhook.cli.preflight.input import read_manifests
 from webhook.cli.preflight.pod_counts import conditions_hold, count_pods
-from webhook.cli.preflight.trials import plan_objects, plan_runtime, try_objects
 from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.running_clusters.object_reads import read_version
 from webhook.cli.shipped_files import shipped_path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.preflight import Planned, Preflight
+    from policies.preflight import PlannedObject, Preflight
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
@@ -62,7 +62,7 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
     discovery = reads.Discovery(client)
     clock = await reads.read_clock(client)
     planned = await plan_objects(client, discovery, documents)
-    namespaces = await reads.list_kept(client, RESOURCES["Namespace"], reads.kept_namespace)
+    namespaces = await reads.list_objects(client, RESOURCES["Namespace"], reads.namespace_fields)
     coverage = None if isinstance(namespaces, Unknown) else _coverage(documents, namespaces)
     claim_versions = await discovery.versions("resource.k8s.io")
     converting = coverage.namespaces_with(DRA_LABEL, "enabled") if coverage else []
@@ -80,13 +80,13 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
         own_rules=await read_own_rules(client, planned),
         server_version=parse_version(await read_version(client)),
         claim_versions=claim_versions,
-        nodes=await reads.list_kept(client, RESOURCES["Node"], reads.kept_node),
-        leases=await reads.list_kept(client, RESOURCES["Lease"], namespace=_NODE_LEASES),
-        slices=await reads.list_kept(client, RESOURCES["ResourceSlice"], reads.kept_slice),
-        daemon_sets=await reads.list_kept(client, RESOURCES["DaemonSet"], reads.kept_name),
+        nodes=await reads.list_objects(client, RESOURCES["Node"], reads.node_fields),
+        leases=await reads.list_objects(client, RESOURCES["Lease"], namespace=_NODE_LEASES),
+        slices=await reads.list_objects(client, RESOURCES["ResourceSlice"], reads.slice_fields),
+        daemon_sets=await reads.list_objects(client, RESOURCES["DaemonSet"], reads.name_only),
         api_services=await reads.api_services(client),
-        mutating=await reads.list_kept(client, RESOURCES["MutatingWebhookConfiguration"]),
-        validating=await reads.list_kept(client, RESOURCES["ValidatingWebhookConfiguration"]),
+        mutating=await reads.list_objects(client, RESOURCES["MutatingWebhookConfiguration"]),
+        validating=await reads.list_objects(client, RESOURCES["ValidatingWebhookConfiguration"]),
         policies=policies,
         unread_policies=unread_policies,
         coverage=coverage,
@@ -102,7 +102,7 @@ def _coverage(documents: Sequence[Object], namespaces: Sequence[Object]) -> Cove
     return Coverage(webhooks_in(ours), namespaces, conditions_hold)
 
 
-async def _read_namespaces(client: APIClient, planned: Sequence[Planned]) -> dict[str, bool]:
+async def _read_namespaces(client: APIClient, planned: Sequence[PlannedObject]) -> dict[str, bool]:
     """The namespaces of objects, each with whether it exists, or may not be read."""
     found: dict[str, bool] = {}
     for namespace in dict.fromkeys(namespace_of(each.document) for each in planned if namespace_of(each.document)):

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["apply_webhooks", "check_webhooks", "delete_webhooks"]
 
 _PAUSE_SECONDS = 0.5
-_NO_CHANGE = "no webhook was changed"
-_SERVICE_WAITS = "the webhooks are applied, the service must wait"
+_NO_CHANGE = "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
+_SERVICE_WAITS = (
+    "the webhooks are applied, but do not apply the service yet: run the command again, and look at the leader with "
+    "`gpu-admission doctor` if nothing changes"
+)
 
 
 def apply_webhooks(
@@ -104,7 +107,7 @@ async def _confirm(client: APIClient, configuration: Object, file: str) -> str:
     what = f"{configuration['kind']} {name_of(configuration)}"
     if names := await differing_webhooks(client, configuration):
         raise click.ClickException(
-            f"{what} is not installed as in {file}, which differs in {', '.join(names)}; apply it with "
+            f"{what} is not installed as in {file}; webhooks that differ: {', '.join(names)}; apply it with "
             "`gpu-admission apply-webhooks` or `helm upgrade`"
         )
     return f"{what} is installed as in {file}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.paths import mappings_at
+from policies.phrases import format_list
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.status import has_compact_charges
 from webhook.cluster.errors import APIError
@@ -21,7 +22,7 @@ _MOST_NAMES = 3
 
 
 async def ledger_remainder(client: APIClient) -> str:
-    """What replicas of the version before could not read yet; empty once they could read every ledger."""
+    """A clause about GPUQuotas whose charges the version before cannot read yet; empty if none."""
     try:
         quotas = await list_all(client, RESOURCES["GPUQuota"])
     except APIError as error:
@@ -29,9 +30,8 @@ async def ledger_remainder(client: APIClient) -> str:
             return ""
         raise
     names = sorted(namespace_of(quota) for quota in quotas if _is_new(quota.get("status")))
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    shown = ", ".join(names[:_MOST_NAMES])
-    return f"the GPUQuota of {shown}{more} has charges that the version before cannot read" if names else ""
+    shown = format_list(names, _MOST_NAMES)
+    return f"the GPUQuota of {shown} has charges that the version before cannot read" if names else ""
 
 
 def _is_new(status: Any) -> bool:

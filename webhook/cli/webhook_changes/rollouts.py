@@ -8,6 +8,7 @@ import click
 
 from policies.kubernetes.objects import has_ended, name_of
 from policies.kubernetes.paths import lookup, mapping_at
+from policies.phrases import format_count, inflect
 from webhook.cli.webhook_changes.manifests import image_of
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import list_all
@@ -81,7 +82,8 @@ async def rollout_remainder(client: APIClient, deployment: Object) -> str:
     pods = await list_all(client, RESOURCES["Pod"], NAMESPACE, {"labelSelector": selector})
     running = [pod for pod in pods if not has_ended(pod)]
     if len(running) > wanted:
-        return f"{len(running) - wanted} earlier replicas have not ended{_ending_pods(running)}"
+        count = len(running) - wanted
+        return f"{format_count(count, 'earlier replica')} {inflect('has', count)} not ended{_ending_pods(running)}"
     return ""
 
 

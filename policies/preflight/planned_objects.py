@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.preflight.refusals import Refusal
 
-__all__ = ["Planned", "Trial", "label_of"]
+__all__ = ["DryRun", "PlannedObject", "label_of"]
 
 
 def label_of(document: Object) -> str:
@@ -23,8 +23,8 @@ def label_of(document: Object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One dry run."""
+class DryRun:
+    """The answer to one dry run."""
 
     namespace: str
     """The namespace of the dry run: the object's own, or the one that stood in for it."""
@@ -34,7 +34,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedObject:
     """One object of the manifests."""
 
     document: Object = field(kw_only=False)
@@ -43,7 +43,7 @@ class Planned:
     is_namespaced: bool
     stored: Object | Unknown | None = None
     """What the cluster has; None if it does not exist."""
-    trial: Trial | None = None
+    dry_run: DryRun | None = None
     """The dry run; None if there was none."""
     is_runtime: bool = False
     """True for objects that the service and controllers create later, such as pods and claim templates."""
@@ -66,11 +66,11 @@ class Planned:
     @property
     def is_refused(self) -> bool:
         """True if the API server would refuse the object now."""
-        if self.trial is None or self.trial.refusal is None or self.is_stand_in:
+        if self.dry_run is None or self.dry_run.refusal is None or self.is_stand_in:
             return False
-        return self.trial.refusal.cause.is_refusal
+        return self.dry_run.refusal.cause.is_refusal
 
     @property
     def is_stand_in(self) -> bool:
         """True if the dry run was in another namespace, because its own does not exist yet."""
-        return self.trial is not None and self.trial.namespace != namespace_of(self.document)
+        return self.dry_run is not None and self.dry_run.namespace != namespace_of(self.document)

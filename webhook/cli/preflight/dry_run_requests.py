@@ -9,7 +9,7 @@ from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup, mapping_at
 from policies.kubernetes.workloads import pod_templates
 from policies.metadata_keys import MANAGED
-from policies.preflight.planned import Planned, Trial
+from policies.preflight.planned_objects import DryRun, PlannedObject
 from policies.preflight.refusals import refusal_of
 from policies.view import UNKNOWN
 from webhook.cli.kubectl import warning_texts
@@ -38,16 +38,16 @@ _MOST_NAMESPACES = 20
 _TRIAL_NAME = "gpu-admission-preflight"
 
 
-async def plan_objects(client: APIClient, discovery: Discovery, documents: Iterable[Object]) -> list[Planned]:
+async def plan_objects(client: APIClient, discovery: Discovery, documents: Iterable[Object]) -> list[PlannedObject]:
     """The objects with what the cluster has of them."""
 
-    async def plan(document: Object) -> Planned:
+    async def plan(document: Object) -> PlannedObject:
         resource = await discovery.resource(document)
         if resource is None:
-            return Planned(document, resource="", is_namespaced=bool(namespace_of(document)))
+            return PlannedObject(document, resource="", is_namespaced=bool(namespace_of(document)))
         if resource.namespaced and not namespace_of(document):
             document = {**document, "metadata": {**document["metadata"], "namespace": DEFAULT_NAMESPACE}}
-        planned = Planned(document, resource=resource.plural, is_namespaced=resource.namespaced)
+        planned = PlannedObject(document, resource=resource.plural, is_namespaced=resource.namespaced)
         try:
             stored = await client.get(resource.path(namespace_of(document), name_of(document)))
         except APIError as error:
@@ -61,17 +61,21 @@ async def plan_objects(client: APIClient, discovery: Discovery, documents: Itera
     return await in_parallel(plan, documents)
 
 
-def plan_runtime(planned: Sequence[Planned], converting: Sequence[str], *, serves_claims: bool) -> Iterator[Planned]:
+def plan_runtime(
+    planned: Sequence[PlannedObject], converting: Sequence[str], *, serves_claims: bool
+) -> Iterator[PlannedObject]:
     """Objects that are created later: a pod of each workload, and claim templates."""
     accounts = {each.label for each in planned if each.exists and each.document.get("kind") == "ServiceAccount"}
     for each in planned:
         for template in pod_templates(each.document):
-            yield Planned(
+            yield PlannedObject(
                 _pod(each.document, template.template, accounts), resource="pods", is_namespaced=True, is_runtime=True
             )
     if serves_claims:
         for namespace in converting[:_MOST_NAMESPACES]:
-            yield Planned(_template(namespace), resource="resourceclaimtemplates", is_namespaced=True, is_runtime=True)
+            yield PlannedObject(
+                _template(namespace), resource="resourceclaimtemplates", is_namespaced=True, is_runtime=True
+            )
 
 
 def _pod(workload: Object, template: Object, accounts: set[str]) -> Object:
@@ -102,8 +106,8 @@ def _template(namespace: str) -> Object:
 
 
 async def try_objects(
-    client: APIClient, discovery: Discovery, planned: Sequence[Planned], namespaces: Mapping[str, bool]
-) -> list[Planned]:
+    client: APIClient, discovery: Discovery, planned: Sequence[PlannedObject], namespaces: Mapping[str, bool]
+) -> list[PlannedObject]:
     """The objects with their dry runs.
 
     Args:
@@ -114,25 +118,25 @@ async def try_objects(
             tried, which shows what policies of the whole cluster say.
     """
 
-    async def attempt(each: Planned) -> Planned:
+    async def attempt(each: PlannedObject) -> PlannedObject:
         resource = await discovery.resource(each.document)
         if resource is None or each.stored is UNKNOWN:
             return each
         namespace = namespace_of(each.document)
         if not namespace or namespaces.get(namespace):
-            return replace(each, trial=await _try(client, resource, each.document, is_change=each.exists))
+            return replace(each, dry_run=await _try(client, resource, each.document, is_change=each.exists))
         if each.document.get("kind") in _BINDINGS:
             # Its role is missing in the other namespace; what the user may grant is checked without a dry run.
             return each
         moved = {**each.document, "metadata": {**each.document["metadata"], "namespace": DEFAULT_NAMESPACE}}
         if lookup(moved, ("metadata", "name")):
             moved["metadata"]["name"] = _TRIAL_NAME
-        return replace(each, trial=await _try(client, resource, moved, is_change=False))
+        return replace(each, dry_run=await _try(client, resource, moved, is_change=False))
 
     return await in_parallel(attempt, planned)
 
 
-async def _try(client: APIClient, resource: Resource, document: Object, *, is_change: bool) -> Trial:
+async def _try(client: APIClient, resource: Resource, document: Object, *, is_change: bool) -> DryRun:
     namespace = namespace_of(document)
     try:
         if is_change:
@@ -141,7 +145,7 @@ async def _try(client: APIClient, resource: Resource, document: Object, *, is_ch
         else:
             answer = await client.answer("POST", resource.path(namespace), _QUERY, document, timeout=_SECONDS)
     except APIError as error:
-        return Trial(namespace, refusal_of(error.code, error.message))
+        return DryRun(namespace, refusal_of(error.code, error.message))
     except Unreachable as error:
-        return Trial(namespace, refusal_of(0, str(error)))
-    return Trial(namespace, None, warning_texts(answer.headers.getall("Warning", [])))
+        return DryRun(namespace, refusal_of(0, str(error)))
+    return DryRun(namespace, None, warning_texts(answer.headers.getall("Warning", [])))
