@@ -341,7 +341,7 @@ async def test_replica_that_does_not_end_is_named(apply, roll_out, sandbox):
     (old,) = (pod for pod in sandbox.objects("Pod") if pod["metadata"]["name"] == "old-1")
     ending = {**old["metadata"], "deletionTimestamp": "2026-11-27T00:00:00Z"}
     sandbox.replace({**old, "metadata": ending, "spec": {**old["spec"], "nodeName": "lost"}})
-    said = "1 earlier replicas have not ended (old-1 on node lost; if a node was lost, delete its pod with --force)"
+    said = "1 earlier replica has not ended (old-1 on node lost; if a node was lost, delete its pod with --force)"
     assert said in (await apply()).stderr
 
 
