@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from webhook.controllers.audit_round import AuditRound
+from webhook.controllers.device_round import DeviceRound
 from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics
 from webhook.controllers.policy_status import PolicyStatus
 from webhook.controllers.quota_round import QuotaRound
@@ -32,6 +33,7 @@ _GRACE = timedelta(hours=1)
 """For how long an unused template is kept, so that a Job that is created again within the hour finds it."""
 _AUDIT_SECONDS = 600.0
 _QUOTA_SECONDS = 1.0
+_DEVICES_SECONDS = 60.0
 
 
 class Leading:
@@ -63,6 +65,8 @@ class Leading:
         self.metrics = ControllerMetrics(registry)
         self._audit = AuditRound(client, view, settings)
         registry.register(self._audit.metrics)
+        self._devices = DeviceRound(view)
+        registry.register(self._devices)
         status = PolicyStatus(client, settings, self._audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)
         self._quotas = QuotaRound(
@@ -81,6 +85,7 @@ class Leading:
             PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
             PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
             PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
+            PeriodicTask("devices", self._devices.round, _DEVICES_SECONDS),
         )
 
     async def run(self) -> None:
@@ -91,3 +96,4 @@ class Leading:
             # The next leader exports these metrics; otherwise two replicas would.
             self._audit.forget()
             self._quotas.forget()
+            self._devices.forget()
