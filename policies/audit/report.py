@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of, namespace_of, uid_of
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST_FINDINGS", "AuditFinding", "AuditReport", "ConversionObstacle", "Gap", "Readiness"]
+__all__ = ["MOST_FINDINGS", "MOST_OWNERS", "AuditFinding", "AuditReport", "ConversionObstacle", "Gap", "Readiness"]
 
 MOST_FINDINGS = 1000
 """Findings of one report, the most severe first; the others are counted."""
-_MOST_OWNERS = 20
-"""Owners that a finding lists in JSON."""
+MOST_OWNERS = 20
+"""Owners that a finding lists in JSON and in reports for policy tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ class AuditFinding:
     """The controllers of pods, such as `ReplicaSet train-5d8f`, or the pods that hold claims; sorted."""
     waived: str = ""
     """Why an annotation of the objects waives it; empty if it is not waived."""
+    api_version: str = ""
+    """The `apiVersion` of the objects; empty if it is unknown."""
+    uid: str = ""
+    """The UID of the first object; empty if it is unknown."""
 
     @classmethod
     def of(
@@ -58,6 +62,8 @@ class AuditFinding:
         *,
         count: int = 1,
         owners: tuple[str, ...] = (),
+        api_version: str = "",
+        uid: str = "",
     ) -> AuditFinding:
         """The finding of a rule on objects that are stored."""
         return cls(
@@ -72,6 +78,8 @@ class AuditFinding:
             count,
             owners,
             finding.waived,
+            api_version,
+            uid,
         )
 
     @classmethod
@@ -79,7 +87,16 @@ class AuditFinding:
         cls, finding: Finding, document: Object, *, count: int = 1, owners: tuple[str, ...] = ()
     ) -> AuditFinding:
         """The finding of a rule on one stored object, or on several that are like it."""
-        return cls.of(finding, document["kind"], namespace_of(document), name_of(document), count=count, owners=owners)
+        return cls.of(
+            finding,
+            document["kind"],
+            namespace_of(document),
+            name_of(document),
+            count=count,
+            owners=owners,
+            api_version=str(document.get("apiVersion") or ""),
+            uid=uid_of(document),
+        )
 
     @property
     def merge_key(self) -> tuple[str, ...]:
@@ -94,7 +111,7 @@ class AuditFinding:
             "severity": str(self.severity),
             "object": {"kind": self.kind, "namespace": self.namespace, "name": self.name},
             "count": self.count,
-            "owners": list(self.owners[:_MOST_OWNERS]),
+            "owners": list(self.owners[:MOST_OWNERS]),
             "path": str(self.path),
             "message": self.message,
             "remedy": self.remedy,
@@ -201,7 +218,7 @@ class AuditReport:
     findings: tuple[AuditFinding, ...]
     """The most severe first."""
     left_out: int
-    """Findings beyond `MOST_FINDINGS`."""
+    """Findings beyond the most that were wanted."""
     found: Mapping[tuple[Rule, Severity], int]
     """The number of objects with findings, by rule and severity; includes the findings that are left out or waived."""
     waived: Mapping[tuple[Rule, Severity], int]
@@ -209,6 +226,11 @@ class AuditReport:
     readiness: tuple[Readiness, ...]
     """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
     gaps: tuple[Gap, ...]
+
+    def limit_findings(self, most: int) -> AuditReport:
+        """The report with at most so many findings; the others are counted in `left_out`."""
+        hidden = max(len(self.findings) - most, 0)
+        return replace(self, findings=self.findings[:most], left_out=self.left_out + hidden) if hidden else self
 
     @property
     def has_denials(self) -> bool:

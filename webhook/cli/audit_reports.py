@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from policies.audit import AuditFinding, AuditReport, ConversionObstacle, Readiness
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from webhook.cli.running_clusters.published_reports import Published
 
 __all__ = ["Audited", "as_json", "audit_files", "text", "uncovered_notes"]
 
@@ -38,6 +39,8 @@ class Audited:
     report: AuditReport
     notes: tuple[str, ...]
     """Sentences without full stops."""
+    published: Published | None = None
+    """What became of the reports for policy tools; None if none were written."""
 
 
 def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) -> Audited:

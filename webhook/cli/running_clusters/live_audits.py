@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from policies.audit import Survey, audit
+from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
 from policies.entries import CONFIGURATIONS
 from policies.view import UNKNOWN
 from webhook.cli.audit_reports import Audited, uncovered_notes
@@ -14,6 +14,7 @@ from webhook.cli.progress import Progress
 from webhook.cli.running_clusters.clusters import read_cluster
 from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.running_clusters.object_reads import read_object
+from webhook.cli.running_clusters.published_reports import find_report_api, publish
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import survey_cluster
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_cluster"]
 
+_MOST_PUBLISHED = 50_000
+"""Findings of all reports together."""
 
-def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
+
+def audit_cluster(
+    kubeconfig: str | None, context: str | None, namespace: str, settings: str | None, *, publishes: bool = False
+) -> Audited:
     """Audit a running cluster.
 
     Args:
@@ -34,19 +40,27 @@ def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, s
         context: The context of the kubeconfig; its current one if None.
         namespace: The only namespace to look into; empty for all.
         settings: The file with the administrator's settings; if None, those of the cluster.
+        publishes: True if the findings are written into the cluster as reports for policy tools.
 
     Raises:
         NoClusterError: The cluster cannot be read.
+        NoReportAPIError: The cluster serves no API for reports.
         UnreadableInputError: The settings have problems.
     """
     with Progress() as progress:
-        return asyncio.run(_audit(kubeconfig, context, namespace, chosen_settings(settings), progress))
+        return asyncio.run(_audit(kubeconfig, context, namespace, chosen_settings(settings), progress, publishes))
 
 
 async def _audit(
-    kubeconfig: str | None, context: str | None, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    chosen: GPUAdmissionPolicy | None,
+    progress: Progress,
+    publishes: bool,
 ) -> Audited:
     async with connected_client(kubeconfig, context) as client, read_cluster(client, progress) as cluster:
+        api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
         check_namespace_exists(cluster.view, namespace)
         policy = chosen or cluster.settings
         survey = Survey(cluster.view, policy, namespace)
@@ -59,8 +73,13 @@ async def _audit(
             progress.show(f"auditing: {count:,} objects")
 
         await survey_cluster(client, survey, take)
-        report = audit(cluster.view, policy, survey)
-        return Audited(report, (*cluster.notes, *await _uncovered_notes(client, policy)))
+        notes = (*cluster.notes, *await _uncovered_notes(client, policy))
+        if api is None:
+            return Audited(audit(cluster.view, policy, survey), notes)
+        report = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED)
+        reports = policy_reports(report, api, namespace)
+        published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
+        return Audited(report.limit_findings(MOST_FINDINGS), notes, published)
 
 
 async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
