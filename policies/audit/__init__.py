@@ -15,7 +15,15 @@ from policies.audit.policy_reports import (
     is_our_report,
     policy_reports,
 )
-from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, ConversionObstacle, Gap, Readiness
+from policies.audit.report import (
+    MOST_FINDINGS,
+    AuditFinding,
+    AuditReport,
+    AuditReportJSON,
+    ConversionObstacle,
+    Gap,
+    Readiness,
+)
 from policies.audit.survey import Survey, surveyed_kinds
 
 __all__ = [
@@ -25,6 +33,7 @@ __all__ = [
     "REPORT_NAME",
     "AuditFinding",
     "AuditReport",
+    "AuditReportJSON",
     "ConversionObstacle",
     "Gap",
     "Readiness",

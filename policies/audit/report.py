@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
@@ -17,12 +17,103 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST_FINDINGS", "MOST_OWNERS", "AuditFinding", "AuditReport", "ConversionObstacle", "Gap", "Readiness"]
+__all__ = [
+    "MOST_FINDINGS",
+    "MOST_OWNERS",
+    "AuditFinding",
+    "AuditReport",
+    "AuditReportJSON",
+    "ConversionObstacle",
+    "Gap",
+    "Readiness",
+]
 
 MOST_FINDINGS = 1000
 """Findings of one report, the most severe first; the others are counted."""
 MOST_OWNERS = 20
 """Owners that a finding lists in JSON and in reports for policy tools."""
+
+
+class _ObjectJSON(TypedDict):
+    """The object of a finding, the first one if there are several."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class _AuditFindingJSON(TypedDict):
+    """A finding on one object or several."""
+
+    rule: str
+    severity: Annotated[str, Severity]
+    object: _ObjectJSON
+    count: int
+    owners: list[str]
+    path: str
+    message: str
+    remedy: str
+    waived: str
+
+
+class _GapJSON(TypedDict):
+    """Kinds that were not reviewed."""
+
+    kinds: list[str]
+    reason: str
+    consequence: str
+
+
+class _ConversionObstacleJSON(TypedDict):
+    """Why workloads would not convert, or what they would lose."""
+
+    rule: str
+    severity: Annotated[str, Severity]
+    workload: str
+    count: int
+    path: str
+    message: str
+    remedy: str
+
+
+class _ReadinessJSON(TypedDict):
+    """How conversion would treat the workloads of a namespace."""
+
+    namespace: str
+    mode: Annotated[str, Mode]
+    ready: bool | None
+    workloads: int
+    converts: int
+    refused: int
+    left: int
+    obstacles: list[_ConversionObstacleJSON]
+    preemption: _ConversionObstacleJSON | None
+
+
+class _AuditCountsJSON(TypedDict):
+    """The numbers of an audit."""
+
+    deny: int
+    warn: int
+    audit: int
+    waived: int
+    kindsNotReviewed: int
+    namespaces: int
+    namespacesReady: int
+    namespacesOptedIn: int
+    workloads: int
+    workloadsConvert: int
+
+
+class AuditReportJSON(TypedDict):
+    """The report of an audit."""
+
+    summary: str
+    counts: _AuditCountsJSON
+    findings: list[_AuditFindingJSON]
+    findingsLeftOut: int
+    readiness: list[_ReadinessJSON]
+    notReviewed: list[_GapJSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +195,7 @@ class AuditFinding:
         texts = str(self.path), self.message, self.remedy, self.waived
         return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _AuditFindingJSON:
         """As plain data."""
         return {
             "rule": self.rule.id,
@@ -134,7 +225,7 @@ class Gap:
         because = f" ({self.reason})" if self.reason else ""
         return f"{named}{because}: {self.consequence}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _GapJSON:
         """As plain data."""
         return {"kinds": list(self.kinds), "reason": self.reason, "consequence": self.consequence}
 
@@ -154,7 +245,7 @@ class ConversionObstacle:
     count: int
     """The number of workloads."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _ConversionObstacleJSON:
         """As plain data."""
         return {
             "rule": self.rule.id,
@@ -196,7 +287,7 @@ class Readiness:
             return False
         return True if self.pods_known else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _ReadinessJSON:
         """As plain data."""
         return {
             "namespace": self.namespace,
@@ -207,7 +298,7 @@ class Readiness:
             "refused": self.refused,
             "left": self.left,
             "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
-            "preemption": self.preemption and self.preemption.as_json(),
+            "preemption": None if self.preemption is None else self.preemption.as_json(),
         }
 
 
@@ -245,11 +336,13 @@ class AuditReport:
         return sum(count - self.waived.get(key, 0) for key, count in self.found.items() if key[1] is severity)
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> _AuditCountsJSON:
         """The numbers of the report, for a status."""
         opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
         return {
-            **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
+            "deny": self.count(Severity.DENY),
+            "warn": self.count(Severity.WARN),
+            "audit": self.count(Severity.AUDIT),
             "waived": sum(self.waived.values()),
             "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
             "namespaces": len(self.readiness),
@@ -269,7 +362,7 @@ class AuditReport:
         ready = f"{counts['namespacesReady']} of {format_count(counts['namespaces'], 'namespace')} ready to convert"
         return f"{found}{waived}; {ready}{hidden}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> AuditReportJSON:
         """As plain data."""
         return {
             "summary": self.summary,

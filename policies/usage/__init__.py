@@ -2,7 +2,16 @@
 
 from policies.usage.device_states import DeviceCounts, DeviceState, device_counts
 from policies.usage.plugin_gpus import pod_use
-from policies.usage.report import UsageReport
+from policies.usage.report import UsageReport, UsageReportJSON
 from policies.usage.reporting import READ_FROM, usage_report
 
-__all__ = ["READ_FROM", "DeviceCounts", "DeviceState", "UsageReport", "device_counts", "pod_use", "usage_report"]
+__all__ = [
+    "READ_FROM",
+    "DeviceCounts",
+    "DeviceState",
+    "UsageReport",
+    "UsageReportJSON",
+    "device_counts",
+    "pod_use",
+    "usage_report",
+]
