@@ -7,6 +7,7 @@ view keeps with the same review that the webhook uses. Reports are data; the cal
 from __future__ import annotations
 
 from policies.audit.audit import audit
+from policies.audit.audit_json import AuditReportJSON
 from policies.audit.policy_reports import (
     OPEN_REPORTS,
     POLICY_REPORTS,
@@ -19,7 +20,6 @@ from policies.audit.report import (
     MOST_FINDINGS,
     AuditFinding,
     AuditReport,
-    AuditReportJSON,
     ConversionObstacle,
     Gap,
     Readiness,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
@@ -13,6 +13,14 @@ from policies.phrases import format_count
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.audit.audit_json import (
+        AuditCountsJSON,
+        AuditFindingJSON,
+        AuditReportJSON,
+        ConversionObstacleJSON,
+        GapJSON,
+        ReadinessJSON,
+    )
     from policies.decision import Finding, Rule
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
@@ -22,7 +30,6 @@ __all__ = [
     "MOST_OWNERS",
     "AuditFinding",
     "AuditReport",
-    "AuditReportJSON",
     "ConversionObstacle",
     "Gap",
     "Readiness",
@@ -32,88 +39,6 @@ MOST_FINDINGS = 1000
 """Findings of one report, the most severe first; the others are counted."""
 MOST_OWNERS = 20
 """Owners that a finding lists in JSON and in reports for policy tools."""
-
-
-class _ObjectJSON(TypedDict):
-    """The object of a finding, the first one if there are several."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
-class _AuditFindingJSON(TypedDict):
-    """A finding on one object or several."""
-
-    rule: str
-    severity: Annotated[str, Severity]
-    object: _ObjectJSON
-    count: int
-    owners: list[str]
-    path: str
-    message: str
-    remedy: str
-    waived: str
-
-
-class _GapJSON(TypedDict):
-    """Kinds that were not reviewed."""
-
-    kinds: list[str]
-    reason: str
-    consequence: str
-
-
-class _ConversionObstacleJSON(TypedDict):
-    """Why workloads would not convert, or what they would lose."""
-
-    rule: str
-    severity: Annotated[str, Severity]
-    workload: str
-    count: int
-    path: str
-    message: str
-    remedy: str
-
-
-class _ReadinessJSON(TypedDict):
-    """How conversion would treat the workloads of a namespace."""
-
-    namespace: str
-    mode: Annotated[str, Mode]
-    ready: bool | None
-    workloads: int
-    converts: int
-    refused: int
-    left: int
-    obstacles: list[_ConversionObstacleJSON]
-    preemption: _ConversionObstacleJSON | None
-
-
-class _AuditCountsJSON(TypedDict):
-    """The numbers of an audit."""
-
-    deny: int
-    warn: int
-    audit: int
-    waived: int
-    kindsNotReviewed: int
-    namespaces: int
-    namespacesReady: int
-    namespacesOptedIn: int
-    workloads: int
-    workloadsConvert: int
-
-
-class AuditReportJSON(TypedDict):
-    """The report of an audit."""
-
-    summary: str
-    counts: _AuditCountsJSON
-    findings: list[_AuditFindingJSON]
-    findingsLeftOut: int
-    readiness: list[_ReadinessJSON]
-    notReviewed: list[_GapJSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +120,7 @@ class AuditFinding:
         texts = str(self.path), self.message, self.remedy, self.waived
         return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
 
-    def as_json(self) -> _AuditFindingJSON:
+    def as_json(self) -> AuditFindingJSON:
         """As plain data."""
         return {
             "rule": self.rule.id,
@@ -225,7 +150,7 @@ class Gap:
         because = f" ({self.reason})" if self.reason else ""
         return f"{named}{because}: {self.consequence}"
 
-    def as_json(self) -> _GapJSON:
+    def as_json(self) -> GapJSON:
         """As plain data."""
         return {"kinds": list(self.kinds), "reason": self.reason, "consequence": self.consequence}
 
@@ -245,7 +170,7 @@ class ConversionObstacle:
     count: int
     """The number of workloads."""
 
-    def as_json(self) -> _ConversionObstacleJSON:
+    def as_json(self) -> ConversionObstacleJSON:
         """As plain data."""
         return {
             "rule": self.rule.id,
@@ -287,7 +212,7 @@ class Readiness:
             return False
         return True if self.pods_known else None
 
-    def as_json(self) -> _ReadinessJSON:
+    def as_json(self) -> ReadinessJSON:
         """As plain data."""
         return {
             "namespace": self.namespace,
@@ -336,7 +261,7 @@ class AuditReport:
         return sum(count - self.waived.get(key, 0) for key, count in self.found.items() if key[1] is severity)
 
     @property
-    def counts(self) -> _AuditCountsJSON:
+    def counts(self) -> AuditCountsJSON:
         """The numbers of the report, for a status."""
         opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
         return {

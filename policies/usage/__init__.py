@@ -2,8 +2,9 @@
 
 from policies.usage.device_states import DeviceCounts, DeviceState, device_counts
 from policies.usage.plugin_gpus import pod_use
-from policies.usage.report import UsageReport, UsageReportJSON
+from policies.usage.report import UsageReport
 from policies.usage.reporting import READ_FROM, usage_report
+from policies.usage.usage_json import UsageReportJSON
 
 __all__ = [
     "READ_FROM",
