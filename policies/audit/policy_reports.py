@@ -86,11 +86,12 @@ def policy_reports(report: AuditReport, api: ReportAPI, namespace: str = "") -> 
         api: The API of the reports.
         namespace: The only namespace that was audited; empty for all. Kinds that were not reviewed are then in its report.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    # First, so that they are never left out: without them, a report would look complete.
+    found: dict[str, list[dict[str, Any]]] = (
+        {namespace: [_gap_result(gap) for gap in report.gaps]} if report.gaps else {}
+    )
     for finding in report.findings:
         found.setdefault(finding.namespace, []).append(_result(finding))
-    if report.gaps:
-        found.setdefault(namespace, []).extend(map(_gap_result, report.gaps))
     return tuple(_report(api, each, found[each], report.left_out if not each else 0) for each in sorted(found))
 
 

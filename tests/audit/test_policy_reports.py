@@ -133,6 +133,14 @@ def test_findings_that_do_not_fit_are_counted_and_the_worst_stay():
     )
 
 
+def test_kinds_that_were_not_reviewed_are_never_left_out():
+    gap = Gap(("Pod",), "", "x")
+    (report,) = reports_of(
+        *(replace(NODE, name=f"n-{number}", message="x" * 3000) for number in range(400)), gaps=(gap,)
+    )
+    assert (report["results"][0]["rule"], report["results"][-1]["rule"]) == ("not-reviewed", "left-out")
+
+
 def test_findings_that_the_audit_left_out_are_counted_in_the_report_on_the_cluster():
     (report,) = reports_of(NODE, left_out=7)
     assert report["results"][-1]["message"].startswith("7 less severe findings left out, because")
