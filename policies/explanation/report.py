@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from policies.phrases import format_count
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -145,6 +147,13 @@ class Suggestion:
     """True if not all nodes were tried."""
     only_if_empty: bool = False
     """True if it fits then only if nothing is in use; offered only if nothing else helps."""
+
+    @property
+    def outcome(self) -> str:
+        """What the change achieves, a clause: `then it fits on 3 nodes`."""
+        then = "then it would fit" if self.only_if_empty else "then it fits"
+        where = f"on {'at least ' if self.at_least else ''}{format_count(self.nodes, 'node')}"
+        return f"{then} {where}{' if nothing were in use' if self.only_if_empty else ''}"
 
     def as_json(self) -> dict[str, Any]:
         """As plain data: `change`, `sentence`, `claim`, `request`, `nodes`, `atLeast`, `onlyIfEmpty`."""

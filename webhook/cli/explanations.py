@@ -13,7 +13,7 @@ import click
 from policies.explanation import Feasibility, explain, questions
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
-from policies.phrases import format_count
+from policies.phrases import format_count, with_capital, with_full_stop
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.progress import Progress
@@ -210,7 +210,7 @@ def _lines(explanation: Explanation, width: int) -> Iterator[str]:
     if notes := _notes(explanation):
         yield ""
         for note in notes:
-            yield from paragraph(f"Note: {_with_full_stop(note)}", width)
+            yield from paragraph(f"Note: {with_full_stop(note)}", width)
 
 
 def _counts(explanation: Explanation) -> Iterator[str]:
@@ -263,7 +263,7 @@ def _why(group: NodeGroup, width: int) -> Iterator[str]:
         return
     yield from paragraph(_sentence(group.reason.sentence), width)
     for detail in group.reason.details:
-        yield from item(_with_full_stop(detail), width)
+        yield from item(with_full_stop(detail), width)
 
 
 def _obstacle(obstacle: Obstacle) -> str:
@@ -273,9 +273,7 @@ def _obstacle(obstacle: Obstacle) -> str:
 
 
 def _suggestion(suggestion: Suggestion) -> str:
-    then = "then it would fit" if suggestion.only_if_empty else "then it fits"
-    where = f"on {'at least ' if suggestion.at_least else ''}{format_count(suggestion.nodes, 'node')}"
-    return f"{_with_capital(suggestion.sentence)}; {then} {where}{' if nothing were in use' if suggestion.only_if_empty else ''}"
+    return f"{with_capital(suggestion.sentence)}; {suggestion.outcome}"
 
 
 def _notes(explanation: Explanation) -> list[str]:
@@ -286,14 +284,4 @@ def _notes(explanation: Explanation) -> list[str]:
 
 def _sentence(text: str) -> str:
     """A text with a capital and a full stop."""
-    return _with_full_stop(_with_capital(text))
-
-
-def _with_full_stop(text: str) -> str:
-    """A text with a full stop, unless it was cut."""
-    return text if text.endswith("...") else f"{text}."
-
-
-def _with_capital(text: str) -> str:
-    """A text with a capital, unless its first word looks like a name."""
-    return f"{text[0].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+    return with_full_stop(with_capital(text))

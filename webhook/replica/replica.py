@@ -122,7 +122,9 @@ class Replica:
 
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
         presences = Presences(client, config.namespace)
-        leading = Leading(client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry)
+        leading = Leading(
+            client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry, identity
+        )
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
         leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)
@@ -140,6 +142,7 @@ class Replica:
             bundles.notes,
             self._settings.notes,
             self._notes,
+            leading.notes,
             self._background.notes,
         ]
         self._listeners = Listeners(config, Readiness(checks, notes), metrics)
