@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.explanation import READ_FROM, Audience, Feasibility, explain, questions
-from policies.fleet import probably_gets_gpu
+from policies.fleet import gpu_requests
 from policies.view import UNKNOWN
 from policies.waiting import alike_key, for_all_alike, is_waiting, waiting_result
 
@@ -135,7 +135,7 @@ class WaitingExplainer:
     ) -> tuple[list[PodAnswer], str]:
         """The answers for pods with one explanation, and its verdict; empty if they do not wait for GPUs."""
         pod, namespace = alike[0].pod, alike[0].namespace
-        if not probably_gets_gpu(pod, namespace, self.view):
+        if not any(gpu_requests(pod, namespace, self.view)):
             return [PodAnswer(state, None) for state in alike], ""
         ends = self.clock() + _EXPLANATION_SECONDS
 
