@@ -1,4 +1,4 @@
-"""Pods that wait for GPUs, and what is written to them: the result of an explanation, as a condition and an event.
+"""Pods that wait for GPUs, and the result of their explanation as a condition and an event.
 
 Nothing is decided here: the verdict and the reasons are those of `policies.explanation`. This package says which pods wait,
 which of them have the same explanation, and how a verdict reads in the status of a pod.

@@ -52,7 +52,7 @@ def alike_key(question: Question) -> str:
 
 
 def for_all_alike(question: Question) -> Question:
-    """The question without what identifies the pod, so that its explanation names nothing that another pod does not have.
+    """The question without the identity of the pod, for an explanation of all alike pods.
 
     An explanation shows names that the pod itself contains, and those in its metadata or its environment are its own.
     """

@@ -51,9 +51,9 @@ class PodState(NamedTuple):
 def pod_state(pod: Object) -> PodState | None:
     """The state of a pod that requests devices; None if there is nothing to write and nothing to remove.
 
-    A pod with scheduling gates waits for somebody else, who has to remove them.
+    A pod with scheduling gates waits for the controller that removes them.
     """
-    written = _written(pod)
+    written = _our_text(pod)
     is_pending = _is_pending(pod) and may_request_gpu(pod)
     if not is_pending and written is None:
         return None
@@ -81,7 +81,7 @@ def _is_pending(pod: Object) -> bool:
     return not is_deleted and lookup(pod, ("status", "phase")) in (None, "", "Pending")
 
 
-def _written(pod: Object) -> tuple[str, str] | None:
+def _our_text(pod: Object) -> tuple[str, str] | None:
     found = _condition(pod, SCHEDULABLE)
     return None if found is None else (str(found.get("reason") or ""), str(found.get("message") or ""))
 

@@ -59,7 +59,7 @@ def waiting_result(explanation: Explanation, scheduler: str = "") -> WaitingResu
             return None
     sentences = [*_sentences(explanation), *_about_scheduler(scheduler)]
     is_missing = any(obstacle.kind is ObstacleKind.MISSING for obstacle in explanation.obstacles)
-    return WaitingResult(reason, _joined(sentences), is_missing)
+    return WaitingResult(reason, _message_of(sentences), is_missing)
 
 
 def _sentences(explanation: Explanation) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _about_scheduler(scheduler: str) -> Iterator[str]:
         yield f"this is what the default scheduler would find; the pod is for scheduler {scheduler}"
 
 
-def _joined(sentences: list[str]) -> str:
+def _message_of(sentences: list[str]) -> str:
     """As many sentences as the message has room for, without those that do not fit."""
     message = ""
     for sentence in sentences:

@@ -80,7 +80,7 @@ NOTHING_WRITTEN = WrittenToPod()
 def condition_step(
     state: PodState, result: WaitingResult | None, before: WrittenToPod, now: float
 ) -> ConditionStep | None:
-    """The change of a pod's condition that is due now; a condition that is no longer true is removed at once.
+    """The change of a pod's condition that is due now; one that is no longer true is removed.
 
     Args:
         state: The pod.

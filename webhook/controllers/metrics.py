@@ -179,7 +179,7 @@ WAITING_WRITES = ("condition_set", "condition_removed", "event_created", "event_
 
 
 class WaitingMetrics:
-    """Metrics of pods that wait for GPUs, exported by the leader; all label values are fixed by the program."""
+    """Metrics of pods that wait for GPUs; all label values are fixed by the program."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         new = MetricFactory(registry)

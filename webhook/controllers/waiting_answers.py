@@ -151,10 +151,10 @@ class WaitingExplainer:
             return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
         scheduler = str(question.pod.spec.get("schedulerName") or "") if question.pod is not None else ""
         result = waiting_result(explanation, scheduler)
-        return [PodAnswer(state, _confirmed(state, result)) for state in alike], explanation.verdict
+        return [PodAnswer(state, _confirmed_result(state, result)) for state in alike], explanation.verdict
 
 
-def _confirmed(state: PodState, result: WaitingResult | None) -> WaitingResult | None:
+def _confirmed_result(state: PodState, result: WaitingResult | None) -> WaitingResult | None:
     """The result, if the scheduler has come to it as well, or does not try the pod."""
     return result if result is not None and (state.is_rejected or result.is_before_scheduling) else None
 

@@ -4,11 +4,15 @@ import pytest
 
 from webhook.controllers.run import IncompleteRound
 
-FULL = (
-    "False",
-    "NoNodeFits",
+TEXT = (
     "Fits none of 1 node, even if nothing were in use. Smallest change that helps: request 4 nvidia.com/gpu instead of 8; "
-    "then it fits on 1 node. 1 node: 8 nvidia.com/gpu requested, and the node has 4 in all.",
+    "then it fits on 1 node. 1 node: 8 nvidia.com/gpu requested, and the node has 4 in all."
+)
+FULL = ("False", "NoNodeFits", TEXT)
+
+MISSING = (
+    "It fits no node: something that it refers to does not exist. ResourceClaimTemplate team-a/missing, from which claim "
+    "gpu of the pod is to be made, does not exist; create it, or correct resourceClaimTemplateName."
 )
 
 
@@ -143,8 +147,7 @@ async def test_pod_of_a_missing_template_gets_a_condition_although_the_scheduler
     assert team.condition("train") == (
         "False",
         "NotFound",
-        "It fits no node: something that it refers to does not exist. ResourceClaimTemplate team-a/missing, from which claim "
-        "gpu of the pod is to be made, does not exist; create it, or correct resourceClaimTemplateName.",
+        MISSING,
     )
 
 
