@@ -20,18 +20,24 @@ WAITING = {
 
 
 @pytest.fixture
-def explaining(real):
-    """A cluster whose service writes to pods."""
+def configured(real):
+    """A cluster whose settings have the service write to pods, without the rights."""
     if not real.schedules:
         pytest.skip("no kube-scheduler runs here")
-    component = deploy.explain_on_pods()
-    for document in component:
-        assert real.create(document).accepted
     assert real.configure(explain={"onPods": True}).accepted
     yield real
     real.delete("GPUAdmissionPolicy", "default")
+
+
+@pytest.fixture
+def explaining(configured):
+    """A cluster whose service writes to pods."""
+    component = deploy.explain_on_pods()
     for document in component:
-        real.delete(document["kind"], document["metadata"]["name"])
+        assert configured.create(document).accepted
+    yield configured
+    for document in component:
+        configured.delete(document["kind"], document["metadata"]["name"])
 
 
 @pytest.mark.timeout(2 * SECONDS)
@@ -55,7 +61,7 @@ def test_condition_agrees_with_the_scheduler_for_a_thousand_pods(explaining):
     for pod in pods:
         scheduled, ours = condition(pod, "PodScheduled"), condition(pod, TYPE)
         if pod["metadata"]["name"].startswith("missing"):
-            assert ours["reason"] == "NotFound"
+            assert (scheduled is None, ours["reason"]) == (True, "NotFound"), pod["status"]
         else:
             assert (ours is not None) is (scheduled["status"] == "False"), pod["status"]
     reasons = {condition(pod, TYPE)["reason"] for pod in pods if condition(pod, TYPE)}
@@ -94,6 +100,16 @@ def test_event_names_the_reason_and_the_pod(explaining):
     assert event["message"] == condition(pod, TYPE)["message"]
 
 
+def test_missing_rights_are_a_note_that_goes_when_they_are_there(configured, request):
+    team = configured.namespace()
+    assert configured.create(manifests.pod(team, gpus=3)).accepted
+    note = "may not patch pods/status; apply the component deploy/components/explain-on-pods"
+    until(lambda: note in str(configured.service.probe()["notes"]), "the note names the component", 90)
+    request.getfixturevalue("explaining")
+    until(lambda: condition(configured.get("Pod", "train", team).object, TYPE), "the pod has the condition", 60)
+    until(lambda: note not in str(configured.service.probe()["notes"]), "the note is gone")
+
+
 def condition(pod, kind):
     return next((each for each in pod["status"].get("conditions", ()) if each["type"] == kind), None)
 
@@ -117,6 +133,7 @@ def test_stolen_token_changes_nothing_but_our_condition(explaining, status, is_a
     def answer():
         found = ours.patch("Pod", "train", team, body=body, content_type=STRATEGIC_PATCH, subresource="status")
         assert found.accepted is is_allowed, found
+        assert is_allowed or "gpu-admission may change the condition gpu-admission.io/Schedulable only" in found.message
         return True
 
     # A new policy takes some seconds.

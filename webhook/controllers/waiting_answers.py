@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from policies.waiting import PodState, WaitingResult
 
 __all__ = ["POSTPONED", "PodAnswer", "WaitingAnswers", "WaitingExplainer", "withdrawal"]
+
+_logger = logging.getLogger("gpu_admission.controllers")
 
 POSTPONED = "postponed"
 """The answer for pods that the time did not suffice for; they are first in the next round."""
@@ -74,6 +77,8 @@ class WaitingExplainer:
     round_seconds: float = _ROUND_SECONDS
     _explained: dict[str, float] = field(default_factory=dict, init=False)
     """When pods of a template were explained last, by their key."""
+    _defects: set[str] = field(default_factory=set, init=False)
+    """The keys of explanations that failed."""
 
     def answers(
         self,
@@ -108,10 +113,11 @@ class WaitingExplainer:
                 explained[key] = self._explained.get(key, 0.0)
                 continue
             explained[key] = self.clock()
-            theirs, verdict = self._answers_of(question, alike, settings, check_cancelled)
+            theirs, verdict = self._answers_of(key, question, alike, settings, check_cancelled)
             answers += theirs
             counts.update(_counts(verdict, alike) if verdict else {})
         self._explained = explained
+        self._defects &= groups.keys()
         counts.update(_counts(POSTPONED, postponed))
         return WaitingAnswers(answers, postponed, counts)
 
@@ -128,6 +134,7 @@ class WaitingExplainer:
 
     def _answers_of(
         self,
+        key: str,
         question: Question,
         alike: Sequence[PodState],
         settings: GPUAdmissionPolicy,
@@ -148,6 +155,13 @@ class WaitingExplainer:
         try:
             explanation = explain(for_all_alike(question), self.view, settings, check_time, audience=audience)
         except _TooLongError:
+            return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
+        except Exception:
+            check_cancelled()
+            # A defect that one pod meets must not keep the reasons from all others.
+            if key not in self._defects:
+                _logger.exception("the explanation of pod %s/%s failed", namespace, alike[0].name)
+                self._defects.add(key)
             return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
         scheduler = str(question.pod.spec.get("schedulerName") or "") if question.pod is not None else ""
         result = waiting_result(explanation, scheduler)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,15 +20,13 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.clockwork import Clockwork
     from webhook.controllers.metrics import WaitingMetrics
-    from webhook.controllers.waiting_answers import PodAnswer, WaitingExplainer
+    from webhook.controllers.waiting_answers import PodAnswer, WaitingAnswers, WaitingExplainer
     from webhook.controllers.waiting_writes import WaitingWriter
 
 __all__ = ["WaitingRound"]
 
-_logger = logging.getLogger("gpu_admission.controllers")
-
-_COMPUTE_SECONDS = 60.0
-"""Limit of the thread, which ends its work by itself earlier."""
+_COMPUTE_SECONDS = 120.0
+"""Limit of the thread. Explanations end earlier by themselves; 5,000 pods are read in a second."""
 _WITHDRAWAL_SECONDS = 60.0
 """While the setting is off, conditions are looked for this often; if some are found, they are removed round by round."""
 _WRITE_SECONDS = 15.0
@@ -74,9 +71,13 @@ class WaitingRound:
         pacer = Pacer()
         plan = partial(self._plan, settings, pacer)
         try:
-            due = await run_aside(partial(spread, plan, pacer), _COMPUTE_SECONDS, lambda: None)
+            answers, due = await run_aside(partial(spread, plan, pacer), _COMPUTE_SECONDS, lambda: None)
+        except TimeoutError as error:
+            raise IncompleteRound(f"pods that wait were not explained within {_COMPUTE_SECONDS:g} seconds") from error
         finally:
             pacer.stop()
+        if answers is not None:
+            self.metrics.show(answers.counts, answers.conditions)
         if due:
             self._next_withdrawal = 0.0
         try:
@@ -87,17 +88,16 @@ class WaitingRound:
         if due or not settings.explain.on_pods:
             self._note = ""
 
-    def _plan(self, settings: GPUAdmissionPolicy, pacer: Pacer) -> list[PodWrite]:
-        """The writes that are due, the most urgent first; runs in a thread."""
+    def _plan(self, settings: GPUAdmissionPolicy, pacer: Pacer) -> tuple[WaitingAnswers | None, list[PodWrite]]:
+        """The answers, None if pods are unknown, and the writes, the most urgent first; runs in a thread."""
         found = self.view.derive_each("Pod", pod_state)
         if found is UNKNOWN:
-            return []
+            return None, []
         states = [state for state in found if state is not None]
         if settings.explain.on_pods:
             answers = self.explainer.answers(states, settings, self.clockwork.now(), pacer)
         else:
             answers = withdrawal(states)
-        self.metrics.show(answers.counts, answers.conditions)
         # It ended, or was bound before the view showed the condition.
         gone = self.writer.drop_all_except(state.uid for state in states)
         due = [PodWrite(pod, ConditionStep.REMOVE) for pod in gone]
@@ -105,7 +105,7 @@ class WaitingRound:
             pacer()
             if (write := self._due_for(each)) is not None:
                 due.append(write)
-        return sorted(due, key=_urgency)
+        return answers, sorted(due, key=_urgency)
 
     def _due_for(self, answer: PodAnswer) -> PodWrite | None:
         state, result = answer

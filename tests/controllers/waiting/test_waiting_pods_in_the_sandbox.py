@@ -2,6 +2,8 @@
 
 import pytest
 
+from policies.waiting import pod_state
+from tests.controllers.waiting.conftest import ON
 from webhook.controllers.run import IncompleteRound
 
 TEXT = (
@@ -209,6 +211,44 @@ async def test_pods_of_one_template_share_an_explanation(team, leader, monkeypat
     await leader.round()
     assert len(explained) == 2
     assert {team.condition(f"train-{number}") for number in range(20)} == {FULL}
+
+
+async def test_defect_that_one_pod_meets_is_logged_once_and_leaves_the_others(team, leader, monkeypatch, caplog):
+    from webhook.controllers import waiting_answers
+
+    explain = waiting_answers.explain
+
+    def defective(question, *args, **options):
+        if question.resources["nvidia.com/gpu"] == 5 * 10**9:
+            raise RuntimeError("defect")
+        return explain(question, *args, **options)
+
+    monkeypatch.setattr(waiting_answers, "explain", defective)
+    team.node("node-1", gpus=4)
+    team.pod("other", gpus=5)
+    team.pod("train", gpus=8)
+    await leader.round()
+    await leader.round()
+    assert (team.condition("other"), team.condition("train")) == (None, FULL)
+    assert [each.getMessage() for each in caplog.records] == ["the explanation of pod team-a/other failed"]
+
+
+async def test_work_ends_when_the_leader_no_longer_leads(team, leader):
+    team.node("node-1", gpus=4)
+    for number in range(5):
+        team.pod(f"train-{number}", gpus=8)
+    await leader.see()
+    steps = []
+
+    def cancelled():
+        steps.append(1)
+        if len(steps) == 3:
+            raise TimeoutError
+
+    states = leader.view.derive_each("Pod", pod_state)
+    with pytest.raises(TimeoutError):
+        leader.explainer.answers(states, ON, team.now, cancelled)
+    assert len(steps) == 3
 
 
 async def test_pods_that_the_time_does_not_suffice_for_are_first_in_the_next_round(team, leader):
