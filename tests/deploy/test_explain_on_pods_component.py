@@ -102,9 +102,13 @@ STATUS = {
     "initContainerStatuses": [{"name": "a"}],
     "containerStatuses": [{"name": "a"}],
     "ephemeralContainerStatuses": [{"name": "a"}],
+    "allocatedResources": {"cpu": "1"},
+    "resources": {"limits": {"cpu": "1"}},
     "resourceClaimStatuses": [{"name": "a"}],
+    "extendedResourceClaimStatus": {"resourceClaimName": "a"},
+    "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "a"}],
 }
-"""Every field of a pod's status in Kubernetes 1.34, beside conditions and observedGeneration."""
+"""Every field of a pod's status in Kubernetes 1.36, beside conditions and observedGeneration."""
 
 
 @pytest.mark.parametrize("field", STATUS)
