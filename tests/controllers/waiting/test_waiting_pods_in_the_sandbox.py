@@ -3,7 +3,10 @@
 import pytest
 
 from policies.waiting import pod_state
+from testbed import deploy
 from tests.controllers.waiting.conftest import ON
+from tests.deploy.grants import grants_of
+from webhook.cluster.resources import NEW_EVENT
 from webhook.controllers.run import IncompleteRound
 
 TEXT = (
@@ -110,6 +113,32 @@ async def test_event_is_renewed_as_a_series(team, leader, events):
         await leader.round()
     (event,) = await events("train")
     assert event["series"]["count"] == 3
+
+
+async def test_event_that_has_expired_is_written_again(team, leader, events):
+    team.node("node-1", gpus=4)
+    team.pod("train", gpus=8)
+    await leader.round()
+    (event,) = await events("train")
+    await leader.client.delete(NEW_EVENT.path("team-a", event["metadata"]["name"]))
+    team.seconds += 1800
+    await leader.round()
+    (again,) = await events("train")
+    assert again["note"] == event["note"]
+
+
+async def test_writes_need_the_rights_of_the_component_and_no_others(team, leader):
+    team.node("node-1", gpus=4)
+    team.pod("train", gpus=8)
+    for _ in range(2):
+        await leader.round()
+        team.seconds += 1800
+    team.bind("train", "node-1")
+    await leader.round()
+    granted = grants_of(deploy.explain_on_pods())
+    sent = [each for each in team.sandbox.requests if each.verb not in ("list", "get")]
+    assert all(any(grant.covers(each) for grant in granted) for each in sent), sent
+    assert all(any(grant.covers(each) for each in sent) for grant in granted)
 
 
 async def test_new_leader_writes_nothing_that_is_there(team, leader, make_leader, events):
