@@ -62,7 +62,7 @@ def test_fresh_cluster_accepts_every_object(preflight):
     assert accepted["where"] == "10 of them tried in namespace default, because gpu-admission does not exist yet"
     assert report["step"] == {"verb": "install", "from": None, "to": version("gpu-admission")}
     assert report["conclusion"].startswith(
-        f"installing {version('gpu-admission')} would work; pods of 3 namespaces would be reviewed"
+        f"installing {version('gpu-admission')} would work; new pods of 3 namespaces would be reviewed"
     )
 
 
