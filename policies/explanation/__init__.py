@@ -13,7 +13,16 @@ from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
-from policies.explanation.report import Change, Explanation, Feasibility, NodeGroup, Reason, ReasonKind, Suggestion
+from policies.explanation.report import (
+    Change,
+    Explanation,
+    ExplanationJSON,
+    Feasibility,
+    NodeGroup,
+    Reason,
+    ReasonKind,
+    Suggestion,
+)
 
 __all__ = [
     "EVERYTHING",
@@ -21,6 +30,7 @@ __all__ = [
     "Audience",
     "Change",
     "Explanation",
+    "ExplanationJSON",
     "Feasibility",
     "NamedClaim",
     "NodeGroup",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from policies.phrases import format_count
 
@@ -12,9 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.decision import Finding
-    from policies.explanation.question import Obstacle
+    from policies.explanation.question import Obstacle, ObstacleJSON
 
-__all__ = ["Change", "Explanation", "Feasibility", "NodeGroup", "Reason", "ReasonKind", "ReviewWarning", "Suggestion"]
+__all__ = [
+    "Change",
+    "Explanation",
+    "ExplanationJSON",
+    "Feasibility",
+    "NodeGroup",
+    "Reason",
+    "ReasonKind",
+    "ReviewWarning",
+    "Suggestion",
+]
 
 
 class Feasibility(StrEnum):
@@ -58,6 +68,15 @@ class ReasonKind(StrEnum):
     """Unknown, because there are too many combinations to try."""
 
 
+class _ReasonJSON(TypedDict):
+    """Why a group of nodes does not fit."""
+
+    kind: Annotated[str, ReasonKind]
+    sentence: str
+    details: list[str]
+    facts: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why a group of nodes does not fit."""
@@ -73,14 +92,25 @@ class Reason:
     (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `kind`, `sentence`, `details`, `facts`."""
+    def as_json(self) -> _ReasonJSON:
+        """As plain data."""
         return {
             "kind": str(self.kind),
             "sentence": self.sentence,
             "details": list(self.details),
             "facts": dict(self.facts),
         }
+
+
+class _NodeGroupJSON(TypedDict):
+    """Nodes with the same reason, which is null if they fit."""
+
+    count: int
+    nodes: list[str]
+    fits: bool
+    fitsIfEmpty: bool
+    reason: _ReasonJSON | None
+    devices: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +129,8 @@ class NodeGroup:
     devices: tuple[str, ...] = ()
     """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `count`, `nodes`, `fits`, `fitsIfEmpty`, `reason` (null where it fits), `devices`."""
+    def as_json(self) -> _NodeGroupJSON:
+        """As plain data."""
         return {
             "count": self.count,
             "nodes": list(self.nodes),
@@ -130,6 +160,18 @@ class Change(StrEnum):
     """End pods of lower priority."""
 
 
+class _SuggestionJSON(TypedDict):
+    """A change after which the question fits."""
+
+    change: Annotated[str, Change]
+    sentence: str
+    claim: str
+    request: str
+    nodes: int
+    atLeast: bool
+    onlyIfEmpty: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A change after which the question fits; it has been tried."""
@@ -155,8 +197,8 @@ class Suggestion:
         where = f"on {'at least ' if self.at_least else ''}{format_count(self.nodes, 'node')}"
         return f"{then} {where}{' if nothing were in use' if self.only_if_empty else ''}"
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `change`, `sentence`, `claim`, `request`, `nodes`, `atLeast`, `onlyIfEmpty`."""
+    def as_json(self) -> _SuggestionJSON:
+        """As plain data."""
         return {
             "change": str(self.change),
             "sentence": self.sentence,
@@ -166,6 +208,15 @@ class Suggestion:
             "atLeast": self.at_least,
             "onlyIfEmpty": self.only_if_empty,
         }
+
+
+class _ReviewWarningJSON(TypedDict):
+    """A warning of review."""
+
+    rule: str
+    path: str
+    message: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +239,32 @@ class ReviewWarning:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{remedy} [{self.rule}]"
 
-    def as_json(self) -> dict[str, str]:
-        """As plain data: `rule`, `path`, `message`, `remedy`."""
+    def as_json(self) -> _ReviewWarningJSON:
+        """As plain data."""
         return {"rule": self.rule, "path": self.path, "message": self.message, "remedy": self.remedy}
+
+
+class ExplanationJSON(TypedDict):
+    """The explanation of one question; `nodes` and `replicas` are null if they are unknown."""
+
+    label: str
+    verdict: Annotated[str, Feasibility]
+    headline: str
+    obstacles: list[ObstacleJSON]
+    nodes: int | None
+    nodesGuessed: bool
+    fitNow: int
+    fitIfEmpty: int
+    unknownNodes: int
+    replicas: int | None
+    replicasAtLeast: bool
+    groups: list[_NodeGroupJSON]
+    groupsLeftOut: int
+    nodesLeftOut: int
+    suggestions: list[_SuggestionJSON]
+    convertedTo: str
+    warnings: list[_ReviewWarningJSON]
+    remarks: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,14 +309,8 @@ class Explanation:
         """True if at least one replica fits now, or is scheduled already."""
         return self.verdict in (Feasibility.FITS, Feasibility.SCHEDULED)
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data with stable names.
-
-        `label`, `verdict`, `headline`, `obstacles` (see Obstacle), `nodes` (null where unknown), `nodesGuessed`,
-        `fitNow`, `fitIfEmpty`, `unknownNodes`, `replicas` (null where unknown), `replicasAtLeast`, `groups` (see
-        NodeGroup), `groupsLeftOut`, `nodesLeftOut`, `suggestions` (see Suggestion), `convertedTo`, `warnings` (each
-        `rule`, `path`, `message`, `remedy`), `remarks`.
-        """
+    def as_json(self) -> ExplanationJSON:
+        """As plain data with stable names."""
         return {
             "label": self.label,
             "verdict": str(self.verdict),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.audit_round import AuditRound
+from webhook.controllers.device_round import DeviceRound
 from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics, WaitingMetrics
 from webhook.controllers.policy_status import PolicyStatus
 from webhook.controllers.quota_round import QuotaRound
@@ -37,6 +38,7 @@ _GRACE = timedelta(hours=1)
 _AUDIT_SECONDS = 600.0
 _QUOTA_SECONDS = 1.0
 _WAITING_SECONDS = 5.0
+_DEVICES_SECONDS = 60.0
 
 
 class Leading:
@@ -70,6 +72,8 @@ class Leading:
         self.metrics = ControllerMetrics(registry)
         self._audit = AuditRound(client, view, settings)
         registry.register(self._audit.metrics)
+        self._devices = DeviceRound(view)
+        registry.register(self._devices)
         status = PolicyStatus(client, settings, self._audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)
         self._quotas = QuotaRound(
@@ -98,6 +102,7 @@ class Leading:
             PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
             PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
             PeriodicTask("waiting-pods", self._waiting.round, _WAITING_SECONDS),
+            PeriodicTask("devices", self._devices.round, _DEVICES_SECONDS),
         )
 
     def notes(self) -> list[str]:
@@ -113,3 +118,4 @@ class Leading:
             self._audit.forget()
             self._quotas.forget()
             self._waiting.forget()
+            self._devices.forget()
