@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.explanation import Feasibility
 from policies.explanation.sentences import (
     as_sentence,
     left_out_sentence,
@@ -15,7 +14,7 @@ from policies.explanation.sentences import (
     suggestion_sentence,
 )
 from policies.phrases import format_count
-from webhook.pages.explanation_columns import blockers_of, columns_of, states_in
+from webhook.pages.explanation_columns import BADGES, blockers_of, columns_of, states_in
 from webhook.pages.rendering import render_page, render_part
 
 if TYPE_CHECKING:
@@ -25,15 +24,6 @@ if TYPE_CHECKING:
     from webhook.pages.explanation_columns import Blocker, Column, State
 
 __all__ = ["render_explanation", "render_explanations"]
-
-_BADGES = {
-    Feasibility.FITS: "good",
-    Feasibility.SCHEDULED: "good",
-    Feasibility.FULL: "warn",
-    Feasibility.UNKNOWN: "warn",
-    Feasibility.IMPOSSIBLE: "bad",
-    Feasibility.BLOCKED: "bad",
-}
 
 
 def render_explanation(explanation: Explanation) -> str:
@@ -79,7 +69,7 @@ class _Part:
         return cls(
             label=explanation.label,
             verdict=str(explanation.verdict),
-            badge=_BADGES[explanation.verdict],
+            badge=BADGES[explanation.verdict],
             headline=as_sentence(explanation.headline),
             obstacles=[*map(obstacle_sentence, explanation.obstacles)],
             warnings=[*map(str, explanation.warnings)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.explanation import DeviceState
+from policies.explanation import DeviceState, Feasibility
 from policies.explanation.sentences import fit_word, why_sentences
 from policies.phrases import format_count, format_ranges, inflect
 
@@ -14,8 +14,30 @@ if TYPE_CHECKING:
 
     from policies.explanation import DeviceOutcome, Explanation, NodeGroup
 
-__all__ = ["STATES", "Blocker", "Cell", "Column", "Row", "State", "blockers_of", "columns_of", "states_in"]
+__all__ = [
+    "BADGES",
+    "MOST_CELLS",
+    "STATES",
+    "Blocker",
+    "Cell",
+    "Column",
+    "Row",
+    "State",
+    "blockers_of",
+    "columns_of",
+    "states_in",
+]
 
+BADGES = {
+    Feasibility.FITS: "good",
+    Feasibility.SCHEDULED: "good",
+    Feasibility.FULL: "warn",
+    Feasibility.UNKNOWN: "warn",
+    Feasibility.IMPOSSIBLE: "bad",
+    Feasibility.BLOCKED: "bad",
+}
+_FIT_BADGES = {"yes": "good", "if empty": "warn", "no": "bad"}
+"""The classes of the words for verdicts, and for whether nodes fit."""
 MOST_CELLS = 48
 """Cells of one column."""
 _MOST_BLOCKERS = 50
@@ -49,6 +71,8 @@ class Cell(NamedTuple):
     state: State
     why: str
     """Why it cannot be used, or its state."""
+    short: str
+    """The same without what all devices of the column that cannot be used have in common."""
 
 
 class Row(NamedTuple):
@@ -80,6 +104,11 @@ class Column:
     def fit_words(self) -> str:
         """Whether the nodes fit, without a question beside it."""
         return {"yes": "fits", "if empty": "would fit if nothing were in use"}.get(self.fits, "does not fit")
+
+    @property
+    def badge(self) -> str:
+        """The class of `fit_words`."""
+        return _FIT_BADGES[self.fits]
 
     @property
     def counts(self) -> str:
@@ -145,12 +174,18 @@ def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[Cell]:
         for name in outcome.devices:
             if name not in best or _RANKS[outcome.state] < _RANKS[best[name].state]:
                 best[name] = outcome
+    reasons = {outcome.sentence for outcome in best.values() if outcome.state is DeviceState.UNSUITABLE}
     for name in sorted(best, key=_number_key):
-        yield Cell(name, STATES[best[name].state], best[name].sentence or STATES[best[name].state].words)
+        yield _cell(name, best[name], is_common=len(reasons) == 1)
     for outcome in outcomes:
-        state = STATES[outcome.state]
         for _ in range(0 if outcome.claim else min(outcome.count, MOST_CELLS)):
-            yield Cell("", state, outcome.sentence or state.words)
+            yield _cell("", outcome, is_common=False)
+
+
+def _cell(name: str, outcome: DeviceOutcome, *, is_common: bool) -> Cell:
+    state = STATES[outcome.state]
+    why = outcome.sentence.removeprefix("is ") or state.words
+    return Cell(name, state, why, state.words if is_common and outcome.state is DeviceState.UNSUITABLE else why)
 
 
 def _device_count(outcomes: Sequence[DeviceOutcome]) -> int:
