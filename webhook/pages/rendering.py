@@ -65,14 +65,14 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_printable_value,
     )
     environment.filters |= {"amount": _amount, "units": _amount_in, "point": _point, "word": one_word}
     return environment
 
 
-def _shown(value: object) -> object:
-    """A value of a template; what cannot be printed in a text of others is a blank, since a page must not contain it."""
+def _printable_value(value: object) -> object:
+    """A value of a template, with blanks for characters that cannot be printed, which pages must not have."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -93,11 +93,11 @@ def command(
         explanations = running.explain_running_cluster(question)
     else:
         explanations = reports.explanations_of(files, names, cluster, namespace, settings)
-    click.echo(_shown(explanations, output))
+    click.echo(_format_explanations(explanations, output))
     ctx.exit(0 if all(explanation.is_placed for explanation in explanations) else 1)
 
 
-def _shown(explanations: list[Explanation], output: str) -> str:
+def _format_explanations(explanations: list[Explanation], output: str) -> str:
     """The explanations in one of the formats."""
     if output == "html":
         page: str = lazy_module("pages of explanations").render_explanations(explanations)
