@@ -10,7 +10,7 @@ import click
 from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.dra.workbench import Analysis, Truth, Verdict, analyze, selection_of_expression, selections_of
 from policies.kubernetes.printable import printable
-from policies.phrases import format_list
+from policies.phrases import format_count, format_list
 from webhook.cli.folders import SUFFIXES
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
@@ -196,9 +196,19 @@ def _head(analysis: Analysis, width: int) -> Iterator[str]:
     yield from _conditions(analysis, width)
     yield ""
     yield "TRUTH has a sign for each condition: + true, - false, ! fails, . not asked."
-    shown = analysis.rows[:_MOST_SHOWN]
+    rows = [row for row in analysis.rows if not _class_that_excludes(row, analysis)]
+    shown = (rows or analysis.rows)[:_MOST_SHOWN]
     yield from _device_table([(_truths(row), row) for row in shown], "TRUTH", width)
-    yield from truncation(len(analysis.rows) + analysis.rows_left_out, len(shown))
+    yield from truncation(len(rows or analysis.rows) + analysis.rows_left_out, len(shown))
+    others = sum(row.count for row in analysis.rows) - sum(row.count for row in rows)
+    if rows and others:
+        owner = next(selector.owner for selector in analysis.selectors if selector.owner)
+        yield f"{owner} excludes {format_count(others, 'more device')}; -o json and -o html show them."
+
+
+def _class_that_excludes(row: DeviceRow, analysis: Analysis) -> str:
+    """The class whose selector excludes devices; empty if none does."""
+    return "" if row.excluded_by is None else analysis.selectors[row.excluded_by[0]].owner
 
 
 def _colour(analysis: Analysis) -> str:

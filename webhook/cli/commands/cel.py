@@ -1,4 +1,4 @@
-"""`gpu-admission cel`: what a selector says of each device, why, at what cost, and what an edit changes."""
+"""`gpu-admission cel`: what a selector says of each device, why, at what cost, and after an edit."""
 
 from __future__ import annotations
 
