@@ -12,6 +12,7 @@ from tests.cli.quota_files import AWAY, EXAMPLES
 from webhook.sandbox.server import Sandbox
 
 CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
+READ = ("Namespace", "Node", "ResourceSlice", "DeviceClass", "Pod", "ResourceClaim")
 BUSY = [argument for name in CLUSTERS for argument in ("--cluster", EXAMPLES / name)]
 
 
@@ -77,7 +78,7 @@ async def sandbox(tmp_path):
         for file in sorted((EXAMPLES / name).glob("*.yaml"), key=lambda file: file.name != "namespaces.yaml"):
             for document in yaml.safe_load_all(file.read_text()):
                 for each in document.get("items", [document]):
-                    if each["kind"] in ("Namespace", "Node", "ResourceSlice", "DeviceClass", "Pod", "ResourceClaim"):
+                    if each.get("kind") in READ and each["metadata"]["name"] not in ("default", "kube-system"):
                         sandbox.create(each)
     await sandbox.start()
     sandbox.file = tmp_path / "kubeconfig"

@@ -82,7 +82,7 @@ class ClauseReport:
     excluded: int = 0
     """Of how many devices it is the first condition that is false."""
     alone: int = 0
-    """How many devices nothing else excludes: they would match without it. 0 for conditions of a class."""
+    """How many devices nothing else excludes: they match without it. 0 for conditions of a class."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain data: `text`, `true`, `false`, `failed`, `excluded`, `alone`."""
