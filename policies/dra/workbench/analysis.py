@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from policies.dra.workbench.selections import Selection
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["MOST_ROWS", "analyze"]
+__all__ = ["MOST_ROWS", "MOST_WORK", "analyze"]
 
 MOST_ROWS = 100
 """Rows of an analysis, and changes of a comparison."""
+MOST_WORK = 5_000_000
+"""What evaluating the selectors may cost, in the units of CEL's costs; some ten seconds."""
 _MOST_PROBLEMS = 20
 _MOST_NAMES = 5
 _ORDER = {Verdict.MATCHES: 0, Verdict.FAILS: 1, Verdict.EXCLUDED: 2, Verdict.UNKNOWN: 3}
@@ -104,7 +106,7 @@ def _evaluation_of(
     check_cancelled: CancelCheck,
 ) -> _Evaluation:
     compiles = all(each.selector is not None for each in selectors)
-    evaluator = Evaluator(selectors, check_cancelled)
+    evaluator = Evaluator(selectors, MOST_WORK, check_cancelled)
     verdicts = [evaluator.verdict(group) for group in groups] if compiles and groups is not None else []
     rows = _rows(groups or (), verdicts) if verdicts else []
     total = None if groups is None else sum(len(group.devices) for group in groups)

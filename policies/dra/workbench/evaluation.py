@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluator", "GroupVerdict"]
 
-_MOST_WORK = 10_000_000
-"""Of one analysis, in the units of CEL's costs; some ten seconds."""
 _EACH = 20
 """What every evaluation counts for beside its cost."""
 _CHEAP = 2_000
@@ -61,8 +59,9 @@ class Evaluator:
     """Evaluates the selectors of one selection; the work is counted, and ends at its bound."""
 
     selectors: Sequence[CompiledSelector]
+    left: int
+    """The work that is left, in the units of CEL's costs."""
     check_cancelled: CancelCheck = never_cancelled
-    left: int = _MOST_WORK
     costs: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The least and the highest cost of each selector."""
     _measured: dict[int, int] = field(default_factory=dict)
