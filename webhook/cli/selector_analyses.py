@@ -98,7 +98,7 @@ def _is_path(source: str) -> bool:
 def _exists(source: str) -> bool:
     """True if there is a file or folder of this name; an expression may be longer than a name can be."""
     try:
-        return Path(source).exists()
+        return bool(source) and Path(source).exists()
     except (OSError, ValueError):
         return False
 

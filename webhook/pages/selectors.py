@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.workbench import Truth, Verdict
-from policies.phrases import format_count
 from webhook.pages.rendering import render_page, render_part
 
 if TYPE_CHECKING:
@@ -34,5 +33,5 @@ def render_analysis(analysis: Analysis) -> str:
 
 def render_analyses(analyses: Sequence[Analysis]) -> str:
     """A page of analyses that needs nothing but itself."""
-    title = analyses[0].label if len(analyses) == 1 else format_count(len(analyses), "request or class")
+    title = analyses[0].label if len(analyses) == 1 else f"{len(analyses):,} requests and classes"
     return render_page("selector_analyses", title=f"Selectors: {title}", analyses=analyses, **_FACTS)
