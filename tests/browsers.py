@@ -10,9 +10,12 @@ from testbed.debian_packages import NoPackageError
 __all__ = ["browser", "new_page"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium; skips where there is none."""
+    """A headless Chromium; skips where there is none.
+
+    Playwright keeps an event loop running, beside which asynchronous tests of other modules could not run.
+    """
     try:
         with chromium() as started:
             yield started
