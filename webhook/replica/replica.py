@@ -36,6 +36,7 @@ from webhook.server.holders import HoldersSeen
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
+from webhook.server.questions import Questions
 from webhook.server.quota_keeper import QuotaKeeper
 from webhook.server.review_runner import LedgerRunner
 from webhook.server.template_keeper import TemplateKeeper
@@ -113,12 +114,12 @@ class Replica:
             Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
             callers,
         )
-        self._explain_calls = ExplainCalls(
+        questions = Questions(
             Explainer(sync.view, self._settings),
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
             metrics,
-            self._calls.traffic,
         )
+        self._explain_calls = ExplainCalls(questions, self._calls.traffic)
 
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
         presences = Presences(client, config.namespace)

@@ -150,7 +150,7 @@ class Listeners:
         if self._webhook is None or self._explanations is None or self._calls is None:
             return
         traffic = self._calls.traffic
-        traffic.draining = True
+        traffic.drain()
         _logger.info("stopping: serving on for %g seconds", self._config.drain_delay)
         try:
             async with asyncio.timeout(self._config.drain_delay):

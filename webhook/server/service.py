@@ -18,6 +18,7 @@ from webhook.server.explainer import Explainer
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
+from webhook.server.questions import Questions
 from webhook.server.serving_certificate import certificate_of, client_ca_of
 from webhook.server.tls import BadClientCA
 from webhook.server.warm_up import warm_up
@@ -62,7 +63,8 @@ class Service:
         admission = Admission(view, lambda: settings, metrics)
         self._calls = Calls(admission, callers)
         explainer, gate = Explainer(view, lambda: settings), NamedClients(callers.allowed)
-        self._explain_calls = ExplainCalls(explainer, gate, metrics, self._calls.traffic)
+        questions = Questions(explainer, gate, metrics)
+        self._explain_calls = ExplainCalls(questions, self._calls.traffic)
         self._listeners = Listeners(config, Readiness([self._certificate.problem], [callers.notes]), metrics)
 
     async def start(self) -> Ready:
