@@ -107,7 +107,7 @@ def test_chart_without_admin_access_is_install_yaml_without_its_component(chart,
 
 
 @given(spec=SPECS)
-@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 def test_webhooks_and_rights_follow_from_the_settings_as_in_rendered_manifests(rendered, chart, spec):
     assert chart({"settings": {"create": False, "spec": spec}}) == rendered(spec)
 

@@ -7,12 +7,17 @@ from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["asset", "render_page", "render_part"]
+from policies.quota.limits.amounts import amount_with_unit
+
+if TYPE_CHECKING:
+    from policies.quota.charges import Unit
+
+__all__ = ["asset", "one_word", "render_page", "render_part"]
 
 
 def render_part(template: str, **facts: Any) -> str:
@@ -60,7 +65,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["amount"] = _amount
+    environment.filters |= {"amount": _amount, "units": _amount_in, "point": _point, "word": one_word}
     return environment
 
 
@@ -70,3 +75,18 @@ def _amount(amount: Fraction | int | None) -> str:
         return "?"
     whole, part = divmod(Fraction(amount), 1)
     return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
+
+
+def _amount_in(amount: Fraction | None, unit: Unit) -> str:
+    """An amount of a quota with its unit: `2 1/4 GPUs`, `80Gi`."""
+    return "?" if amount is None else amount_with_unit(unit, amount)
+
+
+def _point(value: float | Fraction) -> str:
+    """A coordinate of a picture."""
+    return f"{float(value):.1f}".removesuffix(".0")
+
+
+def one_word(text: str) -> str:
+    """A text as one word, which a filter compares with its values."""
+    return "-".join(text.split()) or "unknown"

@@ -1,13 +1,18 @@
 // Filters of a page. Items are elements with data-item; their text is searched, and their data-NAME lists the values of a
-// facet, separated by spaces. A section with data-section shows how many of its items remain.
+// facet, separated by spaces. A group (data-group has its name) is hidden with its last item. A section with data-section
+// shows how many of its items remain.
 "use strict";
 (() => {
   const filters = () => [...document.querySelectorAll("[data-filter]")];
 
+  // The name of a group belongs to the text of its items.
+  const groupOf = (item) => item.closest("[data-group]");
+  const textOf = (item) => `${groupOf(item)?.dataset.group ?? ""} ${item.textContent}`.toLowerCase();
+
   function matches(item, wanted) {
     return wanted.every(({ facet, value }) => {
       if (!value) return true;
-      if (facet === "text") return (item.dataset.text || item.textContent).toLowerCase().includes(value);
+      if (facet === "text") return textOf(item).includes(value);
       return item.dataset[facet] === undefined || item.dataset[facet].split(" ").includes(value);
     });
   }
@@ -20,6 +25,10 @@
     for (const section of document.querySelectorAll("[data-section]")) {
       const items = [...section.querySelectorAll("[data-item]")];
       for (const item of items) item.hidden = !matches(item, wanted);
+      for (const group of section.querySelectorAll("[data-group]:not([data-item])")) {
+        const own = [...group.querySelectorAll("[data-item]")];
+        group.hidden = own.length > 0 && own.every((item) => item.hidden);
+      }
       const shown = items.filter((item) => !item.hidden).length;
       const count = section.querySelector("[data-count]");
       if (count) count.textContent = shown === items.length ? "" : `${shown} of ${items.length} shown`;
