@@ -61,9 +61,9 @@ class Leading:
             registry: Exports metrics.
         """
         self.metrics = ControllerMetrics(registry)
-        self._audit = AuditRound(client, view, settings)
-        registry.register(self._audit.metrics)
-        status = PolicyStatus(client, settings, self._audit.summary)
+        self.audit = AuditRound(client, view, settings)
+        registry.register(self.audit.metrics)
+        status = PolicyStatus(client, settings, self.audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)
         self._quotas = QuotaRound(
             client,
@@ -79,7 +79,7 @@ class Leading:
             PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
             PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
             PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
-            PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
+            PeriodicTask("audit", self.audit.round, _AUDIT_SECONDS),
             PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
         )
 
@@ -89,5 +89,5 @@ class Leading:
             await run_tasks(self._tasks, self.metrics)
         finally:
             # The next leader exports these metrics; otherwise two replicas would.
-            self._audit.forget()
+            self.audit.forget()
             self._quotas.forget()

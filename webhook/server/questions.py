@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import hdrs, web
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from webhook.server.explainer import Explainer, Render
     from webhook.server.metrics import Metrics
 
-__all__ = ["MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "Questions"]
+__all__ = ["MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "Questions", "count_while"]
+
+K = TypeVar("K")
 
 _RETRY = {hdrs.RETRY_AFTER: "1"}
 MOST_OF_ONE_USER = 2
@@ -46,12 +48,15 @@ _TOO_OFTEN = f"You may ask {_PER_MINUTE} questions a minute; ask again in a mome
 
 
 class Questions:
-    """Answers questions of all ports within the same limits; reads no body of a caller that the gate does not admit."""
+    """Answers questions of all ports within the same limits.
+
+    It reads no body of a caller that the gate does not admit.
+    """
 
     def __init__(self, explainer: Explainer, gate: ExplainGate, metrics: Metrics) -> None:
         """Prepare."""
         self._explainer = explainer
-        self._gate = gate
+        self.gate = gate
         self.metrics = metrics
         self._rates = TokenBuckets(_BURST, _PER_MINUTE)
         self._of_user: Counter[str] = Counter()
@@ -105,7 +110,7 @@ class Questions:
             web.HTTPException: It does not; the text is one sentence.
         """
         try:
-            caller = await self._gate.admit(request, namespace, deadline)
+            caller = await self.gate.admit(request, namespace, deadline)
         except NotAdmitted as error:
             self.metrics.count_explain_caller(error.outcome)
             raise _refusal(error) from error
@@ -130,12 +135,13 @@ class Questions:
         if not self._rates.take(user):
             seconds = str(self._rates.seconds_until_next(user))
             raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
-        with _count_while_answered(self._of_user, user), _count_while_answered(self._of_namespace, namespace):
+        with count_while(self._of_user, user), count_while(self._of_namespace, namespace):
             yield
 
 
 @contextmanager
-def _count_while_answered(pending: Counter[str], key: str) -> Iterator[None]:
+def count_while(pending: Counter[K], key: K) -> Iterator[None]:
+    """Count a call under a key until it ends; keys without calls are left out."""
     pending[key] += 1
     try:
         yield

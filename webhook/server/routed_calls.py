@@ -35,7 +35,7 @@ class Traffic:
 
     @property
     def draining(self) -> bool:
-        """True if answers close their connection (`Connection: close`), so that clients open new ones elsewhere."""
+        """True if answers close their connection, so that clients open new ones elsewhere."""
         return self._draining.is_set()
 
     def drain(self) -> None:
