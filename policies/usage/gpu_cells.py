@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.nvidia.mig_products import product_named
@@ -105,7 +105,8 @@ def _cell(units: Sequence[tuple[PublishedUnit, NodeGPUs]]) -> GPUCell:
     slices = max(product.layout.memory_slices if product else 1, max(numbers, default=0) + 1)
     found = chain.from_iterable(_parts(unit, each, slices) for unit, each in units)
     parts = sorted(found, key=lambda part: (part.start, part.device))
-    is_over = any(one.start + one.width > other.start for one, other in pairwise(parts))
+    next_starts = [*(part.start for part in parts[1:]), _ONE]
+    is_over = any(part.start + part.width > start for part, start in zip(parts, next_starts, strict=True))
     is_divided = bool(others or first.kind.profile)
     return GPUCell(
         first.name.partition("-mig-")[0] if is_divided else first.name,

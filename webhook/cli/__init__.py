@@ -21,6 +21,7 @@ COMMANDS = {
     "audit": "Review all objects of a cluster; show which namespaces are ready to convert.",
     "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",
     "usage": "Show who holds which GPUs, and which are free.",
+    "report": "Write a page that shows GPUs, holders, quotas and findings.",
     "snapshot": "Write a running cluster into files for --cluster, without secrets.",
     "generate": "Print a configuration, quota, claim or wish from a few options.",
     "rules": "List the rules, or explain one.",

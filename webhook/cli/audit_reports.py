@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from policies.audit import AuditFinding, AuditReport, ConversionObstacle, Readiness
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
 
 __all__ = ["Audited", "as_json", "audit_files", "text", "uncovered_notes"]
 
@@ -38,6 +39,11 @@ class Audited:
     report: AuditReport
     notes: tuple[str, ...]
     """Sentences without full stops."""
+    view: ClusterView
+    """The cluster that was audited."""
+    settings: GPUAdmissionPolicy
+    server: str = ""
+    """The URL of the API server; empty for files."""
 
 
 def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) -> Audited:
@@ -67,7 +73,7 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     notes = (*files.notes, *uncovered_notes(stored, files.settings))
     with Progress() as progress:
         survey.add(progress.count("auditing", objects))
-        return Audited(audit(view, files.settings, survey), notes)
+        return Audited(audit(view, files.settings, survey), notes, view, files.settings)
 
 
 def as_json(audited: Audited) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from policies.audit import Survey, audit
@@ -19,11 +20,13 @@ from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import survey_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
 
-__all__ = ["audit_cluster"]
+__all__ = ["audit_cluster", "audited_cluster"]
 
 
 def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
@@ -39,13 +42,32 @@ def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, s
         NoClusterError: The cluster cannot be read.
         UnreadableInputError: The settings have problems.
     """
+    chosen = chosen_settings(settings)
+
+    async def run(progress: Progress) -> Audited:
+        async with audited_cluster(kubeconfig, context, namespace, chosen, progress) as audited:
+            return audited
+
     with Progress() as progress:
-        return asyncio.run(_audit(kubeconfig, context, namespace, chosen_settings(settings), progress))
+        return asyncio.run(run(progress))
 
 
-async def _audit(
+@asynccontextmanager
+async def audited_cluster(
     kubeconfig: str | None, context: str | None, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
-) -> Audited:
+) -> AsyncIterator[Audited]:
+    """The audit of a running cluster, whose view is kept up to date until the end.
+
+    Args:
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        namespace: The only namespace to look into; empty for all.
+        chosen: The administrator's settings; if None, those of the cluster.
+        progress: Shows what is read.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+    """
     async with connected_client(kubeconfig, context) as client, read_cluster(client, progress) as cluster:
         check_namespace_exists(cluster.view, namespace)
         policy = chosen or cluster.settings
@@ -60,7 +82,8 @@ async def _audit(
 
         await survey_cluster(client, survey, take)
         report = audit(cluster.view, policy, survey)
-        return Audited(report, (*cluster.notes, *await _uncovered_notes(client, policy)))
+        notes = (*cluster.notes, *await _uncovered_notes(client, policy))
+        yield Audited(report, notes, cluster.view, policy, client.url)
 
 
 async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
