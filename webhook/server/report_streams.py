@@ -43,6 +43,9 @@ MOST_OF_USER = 4
 _BURST, _PER_MINUTE = 20, 20
 """Streams that a user may begin: a burst, and the rate after it."""
 
+_PIECE = 128 * 1024
+"""Bytes; after more than 64 KiB, aiohttp waits until the socket takes more."""
+
 _FORM = Form(holds="{}", largest=1024, refusal="The body is larger than 1 KiB; send {}.")
 _RETRY = {hdrs.RETRY_AFTER: "5"}
 _NO_QUESTION = "The body is not {}; the report takes no options."
@@ -66,7 +69,7 @@ class StreamTimes:
     beat: float = 15.0
     """Of silence, after which a line without content shows that the stream lives."""
     write: float = 30.0
-    """In which the caller must have read a line."""
+    """In which the caller must have read a piece of a line."""
 
 
 class _Ended(Exception):  # noqa: N818 - the name says what happened; it is no error
@@ -242,9 +245,12 @@ class _Stream:
         await self._write(orjson.dumps(line) + b"\n")
 
     async def _write(self, line: bytes) -> None:
+        # In pieces, because the socket takes a write as a whole into memory before it makes us wait.
+        pieces = memoryview(line)
         try:
-            async with asyncio.timeout(self._times.write):
-                await self._response.write(line)
+            for start in range(0, len(line), _PIECE):
+                async with asyncio.timeout(self._times.write):
+                    await self._response.write(pieces[start : start + _PIECE])
         except TimeoutError as error:
             if self.request.transport is not None:
                 self.request.transport.abort()

@@ -3,29 +3,12 @@
 import asyncio
 import contextlib
 import json
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
 
 import aiohttp
 import pytest
 
-from certs import issue_serving
-from policies.settings import DEFAULTS
-from policies.view import PassingView
 from tests.server.explain.conftest import api, clock, gate, rights  # noqa: F401
-from webhook.cluster.clockwork import Clockwork
-from webhook.server.explainer import Explainer
-from webhook.server.guarded_connection import Endpoint
-from webhook.server.guarded_site import GuardedSite, create_runner
-from webhook.server.live_reports import LiveReports
-from webhook.server.metrics import Metrics
-from webhook.server.open_connections import ConnectionLimits, OpenConnections
-from webhook.server.questions import Questions
-from webhook.server.report_streams import ReportStreams, StreamTimes
-from webhook.server.routed_calls import Traffic
-from webhook.server.tls import server_context
-from webhook.server.ui_calls import UICalls, part_maker
+from tests.server.ui.serving import served_ui
 
 ADMIN, ALICE = "admin", "alice"
 
@@ -35,13 +18,6 @@ def users(rights):  # noqa: F811
     """The administrator sees everything; Alice sees `team-a`, without nodes."""
     rights.names = {ADMIN}
     rights.members = {(ALICE, "team-a")}
-
-
-class Changing(PassingView):
-    """A cluster that a test replaces by another one."""
-
-    def become(self, view):
-        self._view = view
 
 
 class Stream:
@@ -69,17 +45,13 @@ class Stream:
         return {line["part"]: line["html"] for line in await self.until("shown") if "part" in line}
 
 
-@dataclass
 class UI:
-    """A running port."""
+    """A running port, and calls of it."""
 
-    port: int
-    client: Any
-    calls: UICalls
-    metrics: Metrics
-    traffic: Traffic
-    reports: LiveReports
-    view: Changing
+    def __init__(self, served, client):
+        self.port, self.calls, self.metrics = served.port, served.calls, served.metrics
+        self.traffic, self.view = served.traffic, served.view
+        self.client = client
 
     def request(self, what, user=None, namespace="", body=b"{}", **headers):
         """A call for data; it is sent when it is entered."""
@@ -109,21 +81,9 @@ async def start_ui(cluster, authority, client_of, gate, clock):  # noqa: F811
     """Serve the page's port; what it depends on can be chosen."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(view=cluster, parts=None, audit=None, times=StreamTimes(between=0.01, beat=1e9), gate=gate):  # noqa: B008
-            view, metrics, traffic = Changing(view), Metrics(), Traffic()
-            questions = Questions(Explainer(view, lambda: DEFAULTS), gate, metrics)
-            make_parts = parts or part_maker(view, lambda: DEFAULTS, lambda: audit)
-            reports = LiveReports(view, make_parts, metrics.time_report, Clockwork(clock=clock))
-            calls = UICalls(questions, ReportStreams(reports, questions, traffic, times, clock), traffic)
-            runner = create_runner(calls.handle)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
-            connections = OpenConnections(ConnectionLimits(), metrics.closed_by("ui"))
-            endpoint = Endpoint(runner.server, connections, server_context(pair, None), frozenset())
-            site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
-            await site.start()
-            return UI(site.port, await client_of(site.port), calls, metrics, traffic, reports, view)
+        async def start(view=cluster, **options):
+            served = await stack.enter_async_context(served_ui(view, gate, authority, clock, **options))
+            return UI(served, await client_of(served.port))
 
         yield start
 

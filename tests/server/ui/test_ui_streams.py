@@ -207,7 +207,7 @@ async def test_user_who_does_not_read_is_cut_off(start_ui, client_context, until
             b"POST /ui/v1/report HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
             b"Authorization: Bearer admin\r\n\r\n{}"
         )
-        await until(lambda: ui.metrics._stream_ends["slow"]._value.get())
+        await until(ui.metrics._stream_ends["slow"]._value.get)
         writer.transport.abort()
 
 

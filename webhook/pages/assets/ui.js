@@ -181,8 +181,11 @@
     if (focused >= 0) queueMicrotask(() => part.querySelectorAll("*")[focused]?.focus({ preventScroll: true }));
   }
 
-  // Numbers in a title change without making it another one.
-  const titleOf = (details) => (details.dataset.group ?? details.firstElementChild?.textContent ?? "").replace(/[0-9]+/g, "");
+  // Numbers in a title change without making it another one, and so does what filters leave.
+  function titleOf(details) {
+    const words = [...(details.firstElementChild?.childNodes ?? [])].filter((each) => each.dataset?.count === undefined);
+    return details.dataset.group ?? words.map((each) => each.textContent.replace(/[0-9]+/g, "")).join("");
+  }
 
   function showOnly(names) {
     for (const part of [...report.children]) if (!names.includes(part.dataset.part)) part.remove();
