@@ -61,7 +61,7 @@ def _environment(folder: Path | None) -> dict[str, str | float | bool]:
 
 @contextmanager
 def watched_page(browser: Browser, **options: object) -> Iterator[tuple[Page, list[str]]]:
-    """A page with nothing stored, and the list of what it complains about: console errors, and errors of scripts.
+    """A page with nothing stored, and the errors of its console and its scripts.
 
     Args:
         browser: The browser.

@@ -30,20 +30,20 @@ def package_folder(name: str) -> Path:
     Raises:
         NoPackageError: This is no Debian, or its archive cannot be reached.
     """
-    return _unpacked(name, with_dependencies=False)
+    return _ensure_unpacked(name, with_dependencies=False)
 
 
 @cache
 def package_folder_with_libraries(name: str) -> Path:
-    """The folder with the files of a Debian package, and of those of its dependencies that are not installed.
+    """The folder with the files of a Debian package and of its dependencies that are missing here.
 
     Raises:
         NoPackageError: As above.
     """
-    return _unpacked(name, with_dependencies=True)
+    return _ensure_unpacked(name, with_dependencies=True)
 
 
-def _unpacked(name: str, *, with_dependencies: bool) -> Path:
+def _ensure_unpacked(name: str, *, with_dependencies: bool) -> Path:
     folder = _CACHE / name
     _CACHE.mkdir(exist_ok=True)
     with (_CACHE / f"{name}.lock").open("w") as lock:

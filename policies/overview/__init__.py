@@ -1,4 +1,4 @@
-"""Overviews: the GPUs of a cluster, its quotas, its migration and its findings at one moment, for people who look.
+"""Overviews: GPUs, quotas, migration and findings of a cluster, for people who look.
 
 `overview` puts together what the usage report, the quota reports and the audit know; nothing is computed twice, and nothing
 is decided here. `visible_overview` is what one audience may see of it. Overviews are data; pages render them.

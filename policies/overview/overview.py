@@ -71,7 +71,7 @@ class Overview:
     quotas: tuple[QuotaOverview, ...] | None
     """Sorted by namespace; None if GPUQuotas cannot be read."""
     audit: AuditReport | None
-    """None if nobody audited the cluster, or if the reader may not see it."""
+    """None if the cluster was not audited."""
     namespace: str = ""
     """The only namespace whose objects are named; empty for all."""
     hidden_nodes: int = 0

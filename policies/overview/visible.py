@@ -86,7 +86,7 @@ def _visible_holder(holder: Holder, namespace: str) -> Holder:
 
 
 def _visible_audit(report: AuditReport, namespace: str) -> AuditReport:
-    """The findings and the readiness of one namespace; findings that were left out are counted for all only."""
+    """The findings and the readiness of one namespace."""
     findings = tuple(each for each in report.findings if each.namespace == namespace)
     counts = {(each.rule, each.severity): 0 for each in findings}
     waived = dict(counts)

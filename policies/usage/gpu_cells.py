@@ -48,9 +48,9 @@ class CellPart(NamedTuple):
     device: str = ""
     """The device of DRA; empty for the device plugin."""
     holder: Holder | None = None
-    """None for a part that nobody holds."""
+    """None for a part that is not held."""
     reason: UnusableReason | None = None
-    """Why a part that nobody holds serves no pod; None if a pod can get it."""
+    """Why a part that is not held serves no pod; None if a pod can get it."""
 
     @property
     def is_free(self) -> bool:

@@ -17,7 +17,7 @@ _CAPACITY = re.compile(r"memorySlice([0-9]{1,2})")
 
 
 def memory_slices(device: Device) -> tuple[int, ...]:
-    """The numbers of the memory slices that a MIG device takes, in order; empty if the driver does not say.
+    """The numbers of the memory slices that a MIG device takes, in order; empty if unknown.
 
     A MIG device that the driver makes when a claim gets it consumes counters; one that exists has capacities.
 

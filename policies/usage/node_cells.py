@@ -1,4 +1,4 @@
-"""The cells of a node: the GPUs of DRA, those that the device plugin counts, and what is given out twice.
+"""The cells of a node: GPUs of DRA and of the device plugin, and what is given out twice.
 
 DRA says which device a claim holds. The device plugin advertises numbers, so its cells are filled in the order of the
 pods' names, and its MIG devices are laid out in a way that the GPUs allow.

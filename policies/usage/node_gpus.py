@@ -130,7 +130,7 @@ class UnusableReason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublishedUnit:
-    """What DRA offers of one GPU: the whole of it with all its MIG devices, or a MIG device that is made already."""
+    """A GPU that DRA offers, with all its possible MIG devices, or one MIG device that exists."""
 
     gpu: str
     """The GPU of the node: equal for the MIG devices that are made of it."""
@@ -139,7 +139,7 @@ class PublishedUnit:
     kind: OfferedKind
     holdings: tuple[HeldDevices, ...] = ()
     slices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The memory slices of the held MIG devices, and of the one that is made already, by the names of the devices."""
+    """The memory slices of the held MIG devices, and of the one that exists, by the names of the devices."""
     reason: UnusableReason | None = None
     """Why no pod can get what is not held of it."""
 

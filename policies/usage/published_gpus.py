@@ -163,7 +163,7 @@ def _one_gpu(
 
 
 def _gpu_of(device: Device) -> str:
-    """The GPU of a device: its counters, the UUID of the GPU that a MIG device is made of, or its own name."""
+    """What identifies the GPU of a device: its counters, the UUID of its GPU, or its own name."""
     parent = device.attributes.get(f"{DRIVER}/parentUUID")
     return device.counter_sets[0] if device.counter_sets else str(parent or device.name)
 

@@ -44,7 +44,7 @@ def render_report(overview: Overview, *, title: str, moment: str, notes: Sequenc
 
 
 def render_report_parts(overview: Overview) -> dict[str, str]:
-    """The parts of the report by name, and `filters`, for a page that has the style and the script already."""
+    """The parts of the report by name, and `filters`, for a page with the style and the script."""
     facts = _facts(overview)
     parts = {name: render_part(f"report_{name}", **facts) for name in PARTS}
     return {"filters": render_part("report_filters", facets=_facets(overview)), **parts}
