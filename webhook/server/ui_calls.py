@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import hdrs, web
 
-from policies.overview import overview, visible_overview
+from policies.overview import limited_overview, overview, visible_overview
 from webhook.pages.explanation import render_explanation
 from webhook.pages.rendering import asset, render_part
 from webhook.pages.report import render_report_parts
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from webhook.server.live_reports import ReportParts
     from webhook.server.questions import Questions
 
-__all__ = ["UICalls", "create_ui_calls", "part_maker"]
+__all__ = ["MOST_PARTS", "UICalls", "create_ui_calls", "part_maker"]
+
+MOST_PARTS = 8000
+"""Parts of GPUs that are drawn, with a kilobyte at most for each: those of 900 nodes with 8 GPUs."""
 
 _FORM = Form(holds="the question", largest=4096, refusal="The body is larger than 4 KiB; send a kind and a name.")
 _DATA = re.compile(r"/ui/v1/(?:namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/)?(report|explain)")
@@ -150,7 +153,7 @@ def part_maker(
 
     def make_parts(audience: Audience, now: datetime) -> Mapping[str, str]:
         found = overview(view, settings(), now, last_audit())
-        return render_report_parts(visible_overview(found, audience))
+        return render_report_parts(limited_overview(visible_overview(found, audience), MOST_PARTS))
 
     return make_parts
 
