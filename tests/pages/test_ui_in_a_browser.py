@@ -165,7 +165,7 @@ def test_sign_out_clears_the_page_and_ends_the_stream(server, shown, open_page):
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Bearer token")).to_be_visible()
     check_nothing_is_left(page, shown, "admin,", "escaped", "train-0", "h100-01", "team-b")
-    assert until(lambda: server.call(len, server.ui.calls._streams) == 0)
+    assert until(lambda: server.call(len, server.ui.calls.streams) == 0)
 
 
 def until(holds):
@@ -358,7 +358,7 @@ def test_page_of_another_origin_gets_no_answer_blindly_either(elsewhere, server,
     options = {"method": "POST", "body": "{}", "mode": "no-cors"}
     elsewhere.evaluate(FETCH, [f"{shown}/v1/report", options])
     assert server.rights.asked == []
-    assert server.call(len, server.ui.calls._streams) == 0
+    assert server.call(len, server.ui.calls.streams) == 0
 
 
 def test_page_of_another_origin_has_no_hold_of_this_window(elsewhere, shown):

@@ -72,11 +72,12 @@ class Page:
             return
         if clock() < self._next_audit:
             return
-        if not self.calls.shown_reports:
+        if not len(self.calls.streams):
             self._own.forget()
             return
         try:
             await self._own.round()
         except (ClusterError, TimeoutError) as error:
             _logger.warning("the audit for the page failed: %s", error)
+        self.calls.streams.reports.outdate()
         self._next_audit = clock() + AUDIT_SECONDS

@@ -121,6 +121,11 @@ class LiveReports:
         kept.read_at = self._clock()
         return kept.report
 
+    def outdate(self) -> None:
+        """Make every report again when it has rested: something has changed that the view does not know."""
+        for kept in self._kept.values():
+            kept.mark = None
+
     def __len__(self) -> int:
         return len(self._kept)
 

@@ -101,7 +101,7 @@ class ReportStreams:
             times: Seconds in the life of a stream.
             clock: Returns monotonic seconds.
         """
-        self._reports = reports
+        self.reports = reports
         self._questions = questions
         self._metrics = questions.metrics
         self._traffic = traffic
@@ -173,7 +173,7 @@ class ReportStreams:
         sees = {"user": caller.name, "namespace": audience.namespace, "seesNodes": audience.sees_nodes}
         await stream.write_json({"begin": sees})
         while True:
-            report = await self._reports.latest(audience)
+            report = await self.reports.latest(audience)
             if stream.request.transport is None:
                 raise _Ended("closed")
             if clock() - reviewed >= times.review:

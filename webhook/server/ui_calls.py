@@ -75,14 +75,9 @@ class UICalls(RoutedCalls):
         """Prepare; `traffic` counts the calls of this port only, because streams last."""
         super().__init__(self._find_route, _NO_PATH, traffic)
         self._questions = questions
-        self._streams = streams
+        self.streams = streams
         self._metrics = questions.metrics
         self._files = _files()
-
-    @property
-    def shown_reports(self) -> int:
-        """The number of reports that are being shown."""
-        return len(self._streams)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         response = await super()._answer(request)
@@ -120,7 +115,7 @@ class UICalls(RoutedCalls):
         return Route(check_and_count, partial(self._metrics.count_ui_call, what), "unavailable", _NO_METHOD)
 
     async def _show_report(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
-        return await self._streams.answer(namespace, request)
+        return await self.streams.answer(namespace, request)
 
     async def _explain(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
         body = await self._questions.answer(namespace, request, _FORM, _decode, _as_html)

@@ -96,6 +96,15 @@ def test_change_of_every_watched_kind_is_a_change():
         assert live.derive(live_reports._change_mark) is not mark
 
 
+async def test_report_that_is_outdated_is_made_again_after_a_rest(reports, maker, clock):
+    await reports.latest(EVERYTHING)
+    reports.outdate()
+    await reports.latest(EVERYTHING)
+    clock.seconds += 5
+    await reports.latest(EVERYTHING)
+    assert len(maker.made) == 2
+
+
 async def test_rest_grows_with_the_work_and_the_audiences(view, clock):
     def slow(audience, now):
         clock.seconds += 2

@@ -158,7 +158,7 @@ async def test_user_begins_streams_at_a_rate(start_ui, until):
         async with ui.stream() as stream:
             await stream.line()
         stream.response.close()
-        await until(lambda: not len(ui.calls._streams))
+        await until(lambda: not len(ui.calls.streams))
     refusal = "You may open 20 reports a minute; try again in a moment.\n"
     assert await ui.refusal(user=ADMIN) == (429, refusal)
 

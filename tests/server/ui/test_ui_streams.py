@@ -190,9 +190,9 @@ async def test_streams_end_when_the_server_drains_and_none_begins(ui):
 async def test_stream_of_a_user_who_has_gone_ends(ui, until):
     async with ui.stream() as stream:
         await stream.parts()
-        assert len(ui.calls._streams) == 1
+        assert len(ui.calls.streams) == 1
     stream.response.close()
-    await until(lambda: not len(ui.calls._streams))
+    await until(lambda: not len(ui.calls.streams))
     assert 'gpu_admission_ui_streams_ended_total{reason="closed"} 1.0' in ui.metrics.text().decode()
 
 
