@@ -12,7 +12,7 @@ __all__ = ["limited_overview"]
 
 
 def limited_overview(overview: Overview, most: int) -> Overview:
-    """The overview with nodes of at most so many parts of GPUs; the others are counted, and stay in all sums.
+    """The overview with nodes of at most so many parts of GPUs; sums are those of all nodes.
 
     Nodes with devices of the only namespace come first, then those where more is held than exists, then those with free
     devices that no pod can get. Nodes stay in their order.
