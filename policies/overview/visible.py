@@ -18,6 +18,7 @@ __all__ = ["HIDDEN", "visible_overview"]
 
 HIDDEN = Holder("", ())
 """Stands for the holders of other namespaces."""
+_NAMELESS_REASON = "no pod can get it now"
 
 
 def visible_overview(overview: Overview, audience: Audience) -> Overview:
@@ -70,11 +71,8 @@ def _visible_gpus(gpus: NodeGPUs, namespace: str) -> NodeGPUs:
 def _without_node(gpus: NodeGPUs) -> NodeGPUs:
     """The devices of a node that must not be named; names of devices and reasons can contain its name."""
     holdings = tuple(replace(each, node="", devices=()) for each in gpus.holdings)
-    reasons = tuple(each._replace(sentence=_KINDS_OF_REASONS) for each in gpus.reasons)
+    reasons = tuple(each._replace(sentence=_NAMELESS_REASON) for each in gpus.reasons)
     return replace(gpus, node="", holdings=holdings, reasons=reasons)
-
-
-_KINDS_OF_REASONS = "no pod can get it now"
 
 
 def _visible_holding(holding: HeldDevices, namespace: str) -> HeldDevices:

@@ -24,7 +24,7 @@ __all__ = ["PARTS", "render_report", "render_report_parts"]
 
 PARTS = ("summary", "nodes", "quotas", "migration", "findings")
 """The parts of a report, in their order."""
-MOST_ROWS = 500
+_MOST_ROWS = 500
 """Rows of a table of namespaces or of holders; the others are counted."""
 
 
@@ -67,7 +67,7 @@ class RuleFindings(NamedTuple):
     severity: Severity
     findings: tuple[AuditFinding, ...]
     objects: int
-    """Of objects, those included whose findings are not shown."""
+    """The number of objects, with those whose findings are not shown."""
 
 
 class Facet(NamedTuple):
@@ -86,7 +86,7 @@ def _facts(overview: Overview) -> dict[str, Any]:
         "rules": _rules(overview),
         "holder_text": _holder_text,
         "hidden": HIDDEN,
-        "most": MOST_ROWS,
+        "most": _MOST_ROWS,
         "count": format_count,
         "ranges": format_ranges,
     }
@@ -130,7 +130,7 @@ def _facets(overview: Overview) -> list[Facet]:
     return [
         Facet("state", "GPU state", [str(state) for state in CellState]),
         Facet("product", "Product", sorted(products)),
-        Facet("namespace", "Namespace", sorted(namespaces)[:MOST_ROWS]),
+        Facet("namespace", "Namespace", sorted(namespaces)[:_MOST_ROWS]),
         Facet("severity", "Severity", [str(severity) for severity in Severity if severity is not Severity.OFF]),
     ]
 
