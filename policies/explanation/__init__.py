@@ -13,13 +13,25 @@ from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
-from policies.explanation.report import Change, Explanation, Feasibility, NodeGroup, Reason, ReasonKind, Suggestion
+from policies.explanation.report import (
+    Change,
+    DeviceOutcome,
+    DeviceState,
+    Explanation,
+    Feasibility,
+    NodeGroup,
+    Reason,
+    ReasonKind,
+    Suggestion,
+)
 
 __all__ = [
     "EVERYTHING",
     "READ_FROM",
     "Audience",
     "Change",
+    "DeviceOutcome",
+    "DeviceState",
     "Explanation",
     "Feasibility",
     "NamedClaim",

@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.explanation.question import Obstacle
 
-__all__ = ["Change", "Explanation", "Feasibility", "NodeGroup", "Reason", "ReasonKind", "ReviewWarning", "Suggestion"]
+__all__ = [
+    "Change",
+    "DeviceOutcome",
+    "DeviceState",
+    "Explanation",
+    "Feasibility",
+    "NodeGroup",
+    "Reason",
+    "ReasonKind",
+    "ReviewWarning",
+    "Suggestion",
+]
 
 
 class Feasibility(StrEnum):
@@ -81,6 +92,53 @@ class Reason:
         }
 
 
+class DeviceState(StrEnum):
+    """What a request finds of a device."""
+
+    CHOSEN = "chosen"
+    """The request would get it."""
+    USABLE = "usable"
+    """The request could get it."""
+    IN_USE = "in use"
+    """Others hold it, or too much of it."""
+    UNSUITABLE = "unsuitable"
+    """It cannot serve the request, whether it is in use or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOutcome:
+    """What one request finds of some devices of a node."""
+
+    claim: str
+    """The name of the claim in the question; empty for devices of a device plugin."""
+    request: str
+    """The request, `gpu` or `gpu/large`; the resource for devices of a device plugin, `nvidia.com/gpu`."""
+    state: DeviceState
+    count: int
+    """The number of devices."""
+    devices: tuple[str, ...] = ()
+    """The names of the first devices; empty for devices of a device plugin, which have no names in the cluster."""
+    reason: str = ""
+    """The check that the devices do not pass, such as `in use` or `request selector`; empty if they can be used."""
+    sentence: str = ""
+    """Why they cannot be used, a predicate in the singular without a full stop: `is in use by team-b/train-0`."""
+    holders: tuple[str, ...] = ()
+    """The first holders of the devices: `team-b/train-0`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data: `claim`, `request`, `state`, `count`, `devices`, `reason`, `sentence`, `holders`."""
+        return {
+            "claim": self.claim,
+            "request": self.request,
+            "state": str(self.state),
+            "count": self.count,
+            "devices": list(self.devices),
+            "reason": self.reason,
+            "sentence": self.sentence,
+            "holders": list(self.holders),
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
     """Nodes with the same reason."""
@@ -96,9 +154,14 @@ class NodeGroup:
     """Why the nodes do not fit; None if they fit."""
     devices: tuple[str, ...] = ()
     """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
+    outcomes: tuple[DeviceOutcome, ...] = ()
+    """What each request finds of the devices of the first node; of many devices, the first are named."""
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data: `count`, `nodes`, `fits`, `fitsIfEmpty`, `reason` (null where it fits), `devices`."""
+        """As plain data.
+
+        `count`, `nodes`, `fits`, `fitsIfEmpty`, `reason` (null where it fits), `devices`, `outcomes` (see DeviceOutcome).
+        """
         return {
             "count": self.count,
             "nodes": list(self.nodes),
@@ -106,6 +169,7 @@ class NodeGroup:
             "fitsIfEmpty": self.fits_if_empty,
             "reason": None if self.reason is None else self.reason.as_json(),
             "devices": list(self.devices),
+            "outcomes": [outcome.as_json() for outcome in self.outcomes],
         }
 
 

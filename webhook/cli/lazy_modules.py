@@ -36,6 +36,8 @@ MODULES = {
     **{f"review output {name}": f"webhook.cli.review_outputs.{name}" for name in FORMATS},
     "explanations": "webhook.cli.explanations",
     "live explanations": "webhook.cli.running_clusters.live_explanations",
+    "pages of explanations": "webhook.pages.explanation",
+    "pictures of explanations": "webhook.pages.explanation_picture",
     "audit reports": "webhook.cli.audit_reports",
     "quota reports": "webhook.cli.quota_reports",
     "plans": "webhook.cli.plans",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from policies.kubernetes.printable import printable
 from policies.quota.limits.amounts import amount_with_unit
 
 if TYPE_CHECKING:
@@ -64,9 +65,15 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable_value,
     )
     environment.filters |= {"amount": _amount, "units": _amount_in, "point": _point, "word": one_word}
     return environment
+
+
+def _printable_value(value: object) -> object:
+    """A value of a template, with blanks for characters that cannot be printed, which pages must not have."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _amount(amount: Fraction | int | None) -> str:
