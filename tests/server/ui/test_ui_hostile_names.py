@@ -63,3 +63,13 @@ async def test_names_of_others_are_in_no_part(start_ui, rights, sees_nodes):
     assert [name for name in SECRET_NAMES if name in text] == []
     assert [name for name in NODES if name in text] == ([*NODES] if sees_nodes else [])
     assert "train-0" in text
+
+
+@pytest.mark.parametrize("sees_nodes", [False, True])
+async def test_names_of_others_are_in_no_explanation(start_ui, rights, sees_nodes):
+    rights.node_viewers = {ALICE} if sees_nodes else set()
+    ui = await start_ui(view=ManifestsView(shown_objects()))
+    status, text = await ui.ask({"kind": "pod", "name": "escaped"}, ALICE, "team-a")
+    assert status == 200
+    assert [name for name in SECRET_NAMES if name in text] == []
+    assert sees_nodes or [name for name in NODES if name in text] == []
