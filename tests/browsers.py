@@ -10,9 +10,12 @@ from testbed.debian_packages import NoPackageError
 __all__ = ["browser", "new_page"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium; skips where there is none."""
+    """A headless Chromium; skips where there is none.
+
+    Only for one module: Playwright runs an event loop in this thread, in which no asynchronous test could run.
+    """
     try:
         with chromium() as started:
             yield started

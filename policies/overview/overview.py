@@ -41,6 +41,11 @@ class NodeOverview:
     """One for each GPU; none of a kind of which the node has too many to draw."""
 
     @property
+    def products(self) -> str:
+        """The products of its GPUs, as a heading."""
+        return " and ".join(sorted({each.kind.product or "unknown product" for each in self.gpus}))
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Why pods cannot get what is free, each reason once; without full stops."""
         return tuple(dict.fromkeys(reason.sentence for each in self.gpus for reason in each.reasons))

@@ -77,6 +77,12 @@ class OfferedKind:
         parsed = MIGProfile.parse(self.profile) or MIGProfile(0, 0)
         return self.product, bool(self.profile), parsed, self.profile, self.replicas
 
+    @property
+    def words(self) -> str:
+        """What the devices are, beside their product: `GPUs`, `MIG 1g.10gb`, `GPUs shared by 4`."""
+        found = f"MIG {self.profile}" if self.profile else "GPUs"
+        return f"{found} shared by {self.replicas}" if self.replicas > 1 else found
+
     def __str__(self) -> str:
         """`NVIDIA-A100-SXM4-80GB MIG 1g.10gb`, `Tesla-T4 shared by 4`."""
         product = self.product or "unknown product"

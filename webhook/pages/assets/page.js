@@ -1,5 +1,6 @@
 // Filters of a page. Items are elements with data-item; their text is searched, and their data-NAME lists the values of a
-// facet, separated by spaces. A group (data-group has its name) is hidden with its last item. A section with data-section
+// facet, separated by spaces. A group (data-group has its name) is hidden with its last item, and
+// what holds groups (data-outer) with its last group. A section with data-section
 // shows how many of its items remain.
 "use strict";
 (() => {
@@ -28,6 +29,9 @@
       for (const group of section.querySelectorAll("[data-group]:not([data-item])")) {
         const own = [...group.querySelectorAll("[data-item]")];
         group.hidden = own.length > 0 && own.every((item) => item.hidden);
+      }
+      for (const outer of section.querySelectorAll("[data-outer]")) {
+        outer.hidden = [...outer.querySelectorAll("[data-group]")].every((group) => group.hidden);
       }
       const shown = items.filter((item) => !item.hidden).length;
       const count = section.querySelector("[data-count]");
