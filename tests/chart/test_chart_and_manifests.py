@@ -94,6 +94,7 @@ def test_chart_for_openshift_is_its_overlay(chart, kustomized):
     [
         ("monitoring", {"monitoring": {"enabled": True}}),
         ("port-10250", {"port": 10250}),
+        ("ui", {"ui": {"enabled": True}}),
         ("gpu-operator", {"gpuOperator": {"namespaces": ["gpu-operator"]}}),
         ("explain-on-pods", {"explainOnPods": {"enabled": True}}),
     ],

@@ -53,7 +53,7 @@ REFUSED = [
 CHECKED = [
     (
         {"port": 8444},
-        "port: 8444 is the port of probes, of other replicas or of explanations; use another one, such as 8443 or 10250",
+        "port: 8444 is the port of probes, of other replicas, of explanations or of the page; use another one, such as 8443 or 10250",
     ),
     (
         {"certificates": {"caBundle": "-----BEGIN CERTIFICATE-----"}},

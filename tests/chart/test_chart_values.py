@@ -80,6 +80,7 @@ CASES = {
         lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][0]["from"],
         [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
     ),
+    "ui.enabled": (True, lambda o: "--ui-port=8446" in container(o)["args"], True),
     "priorityClassName": (
         "",
         lambda o: ("priorityClassName" in pod(o), any(kind == "ResourceQuota" for kind, *_ in o)),
@@ -118,6 +119,11 @@ CASES = {
 """A value of a name, what to look at, and what it must be then."""
 
 OF_MODES = {
+    "ui.clients": (
+        ["192.0.2.1/32"],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][-1],
+        {"from": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 8446, "protocol": "TCP"}]},
+    ),
     "certificates.secretName": ("own", lambda o: pod(o)["volumes"][0]["secret"]["secretName"], "own"),
     "certificates.caBundle": (
         PEM,
@@ -149,6 +155,7 @@ OF_MODES = {
 NEEDED = {
     "certificates": {"certificates": {"mode": "secret"}},
     "clientCA": {"clientCA": {"configMap": "clients"}},
+    "ui": {"ui": {"enabled": True}},
     "monitoring": {"monitoring": {"enabled": True}},
 }
 OF_HOOKS = {"settings.create", "settings.spec", "hooks.timeoutSeconds"}

@@ -70,11 +70,11 @@ class Leading:
             identity: The name of this replica.
         """
         self.metrics = ControllerMetrics(registry)
-        self._audit = AuditRound(client, view, settings)
-        registry.register(self._audit.metrics)
+        self.audit = AuditRound(client, view, settings)
+        registry.register(self.audit.metrics)
         self._devices = DeviceRound(view)
         registry.register(self._devices)
-        status = PolicyStatus(client, settings, self._audit.summary)
+        status = PolicyStatus(client, settings, self.audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)
         self._quotas = QuotaRound(
             client,
@@ -99,7 +99,7 @@ class Leading:
             PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
             PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
             PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
-            PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
+            PeriodicTask("audit", self.audit.round, _AUDIT_SECONDS),
             PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
             PeriodicTask("waiting-pods", self._waiting.round, _WAITING_SECONDS),
             PeriodicTask("devices", self._devices.round, _DEVICES_SECONDS),
@@ -115,7 +115,7 @@ class Leading:
             await run_tasks(self._tasks, self.metrics)
         finally:
             # The next leader exports these metrics; otherwise two replicas would.
-            self._audit.forget()
+            self.audit.forget()
             self._quotas.forget()
             self._waiting.forget()
             self._devices.forget()
