@@ -7,6 +7,7 @@ callers render it.
 from policies.dra.workbench.analysis import analyze
 from policies.dra.workbench.report import (
     Analysis,
+    AnalysisJSON,
     Change,
     ClauseReport,
     Comparison,
@@ -21,6 +22,7 @@ from policies.dra.workbench.selections import Selection, edited_selection, selec
 
 __all__ = [
     "Analysis",
+    "AnalysisJSON",
     "Change",
     "ClauseReport",
     "Comparison",
