@@ -6,7 +6,7 @@ BUILDER ?= $(firstword $(foreach builder,podman buildah docker,$(shell command -
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= gpu-admission:$(VERSION)
 
-.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site manifests chart clean
+.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site screenshots manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
@@ -103,6 +103,10 @@ release: .venv/installed-release
 # Two whole releases are the same, their archives are of their platforms, and krew installs them if it is in PATH. Five minutes.
 release-proof: .venv/installed-dev
 	RELEASE_PROOF=full $(BIN)/pytest -n 0 -s --timeout 0 tests/release/test_release_proof.py
+
+# The pictures of pages in docs/images, taken by Chromium.
+screenshots: .venv/installed-dev
+	$(BIN)/python -m testbed.screenshots
 
 # The documentation with navigation and search, in build/site.
 site: .venv/installed-dev

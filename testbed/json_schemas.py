@@ -48,6 +48,7 @@ VERSION = 1
 
 OUTPUTS = {
     "audit": ("webhook.cli.audit_reports", "AuditJSON"),
+    "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
     "doctor": ("webhook.cli.doctor.report", "DiagnosisJSON"),
     "explain": ("webhook.cli.explanations", "ExplanationsJSON"),
     "migrate": ("webhook.cli.migrations.proofs", "ProofJSON"),

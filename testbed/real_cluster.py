@@ -108,6 +108,7 @@ class RealCluster(Cluster):
             assert found.code == 404, f"there is a {kind} gpu-admission already: this cluster has gpu-admission"
         self._find_controllers()
         self.install()
+        until(self._has_rights, "the API servers know the rights of the service", _START_SECONDS)
         self._background.begin(self._beat())
         host = address_towards(self.api.access.url)
         self.serve(self._kubeconfig_of_the_service(), host, self._folder / "log", **self._options)
@@ -141,6 +142,18 @@ class RealCluster(Cluster):
             return all(api.request("GET", "/readyz").code == 200 for api in self.apis)
         except Unreachable:
             return False
+
+    def _has_rights(self) -> bool:
+        """True once every API server has seen the roles, which it reads from a watch."""
+        resource = RESOURCES["MutatingWebhookConfiguration"]
+        asked = {"verb": "watch", "group": resource.group, "resource": resource.plural, "name": "gpu-admission"}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": deploy.USER, "resourceAttributes": asked},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return all(api.request("POST", path, {}, review).object["status"]["allowed"] for api in self.apis)
 
     def _find_controllers(self) -> None:
         """Detect controllers: they create ServiceAccounts, and a scheduler renews its Lease."""

@@ -15,6 +15,8 @@ from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Qu
 from policies.explanation.questions import questions
 from policies.explanation.report import (
     Change,
+    DeviceOutcome,
+    DeviceState,
     Explanation,
     ExplanationJSON,
     Feasibility,
@@ -29,6 +31,8 @@ __all__ = [
     "READ_FROM",
     "Audience",
     "Change",
+    "DeviceOutcome",
+    "DeviceState",
     "Explanation",
     "ExplanationJSON",
     "Feasibility",

@@ -10,6 +10,7 @@ from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.explanation import headlines
 from policies.explanation.audience import EVERYTHING
 from policies.explanation.cluster import ResourceUsage, read_cluster
+from policies.explanation.device_outcomes import DeviceOutcomes
 from policies.explanation.node_groups import node_groups
 from policies.explanation.nodes import NodeChecks
 from policies.explanation.problem import allocation_problem, unknown_device_obstacles
@@ -126,7 +127,9 @@ def _explain_by_survey(
     except AllocationError as error:
         return _blocked_explanation(replace(question, obstacles=(Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error)),)))
     verdict, headline = headlines.survey_headline(question, found, len(cluster.nodes), placed)
-    groups, groups_left_out, nodes_left_out = node_groups(found.groups, question, cluster.nodes, audience)
+    groups, groups_left_out, nodes_left_out = node_groups(
+        found.groups, question, cluster.nodes, audience, DeviceOutcomes(facts).of
+    )
     return Explanation(
         label=question.label,
         verdict=verdict,

@@ -14,11 +14,12 @@ from policies.kubernetes.paths import lookup
 from policies.phrases import format_count, format_ranges, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from policies.explanation.audience import Audience
     from policies.explanation.nodes import NodeMismatch
     from policies.explanation.question import Question
+    from policies.explanation.report import DeviceOutcome
     from policies.explanation.survey import AlikeNodes
     from policies.kubernetes.objects import Object
 
@@ -34,17 +35,28 @@ _GAVE_UP = "whether it fits is unknown: too many combinations of devices nearly 
 
 
 def node_groups(
-    groups: Iterable[AlikeNodes], question: Question, nodes: Sequence[Object], audience: Audience
+    groups: Iterable[AlikeNodes],
+    question: Question,
+    nodes: Sequence[Object],
+    audience: Audience,
+    outcomes_of: Callable[[AlikeNodes], tuple[DeviceOutcome, ...]] = lambda _: (),
 ) -> tuple[tuple[NodeGroup, ...], int, int]:
     """The groups to show, the number of groups that are left out, and the number of nodes in these.
 
     Nodes that fit come first, then nodes that would fit if nothing were in use, then nodes rejected for their devices.
+
+    Args:
+        groups: the nodes of the survey.
+        question: the surveyed question.
+        nodes: all nodes.
+        audience: whose names are shown.
+        outcomes_of: what requests find of the devices of the first of some alike nodes; by default nothing is said of it.
     """
     merged: dict[Hashable, list[AlikeNodes]] = {}
     for alike in groups:
         merged.setdefault(_key(alike), []).append(alike)
     ranked = sorted((group for each in merged.values() for group in _by_values(each)), key=_rank)
-    shown = tuple(_group(each, question, nodes, audience) for each in ranked[:_MOST_GROUPS])
+    shown = tuple(_group(each, question, nodes, audience, outcomes_of) for each in ranked[:_MOST_GROUPS])
     left_out = ranked[_MOST_GROUPS:]
     return shown, len(left_out), sum(_size(each) for each in left_out)
 
@@ -85,7 +97,13 @@ def _size(groups: Iterable[AlikeNodes]) -> int:
     return sum(len(alike.positions) for alike in groups)
 
 
-def _group(groups: Sequence[AlikeNodes], question: Question, nodes: Sequence[Object], audience: Audience) -> NodeGroup:
+def _group(
+    groups: Sequence[AlikeNodes],
+    question: Question,
+    nodes: Sequence[Object],
+    audience: Audience,
+    outcomes_of: Callable[[AlikeNodes], tuple[DeviceOutcome, ...]],
+) -> NodeGroup:
     first = min(groups, key=lambda alike: alike.positions[0])
     positions = sorted(position for alike in groups for position in alike.positions)
     solution = first.solution
@@ -98,6 +116,7 @@ def _group(groups: Sequence[AlikeNodes], question: Question, nodes: Sequence[Obj
         devices=device_names(solution.allocations)
         if solution is not None and solution.state is SolutionState.FITS
         else (),
+        outcomes=outcomes_of(first),
     )
 
 

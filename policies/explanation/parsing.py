@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.report import (
     Change,
+    DeviceOutcome,
+    DeviceState,
     Explanation,
     Feasibility,
     NodeGroup,
@@ -71,6 +73,21 @@ def _group(data: Mapping[str, Any]) -> NodeGroup:
         fits_if_empty=data["fitsIfEmpty"],
         reason=None if reason is None else _reason(reason),
         devices=tuple(data["devices"]),
+        # A Service of an earlier version does not tell them.
+        outcomes=tuple(map(_outcome, data.get("outcomes", ()))),
+    )
+
+
+def _outcome(data: Mapping[str, Any]) -> DeviceOutcome:
+    return DeviceOutcome(
+        claim=data["claim"],
+        request=data["request"],
+        state=DeviceState(data["state"]),
+        count=data["count"],
+        devices=tuple(data["devices"]),
+        reason=data["reason"],
+        sentence=data["sentence"],
+        holders=tuple(data["holders"]),
     )
 
 

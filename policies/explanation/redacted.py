@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.explanation.question import Obstacle
-from policies.explanation.report import Explanation, NodeGroup, Reason, ReviewWarning, Suggestion
+from policies.explanation.report import DeviceOutcome, Explanation, NodeGroup, Reason, ReviewWarning, Suggestion
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
@@ -37,7 +37,7 @@ _OBJECT = "<object of another namespace>"
 _RUN = re.compile(r"[A-Za-z0-9]+(?:[-./]+[A-Za-z0-9]+)*")
 _SEPARATOR = re.compile(r"([-./]+)")
 _NODES = re.compile(rf"{_NODE}(?:(?:, | and | or ){_NODE})+")
-_PARTS = (Explanation, NodeGroup, Reason, Suggestion, Obstacle, ReviewWarning)
+_PARTS = (Explanation, NodeGroup, DeviceOutcome, Reason, Suggestion, Obstacle, ReviewWarning)
 
 
 class _Names(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.dra.resource_claims import Claim, Subrequest
     from policies.explanation.cluster import Holders
 
-__all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "value_of"]
+__all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "described_rejections", "value_of"]
 
 OF_CAPACITY = (Check.CAPACITY, Check.CAPACITY_POLICY, Check.NO_SUCH_CAPACITY)
 """The reasons that concern requested capacity."""
@@ -232,14 +232,23 @@ def _taint_rejection(rejection: Rejection) -> DeviceRejection:
     return DeviceRejection(rejection.reason, text, text, taint=(key, value, effect))
 
 
-def _sentences(rejected: Mapping[DeviceRejection, list[AllocatableDevice]]) -> list[tuple[str, list[str]]]:
-    """Predicates with their devices, the most devices first; many values become one predicate."""
+def described_rejections(
+    rejected: Mapping[DeviceRejection, list[AllocatableDevice]],
+) -> list[tuple[str, DeviceRejection, list[AllocatableDevice]]]:
+    """Predicates with a reason and their devices; many values become one predicate."""
     spread: dict[str, int] = {}
     for why in rejected:
         spread[why.gist] = spread.get(why.gist, 0) + 1
+    return [
+        (why.text if why.check is Check.IN_USE or spread[why.gist] <= _SPREAD else why.gist, why, devices)
+        for why, devices in rejected.items()
+    ]
+
+
+def _sentences(rejected: Mapping[DeviceRejection, list[AllocatableDevice]]) -> list[tuple[str, list[str]]]:
+    """Predicates with the names of their devices, the most devices first."""
     told: dict[str, list[str]] = {}
-    for why, devices in rejected.items():
-        text = why.text if why.check is Check.IN_USE or spread[why.gist] <= _SPREAD else why.gist
+    for text, _, devices in described_rejections(rejected):
         told.setdefault(text, []).extend(map(_name, devices))
     return sorted(told.items(), key=lambda item: -len(item[1]))
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
+from policies.phrases import format_count
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Change",
+    "DeviceOutcome",
+    "DeviceState",
     "Explanation",
     "ExplanationJSON",
     "Feasibility",
@@ -100,6 +104,66 @@ class Reason:
         }
 
 
+class DeviceState(StrEnum):
+    """What a request finds of a device."""
+
+    CHOSEN = "chosen"
+    """The request would get it."""
+    USABLE = "usable"
+    """The request could get it."""
+    IN_USE = "in use"
+    """Others hold it, or too much of it."""
+    UNSUITABLE = "unsuitable"
+    """It cannot serve the request, whether it is in use or not."""
+
+
+class _DeviceOutcomeJSON(TypedDict):
+    """What one request finds of some devices of a node."""
+
+    claim: str
+    request: str
+    state: str
+    count: int
+    devices: list[str]
+    reason: str
+    sentence: str
+    holders: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOutcome:
+    """What one request finds of some devices of a node."""
+
+    claim: str
+    """The name of the claim in the question; empty for devices of a device plugin."""
+    request: str
+    """The request, `gpu` or `gpu/large`; the resource for devices of a device plugin, `nvidia.com/gpu`."""
+    state: DeviceState
+    count: int
+    """The number of devices."""
+    devices: tuple[str, ...] = ()
+    """The names of the first devices; empty for devices of a device plugin, which have no names in the cluster."""
+    reason: str = ""
+    """The check that the devices do not pass, such as `in use` or `request selector`; empty if they can be used."""
+    sentence: str = ""
+    """Why they cannot be used, a predicate in the singular without a full stop: `is in use by team-b/train-0`."""
+    holders: tuple[str, ...] = ()
+    """The first holders of the devices: `team-b/train-0`."""
+
+    def as_json(self) -> _DeviceOutcomeJSON:
+        """As plain data."""
+        return {
+            "claim": self.claim,
+            "request": self.request,
+            "state": str(self.state),
+            "count": self.count,
+            "devices": list(self.devices),
+            "reason": self.reason,
+            "sentence": self.sentence,
+            "holders": list(self.holders),
+        }
+
+
 class _NodeGroupJSON(TypedDict):
     """Nodes with the same reason, which is null if they fit."""
 
@@ -109,6 +173,7 @@ class _NodeGroupJSON(TypedDict):
     fitsIfEmpty: bool
     reason: _ReasonJSON | None
     devices: list[str]
+    outcomes: list[_DeviceOutcomeJSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +191,8 @@ class NodeGroup:
     """Why the nodes do not fit; None if they fit."""
     devices: tuple[str, ...] = ()
     """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
+    outcomes: tuple[DeviceOutcome, ...] = ()
+    """What each request finds of the devices of the first node; of many devices, the first are named."""
 
     def as_json(self) -> _NodeGroupJSON:
         """As plain data."""
@@ -136,6 +203,7 @@ class NodeGroup:
             "fitsIfEmpty": self.fits_if_empty,
             "reason": None if self.reason is None else self.reason.as_json(),
             "devices": list(self.devices),
+            "outcomes": [outcome.as_json() for outcome in self.outcomes],
         }
 
 
@@ -187,6 +255,13 @@ class Suggestion:
     """True if not all nodes were tried."""
     only_if_empty: bool = False
     """True if it fits then only if nothing is in use; offered only if nothing else helps."""
+
+    @property
+    def outcome(self) -> str:
+        """What the change achieves, a clause: `then it fits on 3 nodes`."""
+        then = "then it would fit" if self.only_if_empty else "then it fits"
+        where = f"on {'at least ' if self.at_least else ''}{format_count(self.nodes, 'node')}"
+        return f"{then} {where}{' if nothing were in use' if self.only_if_empty else ''}"
 
     def as_json(self) -> _SuggestionJSON:
         """As plain data."""

@@ -11,10 +11,21 @@ from policies.nvidia.mig import MIGProfile
 from policies.quota.devices.device_kinds import Sharing, replica_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.dra.holders import Holder
     from policies.quota.charges import DeviceKind
 
-__all__ = ["DeviceForm", "HeldDevices", "NodeGPUs", "OfferedKind", "Provider", "UnusableKind", "UnusableReason"]
+__all__ = [
+    "DeviceForm",
+    "HeldDevices",
+    "NodeGPUs",
+    "OfferedKind",
+    "Provider",
+    "PublishedUnit",
+    "UnusableKind",
+    "UnusableReason",
+]
 
 _NONE = Fraction(0)
 
@@ -65,6 +76,12 @@ class OfferedKind:
         """The order of kinds: by product, whole GPUs first, then MIG devices by size."""
         parsed = MIGProfile.parse(self.profile) or MIGProfile(0, 0)
         return self.product, bool(self.profile), parsed, self.profile, self.replicas
+
+    @property
+    def words(self) -> str:
+        """What the devices are, beside their product: `GPUs`, `MIG 1g.10gb`, `GPUs shared by 4`."""
+        found = f"MIG {self.profile}" if self.profile else "GPUs"
+        return f"{found} shared by {self.replicas}" if self.replicas > 1 else found
 
     def __str__(self) -> str:
         """`NVIDIA-A100-SXM4-80GB MIG 1g.10gb`, `Tesla-T4 shared by 4`."""
@@ -118,6 +135,22 @@ class UnusableReason(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedUnit:
+    """A GPU that DRA offers, with all its possible MIG devices, or one MIG device that exists."""
+
+    gpu: str
+    """The GPU of the node: equal for the MIG devices that are made of it."""
+    name: str
+    """The device, or the largest of those that the driver publishes of the GPU."""
+    kind: OfferedKind
+    holdings: tuple[HeldDevices, ...] = ()
+    slices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The memory slices of the held MIG devices, and of the one that exists, by the names of the devices."""
+    reason: UnusableReason | None = None
+    """Why no pod can get what is not held of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeGPUs:
     """The devices of one kind on one node. Amounts are in devices, and None if they are unknown."""
 
@@ -132,6 +165,8 @@ class NodeGPUs:
     """Those that are known, if perhaps not all are."""
     reasons: tuple[UnusableReason, ...] = ()
     """The reasons of the devices that are not held and serve no pod, as far as they are known."""
+    units: tuple[PublishedUnit, ...] = ()
+    """One for each device that DRA offers; the device plugin offers numbers."""
 
     @property
     def not_held(self) -> Fraction | None:

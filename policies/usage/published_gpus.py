@@ -12,7 +12,16 @@ from policies.dra.resource_claims import Claim
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.usage.allocatable_devices import AllocatableDevices
-from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
+from policies.usage.memory_slices import memory_slices
+from policies.usage.node_gpus import (
+    HeldDevices,
+    NodeGPUs,
+    OfferedKind,
+    Provider,
+    PublishedUnit,
+    UnusableKind,
+    UnusableReason,
+)
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -37,10 +46,14 @@ _DeviceId = tuple[str, str]
 class _PublishedDevice(NamedTuple):
     """A device that is a GPU, or one of the devices that a GPU can be divided into."""
 
-    pool: str
-    name: str
+    device: Device
     counted: QuotaDevice
     kind: OfferedKind
+
+    @property
+    def id(self) -> _DeviceId:
+        """Its pool and name."""
+        return self.device.pool, self.device.name
 
 
 class _Result(NamedTuple):
@@ -68,9 +81,7 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
         counted = quota_device(group.first)
         kind = OfferedKind.of(counted.device)
         for device in group.devices:
-            nodes[device.node].setdefault(_identity(device), []).append(
-                _PublishedDevice(device.pool, device.name, counted, kind)
-            )
+            nodes[device.node].setdefault(_identity(device), []).append(_PublishedDevice(device, counted, kind))
     judge = AllocatableDevices(cluster)
     for node, gpus in nodes.items():
         by_kind: defaultdict[OfferedKind, list[NodeGPUs]] = defaultdict(list)
@@ -125,23 +136,36 @@ def _one_gpu(
     all_claims: bool,
 ) -> NodeGPUs:
     """One GPU, of which the driver publishes one device or several."""
-    kind = max((device.kind for device in devices), key=lambda each: each.gpus)
-    holdings = []
-    for device in devices:
-        for result in results.pop((device.pool, device.name), ()):
-            taken = device.counted.kind_taken(result.consumed)
-            holdings.append(
-                HeldDevices(result.holder, node, device.kind, taken.gpus / device.kind.gpus, (device.name,))
-            )
+    largest = max(devices, key=lambda each: each.kind.gpus)
+    kind, holdings = largest.kind, []
+    slices = {largest.device.name: memory_slices(largest.device)} if kind.profile else {}
+    for each in devices:
+        for result in results.pop(each.id, ()):
+            amount = each.counted.kind_taken(result.consumed).gpus / each.kind.gpus
+            holdings.append(HeldDevices(result.holder, node, each.kind, amount, (each.device.name,)))
+            if each.kind.profile:
+                slices[each.device.name] = memory_slices(each.device)
     gpus = sum((each.gpus for each in holdings), _NONE)
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
     held = min(gpus / kind.gpus, _ONE) if len(devices) > 1 and len(holdings) > 1 else gpus / kind.gpus
-    reasons: tuple[UnusableReason, ...] = ()
-    if all_claims and held < 1:
-        reason = judge.unusable_reason(node, [(device.pool, device.name) for device in devices])
-        if reason is not None:
-            reasons = (reason._replace(amount=_ONE - held),)
-    return NodeGPUs(node, kind, _PROVIDERS, _ONE, held if all_claims else None, tuple(holdings), reasons)
+    reason = judge.unusable_reason(node, [each.id for each in devices]) if all_claims and held < 1 else None
+    unit = PublishedUnit(_gpu_of(largest.device), largest.device.name, kind, tuple(holdings), slices, reason)
+    return NodeGPUs(
+        node,
+        kind,
+        _PROVIDERS,
+        _ONE,
+        held if all_claims else None,
+        unit.holdings,
+        () if reason is None else (reason._replace(amount=_ONE - held),),
+        (unit,),
+    )
+
+
+def _gpu_of(device: Device) -> str:
+    """What identifies the GPU of a device: its counters, the UUID of its GPU, or its own name."""
+    parent = device.attributes.get(f"{DRIVER}/parentUUID")
+    return device.counter_sets[0] if device.counter_sets else str(parent or device.name)
 
 
 def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:
@@ -159,6 +183,7 @@ def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:
         None if first.held is None else sum((part.held or _NONE for part in parts), _NONE),
         tuple(holding for part in parts for holding in part.holdings),
         tuple(UnusableReason(*key, amount) for key, amount in reasons.items()),
+        tuple(unit for part in parts for unit in part.units),
     )
 
 

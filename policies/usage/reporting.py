@@ -88,6 +88,7 @@ def _merge(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
         held=None if None in held else sum((each for each in held if each is not None), _NONE),
         holdings=(*first.holdings, *other.holdings),
         reasons=(*first.reasons, *other.reasons),
+        units=(*first.units, *other.units),
     )
 
 

@@ -94,7 +94,9 @@ def test_chart_for_openshift_is_its_overlay(chart, kustomized):
     [
         ("monitoring", {"monitoring": {"enabled": True}}),
         ("port-10250", {"port": 10250}),
+        ("ui", {"ui": {"enabled": True}}),
         ("gpu-operator", {"gpuOperator": {"namespaces": ["gpu-operator"]}}),
+        ("explain-on-pods", {"explainOnPods": {"enabled": True}}),
     ],
 )
 def test_chart_with_a_value_is_the_component(chart, with_component, component, values):
@@ -107,7 +109,7 @@ def test_chart_without_admin_access_is_install_yaml_without_its_component(chart,
 
 
 @given(spec=SPECS)
-@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 def test_webhooks_and_rights_follow_from_the_settings_as_in_rendered_manifests(rendered, chart, spec):
     assert chart({"settings": {"create": False, "spec": spec}}) == rendered(spec)
 

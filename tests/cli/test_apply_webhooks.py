@@ -38,9 +38,9 @@ async def sandbox(tmp_path):
 def apply(sandbox, run, write):
     """Apply the webhooks of a version without waiting long, as a process of its own."""
 
-    async def apply(*options, version=current_configurations):
+    async def apply(*options, version=current_configurations, seconds=0):
         file = write("version.yaml", *version())
-        arguments = ("apply-webhooks", "--timeout", 0, "--kubeconfig", sandbox.file, *options, file)
+        arguments = ("apply-webhooks", "--timeout", seconds, "--kubeconfig", sandbox.file, *options, file)
         return await asyncio.to_thread(run, *arguments, **AWAY)
 
     return apply
@@ -159,6 +159,30 @@ async def test_refusal_of_the_api_server_is_shown(apply, roll_out, sandbox):
     sandbox.faults.add(faults.failing(403, "forbidden by RBAC"), path="*/mutatingwebhookconfigurations/*")
     done = await apply()
     assert (done.returncode, done.stderr) == (2, f"Error: {sandbox.url}: forbidden by RBAC\n")
+
+
+async def test_failures_of_an_api_server_that_answered_are_waited_out(apply, roll_out, sandbox):
+    """The first look finds no update, the next ones find a server that restarts, and then the rollout is done."""
+    roll_out(RUNNING, **DONE | {"updatedReplicas": 1})
+
+    async def pass_on(request, handler):
+        return await handler(request)
+
+    async def complete(request, handler):
+        deployment = sandbox.objects("Deployment")[0]
+        deployment["status"]["updatedReplicas"] = 2
+        sandbox.replace(deployment)
+        return await handler(request)
+
+    looks = iter((pass_on, faults.failing(503, "starting"), faults.dropped()))
+
+    async def look(request, handler):
+        return await next(looks, complete)(request, handler)
+
+    sandbox.faults.add(look, path="*/deployments/gpu-admission")
+    done = await apply(seconds=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(configurations(sandbox)) == 2
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,27 @@ def test_text_names_the_groups_and_what_would_help(invoke, cluster, write):
     assert "- Accept 81559Mi of memory instead of 80Gi in request gpu; then it fits on 2 nodes\n" in done.stdout
 
 
+def test_page_shows_every_explanation(invoke, cluster, write):
+    file = write("claims.yaml", claim(9, "nine"), claim(8, "eight"))
+    done = invoke("explain", "--cluster", cluster, "-o", "html", file)
+    assert done.exit_code == 1
+    assert done.stdout.startswith("<!doctype html>\n")
+    assert "ResourceClaim team-a/nine" in done.stdout
+    assert "ResourceClaim team-a/eight" in done.stdout
+
+
+def test_picture_is_one_file(invoke, cluster, write):
+    done = invoke("explain", "--cluster", cluster, "-o", "svg", write("claim.yaml", claim(8)))
+    assert (done.exit_code, done.stdout[:4], done.stdout[-7:]) == (0, "<svg", "</svg>\n")
+
+
+def test_picture_of_the_documentation_is_that_of_the_example(invoke):
+    root = Path(__file__).parents[2]
+    folders = [f"--cluster={root / 'examples' / name}" for name in ("cluster", "cluster-in-use")]
+    done = invoke("explain", *folders, "-o", "svg", str(root / "examples" / "explain-deployment"))
+    assert done.stdout == (root / "docs" / "images" / "explain.svg").read_text()
+
+
 def on_a_terminal(folder, columns, *arguments):
     """What a command writes to a terminal of so many columns."""
     inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}

@@ -19,9 +19,11 @@ LIVE = (
     "serve",
     "sandbox",
     "audit",
+    "cel",
     "plan",
     "quota",
     "usage",
+    "report",
     "snapshot",
     "preflight",
     "doctor",
@@ -77,6 +79,8 @@ def workplace(folder, write, pod):
         (folder / name).symlink_to(EXAMPLES / "single-gpu")
     shutil.copytree(EXAMPLES / "cluster", folder / "cluster")
     write("cluster/pods.yaml", pod())
+    for name in ("monday", "friday"):
+        shutil.copytree(folder / "cluster", folder / name)
     for name, target in (
         ("pod.yaml", "single-gpu/pod.yaml"),
         ("cluster.yaml", "cluster/namespaces.yaml"),

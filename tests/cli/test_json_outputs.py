@@ -27,6 +27,7 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "KUBECO
 IN_USE = [f"--cluster={name}" for name in ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")]
 RUNS = {
     "audit": IN_USE,
+    "cel": ["--edit=cel/edit.cel", "--cluster=cluster", "cel/claim.yaml"],
     "explain": [*IN_USE, "explain-preemption", "impossible-wish", "refused-selector", "single-gpu"],
     "migrate": ["--prove", *IN_USE],
     "plan": [*IN_USE, "--cluster=cluster-with-operator", "plan/mig.yaml", "plan/time-slicing.yaml"],

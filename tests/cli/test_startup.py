@@ -150,6 +150,7 @@ Commands:
   test             Test that gpu-admission decides as your suites expect.
   migrate          Rewrite manifests from the device plugin to claims, and back.
   explain          Show where a pod or claim fits, and why not elsewhere.
+  cel              Show what a device selector says of each device, and why.
   plan             Show what a change of GPU configuration would break, before
                    it is applied.
   audit            Review all objects of a cluster; show which namespaces are
@@ -157,6 +158,7 @@ Commands:
   quota            Show the GPU limits of namespaces, what is used, and which
                    pods use it.
   usage            Show who holds which GPUs, and which are free.
+  report           Write a page that shows GPUs, holders, quotas and findings.
   snapshot         Write a running cluster into files for --cluster, without
                    secrets.
   generate         Print a configuration, quota, claim or wish from a few
@@ -182,6 +184,7 @@ Commands:
     [
         "review",
         "explain",
+        "cel",
         "plan",
         "audit",
         "quota",

@@ -62,7 +62,7 @@ def test_fresh_cluster_accepts_every_object(preflight):
     assert accepted["where"] == "10 of them tried in namespace default, because gpu-admission does not exist yet"
     assert report["step"] == {"verb": "install", "from": None, "to": version("gpu-admission")}
     assert report["conclusion"].startswith(
-        f"installing {version('gpu-admission')} would work; pods of 3 namespaces would be reviewed"
+        f"installing {version('gpu-admission')} would work; new pods of 3 namespaces would be reviewed"
     )
 
 
@@ -104,15 +104,18 @@ def test_policy_that_is_met_only_in_another_namespace_is_a_warning(fresh, prefli
         "metadata": {"name": "owners"},
         "spec": {"policyName": "owners", "validationActions": ["Deny"]},
     }
+
+    def named():
+        return [each for each in preflight()[0]["checks"] if "owners" in each["what"]]
+
     assert fresh.create(policy).accepted
     assert fresh.create(binding).accepted
     try:
-        found = until(
-            lambda: [each for each in preflight()[0]["checks"] if "owners" in each["what"]], "the policy is used"
-        )
+        found = until(named, "the policy is used")
     finally:
         fresh.delete("ValidatingAdmissionPolicyBinding", "owners")
         fresh.delete("ValidatingAdmissionPolicy", "owners")
+        until(lambda: not named(), "the policy is no longer used")
     assert [(each["status"], each["what"]) for each in found] == [
         (
             "unknown",

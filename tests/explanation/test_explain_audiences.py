@@ -59,6 +59,30 @@ def test_holders_of_other_namespaces_are_counted_and_own_ones_are_named(ask, k8s
     )
 
 
+def test_holders_in_outcomes_are_counted_and_own_ones_are_named(ask, k8s, asking):
+    objects = [k8s.node("zz-1"), k8s.resource_slice(k8s.gpus(3), "zz-1"), k8s.template()]
+    for number, namespace in enumerate(["team-a", "zz-b", "zz-c"]):
+        objects += held(k8s, f"run-{number}", [number], "zz-1", namespace)
+    (group,) = ask(asking, *objects).groups
+    assert {outcome.holders: outcome.devices for outcome in group.outcomes} == {
+        ("team-a/run-0",): ("gpu-0",),
+        ("pods of other namespaces",): ("gpu-1", "gpu-2"),
+    }
+
+
+def test_holders_of_a_device_plugin_are_counted_and_own_ones_are_named(ask, k8s):
+    objects = [k8s.node("zz-1", allocatable={"nvidia.com/gpu": "4"})]
+    for number, namespace in enumerate(["team-a", "zz-b", "zz-c"]):
+        objects.append(k8s.pod({"nvidia.com/gpu": "1"}, name=f"run-{number}", namespace=namespace, nodeName="zz-1"))
+    (group,) = ask(k8s.pod({"nvidia.com/gpu": "2"}), *objects).groups
+    assert [(outcome.state, outcome.count, outcome.holders) for outcome in group.outcomes] == [
+        ("in use", 2, ("pods of other namespaces",)),
+        ("in use", 1, ("team-a/run-0",)),
+        ("usable", 1, ()),
+    ]
+    assert FOREIGN not in json.dumps(group.as_json())
+
+
 def test_pods_to_delete_are_counted_beside_own_ones(ask, k8s, asking):
     objects = [k8s.node("zz-1"), k8s.resource_slice(k8s.gpus(3), "zz-1"), k8s.template({"count": 3})]
     for number, namespace in enumerate(["team-a", "zz-b", "zz-c"]):
@@ -188,6 +212,7 @@ NODES = st.fixed_dictionaries(
     {
         "cordoned": st.booleans(),
         "plugin": st.booleans(),
+        "plugin_holder": st.sampled_from([None, "team-a", "zz-b"]),
         "old": st.booleans(),
         "devices": st.integers(0, 3),
         "count": st.integers(1, 2),
@@ -227,6 +252,9 @@ def cluster_of(k8s, nodes):
         if facts["old"]:
             node["status"]["nodeInfo"] = {"kubeletVersion": "v1.33.4"}
         yield node
+        if holder := facts["plugin_holder"]:
+            words = "plugged" if holder == "team-a" else "zz-plugged"
+            yield k8s.pod({"nvidia.com/gpu": "1"}, name=f"{words}-on-{name}", namespace=holder, nodeName=name)
         if facts["devices"]:
             pool = facts["pool"]
             devices = k8s.resource_slice(k8s.gpus(facts["devices"]), name, count=facts["count"], pool=pool)

@@ -110,6 +110,18 @@ def test_json_has_stable_names(ask, k8s):
                     "facts": {"claim": "gpus", "request": "gpu", "asked": 2, "usable": 1, "rejected": []},
                 },
                 "devices": [],
+                "outcomes": [
+                    {
+                        "claim": "gpus",
+                        "request": "gpu",
+                        "state": "usable",
+                        "count": 1,
+                        "devices": ["gpu-0"],
+                        "reason": "",
+                        "sentence": "",
+                        "holders": [],
+                    }
+                ],
             }
         ],
         "groupsLeftOut": 0,

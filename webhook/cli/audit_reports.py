@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from policies.audit import AuditFinding, AuditReport, ConversionObstacle, Readiness
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
     from webhook.cli.running_clusters.published_reports import Published
 
 __all__ = ["AuditJSON", "Audited", "as_json", "audit_files", "text", "uncovered_notes"]
@@ -45,6 +46,11 @@ class Audited:
     report: AuditReport
     notes: tuple[str, ...]
     """Sentences without full stops."""
+    view: ClusterView
+    """The cluster that was audited."""
+    settings: GPUAdmissionPolicy
+    server: str = ""
+    """The URL of the API server; empty for files."""
     published: Published | None = None
     """What became of the reports for policy tools; None if none were written."""
 
@@ -76,7 +82,7 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
     notes = (*files.notes, *uncovered_notes(stored, files.settings))
     with Progress() as progress:
         survey.add(progress.count("auditing", objects))
-        return Audited(audit(view, files.settings, survey), notes)
+        return Audited(audit(view, files.settings, survey), notes, view, files.settings)
 
 
 def as_json(audited: Audited) -> str:

@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.explanation import ExplanationJSON, Feasibility, explain, questions
+from policies.explanation.sentences import (
+    as_sentence,
+    fit_word,
+    left_out_sentence,
+    notes_of,
+    obstacle_sentence,
+    replicas_text,
+    suggestion_sentence,
+    why_sentences,
+)
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
-from policies.phrases import format_count
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.progress import Progress
@@ -25,7 +34,7 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.explanation import Explanation, NodeGroup, Obstacle, Suggestion
+    from policies.explanation import Explanation, NodeGroup
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -194,9 +203,9 @@ def _summary(explanations: Sequence[Explanation]) -> str:
 def _lines(explanation: Explanation, width: int) -> Iterator[str]:
     verdict = click.style(str(explanation.verdict), fg=_COLOURS[explanation.verdict], bold=True)
     yield f"{click.style(printable(explanation.label), bold=True)}  {verdict}"
-    yield from paragraph(_sentence(explanation.headline), width)
+    yield from paragraph(as_sentence(explanation.headline), width)
     for obstacle in explanation.obstacles:
-        yield from item(_obstacle(obstacle), width)
+        yield from item(obstacle_sentence(obstacle), width)
     for warning in explanation.warnings:
         yield from paragraph(f"Warning: {warning}", width)
     if explanation.nodes is not None:
@@ -209,21 +218,20 @@ def _lines(explanation: Explanation, width: int) -> Iterator[str]:
         yield ""
         yield click.style("What would help:", bold=True)
         for suggestion in explanation.suggestions:
-            yield from item(_suggestion(suggestion), width)
-    if notes := _notes(explanation):
+            yield from item(suggestion_sentence(suggestion), width)
+    if notes := notes_of(explanation):
         yield ""
         for note in notes:
-            yield from paragraph(f"Note: {_with_full_stop(note)}", width)
+            yield from paragraph(f"Note: {note}", width)
 
 
 def _counts(explanation: Explanation) -> Iterator[str]:
-    replicas = "unknown" if explanation.replicas is None else str(explanation.replicas)
     counts = {
         "NODES": str(explanation.nodes),
         "FIT NOW": str(explanation.fit_now),
         "FIT IF EMPTY": str(explanation.fit_if_empty),
         **({"UNKNOWN": str(explanation.unknown_nodes)} if explanation.unknown_nodes else {}),
-        "REPLICAS NOW": f"{replicas} or more" if explanation.replicas_at_least else replicas,
+        "REPLICAS NOW": replicas_text(explanation),
     }
     columns = [column(title, [value]) for title, value in counts.items()]
     yield from table(columns, [[[value] for value in counts.values()]])
@@ -233,7 +241,7 @@ def _groups(explanation: Explanation, width: int) -> Iterator[str]:
     groups = explanation.groups
     names = [_names(group) for group in groups]
     is_named = any(group.nodes for group in groups)
-    fits = ["yes" if group.fits else "if empty" if group.fits_if_empty else "no" for group in groups]
+    fits = [fit_word(group) for group in groups]
     counts = [str(group.count) for group in groups]
     columns = [
         column("NODES", counts, right=True),
@@ -246,9 +254,8 @@ def _groups(explanation: Explanation, width: int) -> Iterator[str]:
         for group, count, fit, name in zip(groups, counts, fits, names, strict=True)
     ]
     yield from table([*columns, Column("WHY", room)], rows)
-    if explanation.groups_left_out:
-        left_out = format_count(explanation.groups_left_out, "more group")
-        yield f"and {left_out} with {format_count(explanation.nodes_left_out, 'node')}"
+    if left_out := left_out_sentence(explanation):
+        yield left_out
 
 
 def _names(group: NodeGroup) -> list[str]:
@@ -261,42 +268,7 @@ def _wrapped_names(names: Iterable[str], width: int) -> list[str]:
 
 
 def _why(group: NodeGroup, width: int) -> Iterator[str]:
-    if group.reason is None:
-        yield from paragraph(f"It would get {', '.join(group.devices)}." if group.devices else "", width)
-        return
-    yield from paragraph(_sentence(group.reason.sentence), width)
-    for detail in group.reason.details:
-        yield from item(_with_full_stop(detail), width)
-
-
-def _obstacle(obstacle: Obstacle) -> str:
-    rule = f" [{obstacle.rule}]" if obstacle.rule else ""
-    remedy = f"; {obstacle.remedy}" if obstacle.remedy else ""
-    return f"{obstacle.sentence}{remedy}{rule}"
-
-
-def _suggestion(suggestion: Suggestion) -> str:
-    then = "then it would fit" if suggestion.only_if_empty else "then it fits"
-    where = f"on {'at least ' if suggestion.at_least else ''}{format_count(suggestion.nodes, 'node')}"
-    return f"{_with_capital(suggestion.sentence)}; {then} {where}{' if nothing were in use' if suggestion.only_if_empty else ''}"
-
-
-def _notes(explanation: Explanation) -> list[str]:
-    converted = explanation.converted_to
-    template = [f"conversion creates ResourceClaimTemplate {converted} for the GPUs of the pod"] if converted else []
-    return [*template, *explanation.remarks]
-
-
-def _sentence(text: str) -> str:
-    """A text with a capital and a full stop."""
-    return _with_full_stop(_with_capital(text))
-
-
-def _with_full_stop(text: str) -> str:
-    """A text with a full stop, unless it was cut."""
-    return text if text.endswith("...") else f"{text}."
-
-
-def _with_capital(text: str) -> str:
-    """A text with a capital, unless its first word looks like a name."""
-    return f"{text[0].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+    sentence, *details = why_sentences(group) or ("",)
+    yield from paragraph(sentence, width)
+    for detail in details:
+        yield from item(detail, width)

@@ -69,10 +69,11 @@ def namespace_option(text: str) -> Callable[[F], F]:
     )
 
 
-def output_option(text: str, json: str) -> Callable[[F], F]:
-    """The option `--output`, with what each format shows."""
-    formats = click.Choice(["text", "json"])
-    shown = f"text: {text}. json: {json}, for programs."
+def output_option(text: str, json: str, **others: str) -> Callable[[F], F]:
+    """The option `--output`, with what each format shows; `others` are further formats."""
+    formats = click.Choice(["text", "json", *others])
+    more = "".join(f" {name}: {shown}." for name, shown in others.items())
+    shown = f"text: {text}. json: {json}, for programs.{more}"
     return click.option("-o", "--output", type=formats, default="text", show_default=True, help=shown)
 
 

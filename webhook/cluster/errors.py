@@ -11,6 +11,11 @@ class ClusterError(Exception):
     retry_after: float | None = None
     """Seconds until the server accepts a retry, if it named a time."""
 
+    @property
+    def is_transient(self) -> bool:
+        """True if the same request may succeed a moment later."""
+        return False
+
 
 class APIError(ClusterError):
     """The API server refused; the text is the server's own."""
@@ -23,6 +28,11 @@ class APIError(ClusterError):
         """`Conflict`, `Expired` and the like; empty if the server gave none."""
         self.message = message
         self.retry_after = retry_after
+
+    @property
+    def is_transient(self) -> bool:
+        """True if the server is too busy, or failed itself."""
+        return self.is_too_many_requests or self.code >= 500
 
     @property
     def is_not_found(self) -> bool:
@@ -58,6 +68,11 @@ class APIError(ClusterError):
 class Unreachable(ClusterError):  # noqa: N818 - the name is a statement
     """No answer arrived; the API server may have executed the request or not."""
 
+    @property
+    def is_transient(self) -> bool:
+        """True: a connection can break at any time."""
+        return True
+
 
 class BadAnswer(Unreachable):
     """The answer is not valid: not JSON, not a list, an unknown or outdated event."""
@@ -65,6 +80,11 @@ class BadAnswer(Unreachable):
 
 class Untrusted(Unreachable):
     """The server's certificate does not verify: the CA was rotated, or this is a different server."""
+
+    @property
+    def is_transient(self) -> bool:
+        """False: only another certificate, or another authority, helps."""
+        return False
 
 
 class NoCluster(ClusterError):  # noqa: N818 - the name is a statement

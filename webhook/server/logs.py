@@ -27,6 +27,7 @@ __all__ = [
     "log_failure",
     "log_refusal",
     "log_refused_template",
+    "log_stream",
     "log_uncharged",
     "log_unknown_caller",
     "redact",
@@ -164,6 +165,19 @@ def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Se
         "milliseconds": round(seconds * 1000, 3),
     }
     _decisions.info("explained", extra={"fields": fields})
+
+
+def log_stream(message: str, user: str, namespace: str, reason: str) -> None:
+    """Log that a report begins to be shown to a user, or ends.
+
+    Args:
+        message: What happens.
+        user: The name of the user, or of the client's certificate.
+        namespace: The namespace in the path; empty for the report on everything.
+        reason: Why the stream ends; empty at its beginning.
+    """
+    fields = {"user": _clip(user), "namespace": _clip(namespace), **({"reason": reason} if reason else {})}
+    _decisions.info(message, extra={"fields": fields})
 
 
 def log_crash(path: str, identifier: str, error: Exception) -> None:

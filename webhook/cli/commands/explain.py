@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from webhook.cli.completions import complete_from
@@ -15,6 +17,9 @@ from webhook.cli.options import (
     output_option,
     settings_option,
 )
+
+if TYPE_CHECKING:
+    from policies.explanation import Explanation
 
 __all__ = ["command"]
 
@@ -30,7 +35,12 @@ __all__ = ["command"]
 @live_options
 @namespace_option("Namespace of KIND/NAME and of objects without one; default: that of the context, as in kubectl.")
 @settings_option("the one of the cluster, else the built-in defaults")
-@output_option("tables and sentences", "a list with one mapping for each explanation")
+@output_option(
+    "tables and sentences",
+    "a list with one mapping for each explanation",
+    html="one page with the devices of the nodes, which needs no network",
+    svg="one picture of them",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -66,6 +76,8 @@ def command(
     The same from files, without a cluster:
       gpu-admission snapshot cluster/
       gpu-admission explain --cluster cluster/ -n team-a pod/train
+    Which device of which node was passed over, and why, as a page:
+      gpu-admission explain -o html -n team-a pod/train > train.html
 
     Exit code: 0 if at least one replica of everything fits now, or is scheduled already; 1 if something does not fit, or
     it is unknown; 2 if the input cannot be read, and nothing is explained; 3 if gpu-admission has an internal error;
@@ -81,5 +93,18 @@ def command(
         explanations = running.explain_running_cluster(question)
     else:
         explanations = reports.explanations_of(files, names, cluster, namespace, settings)
-    click.echo(reports.as_json(explanations) if output == "json" else reports.text(explanations))
+    click.echo(_format_explanations(explanations, output))
     ctx.exit(0 if all(explanation.is_placed for explanation in explanations) else 1)
+
+
+def _format_explanations(explanations: list[Explanation], output: str) -> str:
+    """The explanations in one of the formats."""
+    if output == "html":
+        page: str = lazy_module("pages of explanations").render_explanations(explanations)
+        return page
+    if output == "svg":
+        picture: str = lazy_module("pictures of explanations").draw_explanations(explanations)
+        return picture
+    reports = lazy_module("explanations")
+    text: str = reports.as_json(explanations) if output == "json" else reports.text(explanations)
+    return text

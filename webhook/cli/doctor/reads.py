@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policies.health import APIServerCalls
     from policies.kubernetes.objects import Object
-    from webhook.cli.preflight.reads import Discovery
+    from webhook.cli.running_clusters.discovery import Discovery
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 

@@ -22,9 +22,10 @@ from webhook.cli.doctor.reads import (
     read_named,
 )
 from webhook.cli.doctor.replica_reads import read_replica
-from webhook.cli.preflight.input import read_manifests
-from webhook.cli.preflight.reads import Discovery, in_parallel, read_clock
+from webhook.cli.planned_manifests import read_manifests
 from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.running_clusters.discovery import Discovery
+from webhook.cli.running_clusters.server_reads import in_parallel, read_clock
 from webhook.cli.settings import settings_in
 from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.errors import APIError

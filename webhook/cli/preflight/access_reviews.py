@@ -8,7 +8,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.preflight.grants import OwnRules, granting_rights
 from policies.preflight.rights import Right, needed_rights
-from webhook.cli.preflight.reads import in_parallel
+from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 

@@ -13,7 +13,7 @@ from policies.preflight.planned_objects import DryRun, PlannedObject
 from policies.preflight.refusals import refusal_of
 from policies.view import UNKNOWN
 from webhook.cli.kubectl import warning_texts
-from webhook.cli.preflight.reads import in_parallel
+from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cli.preflight.reads import Discovery
+    from webhook.cli.running_clusters.discovery import Discovery
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 

@@ -1,65 +1,44 @@
-"""Reads of a preflight: lists that RBAC may forbid, discovery, and the clock of the API server."""
+"""Reads of a preflight: lists that RBAC may forbid, policies of engines, features of the server."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.preflight.clocks import Clock
+from policies.kubernetes.paths import items_at, lookup
 from policies.preflight.server_features import METRICS, ServerFeatures, features_in
 from policies.view import UNKNOWN, Unknown
+from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
 from webhook.cluster.resources import RESOURCES, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from policies.kubernetes.objects import Object
+    from webhook.cli.running_clusters.discovery import Discovery
     from webhook.cluster.client import APIClient
 
 __all__ = [
-    "Discovery",
     "api_services",
     "broken_conversions",
-    "in_parallel",
     "list_objects",
     "name_only",
     "namespace_fields",
     "node_fields",
-    "read_clock",
     "read_features",
     "read_policies",
     "slice_fields",
 ]
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-_MOST_AT_ONCE = 6
-"""Requests that are sent at a time."""
 _API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
 _ADMISSION = "admissionregistration.k8s.io"
 _ENGINES = ("kyverno.io", "policies.kyverno.io", "constraints.gatekeeper.sh")
 _ENGINE_KINDS = ("Policy", "ClusterPolicy", "ValidatingPolicy", "MutatingPolicy", "ImageValidatingPolicy")
 """Kyverno's kinds that refuse or change objects; every kind of Gatekeeper's group is a constraint."""
 _BUILT_IN = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
-
-
-async def in_parallel(call: Callable[[Item], Awaitable[Result]], items: Iterable[Item]) -> list[Result]:
-    """The results of a call for each item, in their order, a few at a time."""
-    limit = asyncio.Semaphore(_MOST_AT_ONCE)
-
-    async def run(item: Item) -> Result:
-        async with limit:
-            return await call(item)
-
-    return [*await asyncio.gather(*map(run, items))]
 
 
 async def list_objects(
@@ -86,20 +65,6 @@ async def api_services(client: APIClient) -> Sequence[Object] | Unknown:
     return await list_objects(client, _API_SERVICES)
 
 
-async def read_clock(client: APIClient) -> Clock | None:
-    """The clock of the API server and the local one; None if it sends no Date, or refuses."""
-    before = datetime.now(UTC)
-    try:
-        answer = await client.answer("GET", "/version")
-    except APIError as error:
-        if error.is_forbidden:
-            return None
-        raise
-    after = datetime.now(UTC)
-    date = answer.headers.get("Date")
-    return Clock(parsedate_to_datetime(date), before, after) if date else None
-
-
 async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
     """Plugins and feature gates in the metrics of the API server; None if it has no metrics."""
     try:
@@ -111,52 +76,6 @@ async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
         if error.is_forbidden:
             return UNKNOWN
         raise
-
-
-class Discovery:
-    """The resources that the API server serves, read once for each group and version."""
-
-    def __init__(self, client: APIClient) -> None:
-        self._client = client
-        self._known: dict[str, dict[str, Resource]] = {}
-
-    async def resource(self, document: Object) -> Resource | None:
-        """The resource of an object; None if the API server does not serve its kind."""
-        found = await self.kinds(str(document.get("apiVersion")))
-        return found.get(str(document.get("kind")))
-
-    async def kinds(self, api_version: str) -> dict[str, Resource]:
-        """The resources of a group and version by kind; empty if it is not served."""
-        if api_version not in self._known:
-            self._known[api_version] = await self._read(api_version)
-        return self._known[api_version]
-
-    async def versions(self, group: str) -> list[str]:
-        """The served versions of a group, the preferred one first."""
-        answer = await self._get(f"/apis/{group}")
-        preferred = lookup(answer, ("preferredVersion", "version"))
-        found = [str(each.get("version")) for each in mappings_at(answer, ("versions",))]
-        return sorted(found, key=lambda version: version != preferred)
-
-    async def _read(self, api_version: str) -> dict[str, Resource]:
-        group, _, version = api_version.rpartition("/")
-        answer = await self._get(f"/apis/{api_version}" if group else f"/api/{version}")
-        return {
-            str(each.get("kind")): Resource(
-                group, version, str(each["name"]), str(each.get("kind")), bool(each.get("namespaced"))
-            )
-            for each in mappings_at(answer, ("resources",))
-            if "/" not in str(each.get("name"))
-        }
-
-    async def _get(self, path: str) -> Any:
-        try:
-            return await self._client.get(path)
-        except APIError as error:
-            # An aggregated API that is not available answers 503; a check of its own says so.
-            if error.is_not_found or error.code == 503:
-                return None
-            raise
 
 
 async def read_policies(client: APIClient, discovery: Discovery) -> tuple[list[Object], list[str]]:

@@ -10,13 +10,15 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.metadata_keys import DRA_LABEL
 from policies.preflight import Coverage, Facts, preflight, webhooks_in
 from policies.view import Unknown
+from webhook.cli.planned_manifests import read_manifests
 from webhook.cli.preflight import reads
 from webhook.cli.preflight.access_reviews import read_own_rules, read_user, review_rights
 from webhook.cli.preflight.dry_run_requests import plan_objects, plan_runtime, try_objects
-from webhook.cli.preflight.input import read_manifests
 from webhook.cli.preflight.pod_counts import conditions_hold, count_pods
 from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.running_clusters.discovery import Discovery
 from webhook.cli.running_clusters.object_reads import read_version
+from webhook.cli.running_clusters.server_reads import read_clock
 from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
@@ -59,8 +61,8 @@ def run_preflight(files: Sequence[str], kubeconfig: str | None, context: str | N
 
 async def _facts(client: APIClient, documents: Sequence[Object], progress: Progress) -> Facts:
     progress.show("reading the cluster")
-    discovery = reads.Discovery(client)
-    clock = await reads.read_clock(client)
+    discovery = Discovery(client)
+    clock = await read_clock(client)
     planned = await plan_objects(client, discovery, documents)
     namespaces = await reads.list_objects(client, RESOURCES["Namespace"], reads.namespace_fields)
     coverage = None if isinstance(namespaces, Unknown) else _coverage(documents, namespaces)

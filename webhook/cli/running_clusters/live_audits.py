@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
@@ -20,11 +21,13 @@ from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import survey_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
 
-__all__ = ["audit_cluster"]
+__all__ = ["audit_cluster", "audited_cluster"]
 
 _MOST_PUBLISHED = 50_000
 """Findings of all reports together."""
@@ -47,18 +50,40 @@ def audit_cluster(
         NoReportAPIError: The cluster serves no API for reports.
         UnreadableInputError: The settings have problems.
     """
+    chosen = chosen_settings(settings)
+
+    async def run(progress: Progress) -> Audited:
+        async with audited_cluster(kubeconfig, context, namespace, chosen, progress, publishes=publishes) as audited:
+            return audited
+
     with Progress() as progress:
-        return asyncio.run(_audit(kubeconfig, context, namespace, chosen_settings(settings), progress, publishes))
+        return asyncio.run(run(progress))
 
 
-async def _audit(
+@asynccontextmanager
+async def audited_cluster(
     kubeconfig: str | None,
     context: str | None,
     namespace: str,
     chosen: GPUAdmissionPolicy | None,
     progress: Progress,
-    publishes: bool,
-) -> Audited:
+    *,
+    publishes: bool = False,
+) -> AsyncIterator[Audited]:
+    """The audit of a running cluster, whose view is kept up to date until the end.
+
+    Args:
+        kubeconfig: A file; None for the one that kubectl uses.
+        context: The context of the kubeconfig; its current one if None.
+        namespace: The only namespace to look into; empty for all.
+        chosen: The administrator's settings; if None, those of the cluster.
+        progress: Shows what is read.
+        publishes: True to write the findings into the cluster, as reports for policy tools.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        NoReportAPIError: The cluster serves no API for reports.
+    """
     async with connected_client(kubeconfig, context) as client, read_cluster(client, progress) as cluster:
         api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
         check_namespace_exists(cluster.view, namespace)
@@ -74,12 +99,12 @@ async def _audit(
 
         await survey_cluster(client, survey, take)
         notes = (*cluster.notes, *await _uncovered_notes(client, policy))
-        if api is None:
-            return Audited(audit(cluster.view, policy, survey), notes)
-        report = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED)
-        reports = policy_reports(report, api, namespace)
-        published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
-        return Audited(report.limit_findings(MOST_FINDINGS), notes, published)
+        report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
+        if api is not None:
+            reports = policy_reports(report, api, namespace)
+            published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
+        shown = report.limit_findings(MOST_FINDINGS)
+        yield Audited(shown, notes, cluster.view, policy, client.url, published)
 
 
 async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:

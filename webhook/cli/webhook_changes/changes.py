@@ -182,11 +182,24 @@ async def _service_remainder(client: APIClient, manifests: VersionManifests) -> 
 async def _wait(progress: Progress, seconds: float, remainder: Callable[[], Awaitable[str]], outcome: str) -> None:
     """Ask what remains until nothing does; `outcome` says what was done if that takes too long.
 
+    An API server that answered once may be restarted meanwhile, so its failures are waited out.
+
     Raises:
         click.ClickException: Something remains after that many seconds.
+        ClusterError: The first answer is an error, or the API server refuses.
     """
     end = time.monotonic() + seconds
-    while what := await remainder():
+    has_answered = False
+    while True:
+        try:
+            what = await remainder()
+        except ClusterError as error:
+            if not (has_answered and error.is_transient):
+                raise
+            what = f"the API server does not answer: {error}"
+        if not what:
+            return
+        has_answered = True
         progress.show(f"waiting: {what}")
         if time.monotonic() > end:
             raise click.ClickException(f"after {seconds:g} seconds, {what}; {outcome}")

@@ -1,0 +1,72 @@
+"""The parts of an explanation as sentences, for text and pages alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.phrases import format_count, with_capital, with_full_stop
+
+if TYPE_CHECKING:
+    from policies.explanation.question import Obstacle
+    from policies.explanation.report import Explanation, NodeGroup, Suggestion
+
+__all__ = [
+    "as_sentence",
+    "fit_word",
+    "left_out_sentence",
+    "notes_of",
+    "obstacle_sentence",
+    "replicas_text",
+    "suggestion_sentence",
+    "why_sentences",
+]
+
+
+def fit_word(group: NodeGroup) -> str:
+    """Whether the nodes of a group fit: `yes`, `if empty` or `no`."""
+    return "yes" if group.fits else "if empty" if group.fits_if_empty else "no"
+
+
+def why_sentences(group: NodeGroup) -> tuple[str, ...]:
+    """Why the nodes of a group do not fit, or the devices that the first one would give; in sentences."""
+    if group.reason is None:
+        return (f"It would get {', '.join(group.devices)}.",) if group.devices else ()
+    return (as_sentence(group.reason.sentence), *map(with_full_stop, group.reason.details))
+
+
+def left_out_sentence(explanation: Explanation) -> str:
+    """The groups that are not shown; empty if all are."""
+    if not explanation.groups_left_out:
+        return ""
+    groups = format_count(explanation.groups_left_out, "more group")
+    return f"and {groups} with {format_count(explanation.nodes_left_out, 'node')}"
+
+
+def replicas_text(explanation: Explanation) -> str:
+    """The number of replicas that fit now: `3`, `100 or more`, `unknown`."""
+    replicas = "unknown" if explanation.replicas is None else str(explanation.replicas)
+    return f"{replicas} or more" if explanation.replicas_at_least else replicas
+
+
+def obstacle_sentence(obstacle: Obstacle) -> str:
+    """An obstacle with its remedy and rule."""
+    rule = f" [{obstacle.rule}]" if obstacle.rule else ""
+    remedy = f"; {obstacle.remedy}" if obstacle.remedy else ""
+    return f"{obstacle.sentence}{remedy}{rule}"
+
+
+def suggestion_sentence(suggestion: Suggestion) -> str:
+    """A suggestion, and where it fits then."""
+    return f"{with_capital(suggestion.sentence)}; {suggestion.outcome}"
+
+
+def notes_of(explanation: Explanation) -> list[str]:
+    """The remarks of an explanation as sentences."""
+    converted = explanation.converted_to
+    template = [f"conversion creates ResourceClaimTemplate {converted} for the GPUs of the pod"] if converted else []
+    return [with_full_stop(note) for note in (*template, *explanation.remarks)]
+
+
+def as_sentence(text: str) -> str:
+    """A text with a capital and a full stop."""
+    return with_full_stop(with_capital(text))

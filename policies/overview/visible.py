@@ -1,0 +1,101 @@
+"""What an audience may see of an overview: its namespace by name, everything else as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.dra.holders import Holder
+
+if TYPE_CHECKING:
+    from policies.audit import AuditReport
+    from policies.explanation import Audience
+    from policies.overview.overview import NodeOverview, Overview
+    from policies.usage.gpu_cells import GPUCell
+    from policies.usage.node_gpus import HeldDevices, NodeGPUs
+
+__all__ = ["HIDDEN", "visible_overview"]
+
+HIDDEN = Holder("", ())
+"""Stands for the holders of other namespaces."""
+_NAMELESS_REASON = "no pod can get it now"
+
+
+def visible_overview(overview: Overview, audience: Audience) -> Overview:
+    """The overview for an audience.
+
+    A reader of one namespace sees its quota, its workloads and findings, and its holders; other holders are `HIDDEN`. Who may
+    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case.
+    """
+    namespace = audience.namespace
+    if not namespace:
+        return overview
+    nodes = [_visible_node(node, namespace) for node in overview.nodes] if audience.sees_nodes else []
+    gpus = [_visible_gpus(each, namespace) for each in overview.usage.gpus]
+    usage = replace(
+        overview.usage,
+        gpus=tuple(gpus if audience.sees_nodes else [_without_node(each) for each in gpus]),
+        namespace=namespace,
+        # Problems name nodes and what others hold.
+        problems=(),
+    )
+    quotas = overview.quotas
+    return replace(
+        overview,
+        usage=usage,
+        nodes=tuple(nodes),
+        quotas=None if quotas is None else tuple(each for each in quotas if each.report.namespace == namespace),
+        audit=overview.audit and _visible_audit(overview.audit, namespace),
+        namespace=namespace,
+        hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
+    )
+
+
+def _visible_node(node: NodeOverview, namespace: str) -> NodeOverview:
+    gpus = tuple(_visible_gpus(each, namespace) for each in node.gpus)
+    return replace(node, gpus=gpus, cells=tuple(_visible_cell(cell, namespace) for cell in node.cells))
+
+
+def _visible_cell(cell: GPUCell, namespace: str) -> GPUCell:
+    parts = tuple(
+        part if part.holder is None else part._replace(holder=_visible_holder(part.holder, namespace))
+        for part in cell.parts
+    )
+    return replace(cell, parts=parts)
+
+
+def _visible_gpus(gpus: NodeGPUs, namespace: str) -> NodeGPUs:
+    return replace(gpus, holdings=tuple(_visible_holding(each, namespace) for each in gpus.holdings), units=())
+
+
+def _without_node(gpus: NodeGPUs) -> NodeGPUs:
+    """The devices of a node that must not be named; names of devices and reasons can contain its name."""
+    holdings = tuple(replace(each, node="", devices=()) for each in gpus.holdings)
+    reasons = tuple(each._replace(sentence=_NAMELESS_REASON) for each in gpus.reasons)
+    return replace(gpus, node="", holdings=holdings, reasons=reasons)
+
+
+def _visible_holding(holding: HeldDevices, namespace: str) -> HeldDevices:
+    return replace(holding, holder=_visible_holder(holding.holder, namespace))
+
+
+def _visible_holder(holder: Holder, namespace: str) -> Holder:
+    return holder if holder.namespace == namespace else HIDDEN
+
+
+def _visible_audit(report: AuditReport, namespace: str) -> AuditReport:
+    """The findings and the readiness of one namespace."""
+    findings = tuple(each for each in report.findings if each.namespace == namespace)
+    counts = {(each.rule, each.severity): 0 for each in findings}
+    waived = dict(counts)
+    for each in findings:
+        counts[each.rule, each.severity] += each.count
+        waived[each.rule, each.severity] += each.count if each.waived else 0
+    return replace(
+        report,
+        findings=findings,
+        left_out=0,
+        found=counts,
+        waived=waived,
+        readiness=tuple(each for each in report.readiness if each.namespace == namespace),
+    )

@@ -1,0 +1,82 @@
+"""The page and the picture of an explanation in Chromium."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.pages.test_explanation_page import (
+    explanation,
+    group,
+    held,
+    hostile_explanation,
+    outcome,
+    unsuitable,
+)
+from tests.pages.test_report_in_a_browser import LEAST_CONTRAST
+from tests.pages.test_report_page import HOSTILE
+from webhook.pages.explanation import render_explanations
+from webhook.pages.explanation_picture import draw_explanations
+
+
+def shown_explanation():
+    """All states and badges."""
+    return explanation(
+        group(
+            outcome("chosen", ("gpu-0", "gpu-1")), outcome("usable", ("gpu-2",)), held(devices=("gpu-3",)), fits=True
+        ),
+        group(held(devices=("gpu-0", "gpu-1")), if_empty=True, nodes=("node-2", "node-3")),
+        group(unsuitable([f"gpu-{number}" for number in range(8)]), nodes=("node-with-a-long-name" * 5,)),
+    )
+
+
+@pytest.fixture
+def open_page(new_page, tmp_path):
+    def open_page(found, **options):
+        file = tmp_path / "explanation.html"
+        file.write_text(render_explanations([found]))
+        page = new_page(**options)
+        page.goto(file.as_uri())
+        return page
+
+    return open_page
+
+
+def test_every_device_is_visible(open_page):
+    page = open_page(shown_explanation())
+    assert page.locator(".cell:visible").count() == 4 + 2 + 8
+
+
+def test_table_behind_a_picture_opens_by_the_keyboard(open_page):
+    page = open_page(shown_explanation())
+    expect(page.locator("details table").first).to_be_hidden()
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("details table").first).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(open_page, scheme):
+    assert open_page(shown_explanation(), color_scheme=scheme).evaluate(LEAST_CONTRAST) >= 4.5
+
+
+def test_phone_needs_no_sideways_scrolling(open_page):
+    page = open_page(shown_explanation(), viewport={"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_hostile_names_run_nothing(open_page):
+    page = open_page(hostile_explanation(HOSTILE))
+    expect(page.locator("h4")).to_contain_text(HOSTILE)
+    assert page.locator("img").count() == 0
+
+
+def test_words_of_the_picture_stay_in_it(new_page, tmp_path):
+    file = tmp_path / "explanation.svg"
+    file.write_text(draw_explanations([shown_explanation()]))
+    page = new_page()
+    page.goto(file.as_uri())
+    ends = page.evaluate(
+        "[...document.querySelectorAll('text')].map((text) => text.getBBox().x + text.getBBox().width)"
+    )
+    assert max(ends) <= int(page.evaluate("document.documentElement.getAttribute('width')"))

@@ -1,0 +1,136 @@
+"""The page of a report: valid HTML that needs nothing else, and shows names as they are."""
+
+from __future__ import annotations
+
+import base64
+import re
+from hashlib import sha256
+
+import html5lib
+import pytest
+
+from policies.explanation import Audience
+from policies.overview import visible_overview
+from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
+from tests.usage.usage_objects import NOTHING, node, pod
+from webhook.pages.report import PARTS, render_report_parts
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'{{7*7}}</script><script>alert(2)</script>"
+
+
+def parse(page):
+    """The page as a tree; raises if it is not valid."""
+    return html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+
+
+def text_of(element):
+    return " ".join(" ".join(element.itertext()).split())
+
+
+def part(tree, name):
+    (found,) = (each for each in tree.iter("section") if each.get("id") == name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tree(report_page):
+    return parse(report_page(before=earlier_objects()))
+
+
+def test_parts_are_in_their_order(tree):
+    assert [each.get("id") for each in tree.iter("section")] == [*PARTS]
+
+
+@pytest.mark.parametrize("objects", [[], list(NOTHING), [node(gpus=1)]], ids=["unknown", "none", "no pods known"])
+def test_page_of_a_small_cluster_is_valid(report_page, objects):
+    assert text_of(part(parse(report_page(objects)), "summary")).startswith("GPUs ")
+
+
+def test_page_allows_its_own_style_and_script_only(report_page):
+    page = report_page()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    inside = {
+        f"{kind}-src 'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+        for kind, text in [
+            ("style", *re.findall(r"<style>(.*?)</style>", page, re.DOTALL)),
+            ("script", *re.findall(r"<script>(.*?)</script>", page, re.DOTALL)),
+        ]
+    }
+    assert {*policy.replace("&#39;", "'").split("; ")} == {
+        "default-src 'none'",
+        *inside,
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    }
+
+
+def test_page_names_no_address(tree):
+    links = {each.get(name) for each in tree.iter() for name in ("href", "src", "action") if each.get(name)}
+    assert links == {"#main", "#nodes", "#quotas", "#migration", "#findings", "data:,"}
+
+
+def test_every_picture_has_words(tree):
+    for picture in tree.iter("svg"):
+        assert picture.get("aria-hidden") == "true" or picture.get("aria-label")
+
+
+def test_hostile_names_are_shown_as_they_are(report_page):
+    machine = node(
+        HOSTILE, gpus=1, labels={"nvidia.com/gpu.product": HOSTILE}, taints=[{"key": HOSTILE, "effect": "NoSchedule"}]
+    )
+    bad = {**quota(HOSTILE, 1), "spec": {"limits": [{"name": HOSTILE, "gpus": HOSTILE}]}}
+    objects = [*NOTHING, namespace(HOSTILE), machine, pod(HOSTILE, 1, node_name=HOSTILE, namespace=HOSTILE), bad]
+    page = report_page([*objects, quota(HOSTILE, 1)])
+    tree = parse(page)
+    assert [each.tag for each in tree.iter() if each.tag in ("img", "script")] == ["script"]
+    assert HOSTILE in text_of(part(tree, "nodes"))
+    assert HOSTILE in text_of(part(tree, "quotas"))
+    assert "49" not in text_of(part(tree, "nodes"))
+
+
+def test_quotas_show_what_changed(tree):
+    (row,) = (each for each in part(tree, "quotas").iter("tr") if text_of(each).startswith("team-a"))
+    assert text_of(row) == "team-a all 4 GPUs 0 GPUs 4 GPUs 0 GPUs +1 GPU within"
+
+
+def test_quotas_without_an_earlier_cluster_show_no_change(report_page):
+    tree = parse(report_page())
+    assert "Change" not in text_of(part(tree, "quotas"))
+
+
+def test_quota_over_its_limit_says_so(tree):
+    (row,) = (each for each in part(tree, "quotas").iter("tr") if text_of(each).startswith("team-b"))
+    assert text_of(row).endswith("over")
+
+
+def test_gpus_show_their_holders(tree):
+    cards = {each.get("data-group"): text_of(each) for each in part(tree, "nodes").iter("li") if each.get("data-group")}
+    assert "gpu-5 team-b/chat claim" in cards["h100-01"]
+    assert "3g.40gb team-b/notebook claim 2g.20gb free 1g.10gb free" in cards["a100-mig"]
+    assert "GPU team-c/web-1 device plugin team-c/web-2 device plugin" in cards["t4-shared"]
+    assert "the node is cordoned" in cards["h100-02"]
+    assert "given out twice team-c/second device plugin" in cards["h100-03"]
+
+
+def test_findings_say_what_to_do(tree):
+    found = text_of(part(tree, "findings"))
+    assert "Pod team-a/escaped" in found
+    assert "What to do:" in found
+
+
+def test_reader_of_a_namespace_sees_no_other_names(overview_of):
+    seen = visible_overview(overview_of(shown_objects()), Audience("team-a", sees_nodes=False))
+    text = " ".join(render_report_parts(seen).values())
+    assert "train-0" in text
+    for name in ("team-b", "team-c", "chat", "notebook", "web-1", "h100-01", "a100-mig", "t4-shared"):
+        assert name not in text
+
+
+def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of):
+    seen = visible_overview(overview_of(shown_objects()), Audience("team-a"))
+    parts = render_report_parts(seen)
+    assert "another namespace" in parts["nodes"]
+    assert "h100-01" in parts["nodes"]
+    for name in ("team-b", "team-c", "chat", "notebook", "web-1"):
+        assert name not in " ".join(parts.values())

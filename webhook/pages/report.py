@@ -1,0 +1,146 @@
+"""The report: GPUs, quotas, migration and findings of a cluster as a page, or as the parts of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.decision import Severity
+from policies.overview import HIDDEN
+from policies.phrases import format_count, format_ranges
+from policies.usage.gpu_cells import CellState
+from policies.usage.node_gpus import DeviceForm
+from policies.usage.report import sum_if_known
+from webhook.pages.rendering import one_word, render_page, render_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.audit import AuditFinding
+    from policies.decision import Rule
+    from policies.dra.holders import Holder
+    from policies.overview import Overview
+
+__all__ = ["PARTS", "render_report", "render_report_parts"]
+
+PARTS = ("summary", "nodes", "quotas", "migration", "findings")
+"""The parts of a report, in their order."""
+_MOST_ROWS = 500
+"""Rows of a table of namespaces or of holders; the others are counted."""
+
+
+def render_report(overview: Overview, *, title: str, moment: str, notes: Sequence[str] = ()) -> str:
+    """The report as one page that needs no network.
+
+    Args:
+        overview: What the page shows.
+        title: The heading of the page, which names the cluster.
+        moment: When the cluster was read, for people.
+        notes: What could not be read, as sentences without full stops.
+    """
+    facts = _facts(overview)
+    return render_page(
+        "report", title=title, moment=moment, notes=notes, parts=PARTS, facets=_facets(overview), **facts
+    )
+
+
+def render_report_parts(overview: Overview) -> dict[str, str]:
+    """The parts of the report by name, and `filters`, for a page with the style and the script."""
+    facts = _facts(overview)
+    parts = {name: render_part(f"report_{name}", **facts) for name in PARTS}
+    return {"filters": render_part("report_filters", facets=_facets(overview)), **parts}
+
+
+class Total(NamedTuple):
+    """The devices of one form in the whole cluster."""
+
+    words: str
+    total: Any
+    held: Any
+    free: Any
+    unusable: Any
+
+
+class RuleFindings(NamedTuple):
+    """The findings of one rule with one severity."""
+
+    rule: Rule
+    severity: Severity
+    findings: tuple[AuditFinding, ...]
+    objects: int
+    """The number of objects, with those whose findings are not shown."""
+
+
+class Facet(NamedTuple):
+    """A filter with a list of values."""
+
+    name: str
+    title: str
+    values: Sequence[str]
+
+
+def _facts(overview: Overview) -> dict[str, Any]:
+    return {
+        "overview": overview,
+        "usage": overview.usage,
+        "totals": _totals(overview),
+        "rules": _rules(overview),
+        "holder_text": _holder_text,
+        "hidden": HIDDEN,
+        "most": _MOST_ROWS,
+        "count": format_count,
+        "ranges": format_ranges,
+    }
+
+
+_FORMS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares of GPUs"}
+
+
+def _totals(overview: Overview) -> list[Total]:
+    found = []
+    for form, words in _FORMS.items():
+        uses = [each for each in overview.usage.products if each.kind.form is form]
+        if uses:
+            amounts = (sum_if_known(getattr(each, name) for each in uses) for name in Total._fields[1:])
+            found.append(Total(words, *amounts))
+    return found
+
+
+def _rules(overview: Overview) -> list[RuleFindings]:
+    """The findings by rule and severity, the most severe first."""
+    if overview.audit is None:
+        return []
+    grouped: dict[tuple[Rule, Severity], list[AuditFinding]] = {}
+    for finding in overview.audit.findings:
+        grouped.setdefault((finding.rule, finding.severity), []).append(finding)
+    found = overview.audit.found
+    order = tuple(Severity)
+    return [
+        RuleFindings(rule, severity, tuple(grouped.get((rule, severity), ())), count)
+        for (rule, severity), count in sorted(found.items(), key=lambda item: (order.index(item[0][1]), item[0][0].id))
+    ]
+
+
+def _facets(overview: Overview) -> list[Facet]:
+    namespaces = {each.namespace for each in overview.usage.namespaces if each.namespace}
+    namespaces |= {each.report.namespace for each in overview.quotas or ()}
+    if overview.audit is not None:
+        namespaces |= {each.namespace for each in overview.audit.readiness}
+        namespaces |= {each.namespace for each in overview.audit.findings if each.namespace}
+    products = {one_word(cell.kind.product) for node in overview.nodes for cell in node.cells}
+    return [
+        Facet("state", "GPU state", [str(state) for state in CellState]),
+        Facet("product", "Product", sorted(products)),
+        Facet("namespace", "Namespace", sorted(namespaces)[:_MOST_ROWS]),
+        Facet("severity", "Severity", [str(severity) for severity in Severity if severity is not Severity.OFF]),
+    ]
+
+
+def _holder_text(holder: Holder) -> str:
+    """Who holds a part of a GPU, in few words."""
+    if holder == HIDDEN:
+        return "another namespace"
+    if holder.pods or holder.pod_groups:
+        names = holder.pods or holder.pod_groups
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"{holder.namespace}/{names[0]}{more}"
+    return f"{holder.namespace}/{holder.claim} (claim without a pod)"
