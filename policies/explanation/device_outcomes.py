@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from policies.explanation.question import NamedClaim
     from policies.explanation.rejected_devices import Tally
     from policies.explanation.survey import AlikeNodes, SurveyedQuestion
+    from policies.kubernetes.objects import Object
 
 __all__ = ["MOST_DEVICES", "DeviceOutcomes"]
 
@@ -94,12 +96,20 @@ class DeviceOutcomes:
             if total:
                 yield from _unit_outcomes(name, requested[name], total, held[name], fits=alike.fits)
 
+    @cached_property
+    def _pods_by_node(self) -> Mapping[str, Sequence[Object]]:
+        pods = self._surveyed.view.list("Pod")
+        found: defaultdict[str, list[Object]] = defaultdict(list)
+        for pod in () if pods is UNKNOWN else pods:
+            if isinstance(node := lookup(pod, ("spec", "nodeName")), str):
+                found[node].append(pod)
+        return found
+
     def _held_on(self, node: str, resources: Iterable[str]) -> Mapping[str, Counter[str]]:
         """How many devices of each resource the holders on a node have."""
         found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        pods = self._surveyed.view.list("Pod")
-        for pod in () if pods is UNKNOWN else pods:
-            if lookup(pod, ("spec", "nodeName")) != node or (taken := taken_by(pod)) is None:
+        for pod in self._pods_by_node.get(node, ()):
+            if (taken := taken_by(pod)) is None:
                 continue
             home, amounts = namespace_of(pod), dict(taken[1])
             holder = f"{home}/{name_of(pod)}" if self._surveyed.audience.may_name(home) else OTHER_NAMESPACES
