@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.dra.cel import CelDevice
+    from policies.dra.device_reads import Read
     from policies.kubernetes.resourceslices import Device
 
 __all__ = ["DeviceGroup", "device_count", "largest_node", "shown_value"]
@@ -78,6 +79,16 @@ class DeviceGroup:
     def has(self, part: str, domain: str, name: str) -> bool:
         """True if the devices have an attribute or capacity."""
         return self.first.item(part, domain, name) is not None
+
+    def value_of(self, read: Read) -> str | None:
+        """The value of a part of the devices, for people; None if they lack it."""
+        match read.part:
+            case "driver":
+                return self.first.driver
+            case "allowMultipleAllocations":
+                return "true" if self.is_shareable else "false"
+        item = self.first.item(read.part, read.domain or "", read.name or "")
+        return None if item is None else shown_value(item)
 
     def domains(self, part: str) -> frozenset[str]:
         """The domains of the attributes or capacities that the devices have."""

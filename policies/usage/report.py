@@ -5,19 +5,124 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, UnusableReason
+from policies.usage.node_gpus import (
+    DeviceForm,
+    HeldDevices,
+    NodeGPUs,
+    OfferedKind,
+    Provider,
+    UnusableKind,
+    UnusableReason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.dra.holders import Holder
 
-__all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "sum_if_known"]
+__all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "UsageReportJSON", "sum_if_known"]
 
 _NONE = Fraction(0)
 _Amounts = tuple[tuple[OfferedKind, Fraction], ...]
+
+
+class _KindJSON(TypedDict):
+    """Devices that count as equal."""
+
+    product: str
+    form: Annotated[str, DeviceForm]
+    profile: str
+    replicas: int
+
+
+class _AmountJSON(_KindJSON):
+    """Devices that a namespace holds."""
+
+    amount: str
+
+
+class _NamedAmountJSON(_AmountJSON):
+    """Devices that a pod or a claim holds."""
+
+    names: list[str]
+
+
+class _TotalsJSON(_KindJSON):
+    """Devices of one kind, by what they do; null if unknown."""
+
+    total: str | None
+    held: str | None
+    heldByNamespace: str | None
+    free: str | None
+    unusable: str | None
+
+
+class _ReasonJSON(TypedDict):
+    """Why devices that are not held serve no pod."""
+
+    kind: Annotated[str, UnusableKind]
+    sentence: str
+    amount: str
+
+
+class _ReasonOnNodesJSON(_ReasonJSON):
+    """The same, with the nodes."""
+
+    nodes: list[str]
+
+
+class _ProductUseJSON(_TotalsJSON):
+    """The devices of one kind on all nodes."""
+
+    reasons: list[_ReasonOnNodesJSON]
+
+
+class _NodeDevicesJSON(_TotalsJSON):
+    """The devices of one kind on one node."""
+
+    providers: list[Annotated[str, Provider]]
+    reasons: list[_ReasonJSON]
+
+
+class _NodeUseJSON(TypedDict):
+    """The devices of a node."""
+
+    node: str
+    devices: list[_NodeDevicesJSON]
+
+
+class _NamespaceUseJSON(TypedDict):
+    """The devices that a namespace holds."""
+
+    namespace: str
+    gpus: str
+    pods: int
+    devices: list[_AmountJSON]
+
+
+class _HolderUseJSON(TypedDict):
+    """The devices that a pod or a claim holds on one node."""
+
+    namespace: str
+    pods: list[str]
+    podGroups: list[str]
+    claim: str
+    node: str
+    gpus: str
+    devices: list[_NamedAmountJSON]
+
+
+class UsageReportJSON(TypedDict):
+    """The usage report."""
+
+    namespace: str
+    products: list[_ProductUseJSON]
+    nodes: list[_NodeUseJSON]
+    namespaces: list[_NamespaceUseJSON]
+    holders: list[_HolderUseJSON]
+    problems: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +139,10 @@ class ProductUse:
     reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
     """The reasons of the devices that are not held and serve no pod, with the nodes that have them."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _ProductUseJSON:
         """As plain data."""
-        reasons = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.reasons]
-        return {**_kind(self.kind), **_totals(self, self.held_by_namespace), "reasons": reasons}
+        reasons: list[_ReasonOnNodesJSON] = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.reasons]
+        return {**_totals(self, self.held_by_namespace), "reasons": reasons}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +154,9 @@ class NamespaceUse:
     gpus: Fraction
     amounts: _Amounts
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _NamespaceUseJSON:
         """As plain data."""
-        devices = [{**_kind(kind), "amount": str(amount)} for kind, amount in self.amounts]
+        devices: list[_AmountJSON] = [{**_kind(kind), "amount": str(amount)} for kind, amount in self.amounts]
         return {"namespace": self.namespace, "gpus": str(self.gpus), "pods": self.pods, "devices": devices}
 
 
@@ -73,9 +178,9 @@ class HolderUse:
         """The devices by kind."""
         return _amounts(self.holdings)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _HolderUseJSON:
         """As plain data."""
-        devices = [
+        devices: list[_NamedAmountJSON] = [
             {
                 **_kind(kind),
                 "amount": str(amount),
@@ -152,7 +257,7 @@ class UsageReport:
         held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
         return sum(held, _NONE) / gpus.kind.gpus
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> UsageReportJSON:
         """As plain data."""
         return {
             "namespace": self.namespace,
@@ -187,13 +292,11 @@ class UsageReport:
             tuple((each, tuple(nodes)) for each, nodes in reasons.values()),
         )
 
-    def _node_json(self, gpus: NodeGPUs) -> dict[str, Any]:
-        providers, reasons = sorted(map(str, gpus.providers)), [_reason(each) for each in gpus.reasons]
+    def _node_json(self, gpus: NodeGPUs) -> _NodeDevicesJSON:
         return {
-            **_kind(gpus.kind),
-            "providers": providers,
             **_totals(gpus, self.held_by_namespace(gpus)),
-            "reasons": reasons,
+            "providers": sorted(map(str, gpus.providers)),
+            "reasons": [_reason(each) for each in gpus.reasons],
         }
 
 
@@ -218,14 +321,24 @@ def sum_if_known(amounts: Iterable[Fraction | None]) -> Fraction | None:
     return None if None in known else sum((each for each in known if each is not None), _NONE)
 
 
-def _totals(use: ProductUse | NodeGPUs, own: Fraction | None) -> dict[str, str | None]:
-    amounts = {"total": use.total, "held": use.held, "heldByNamespace": own, "free": use.free, "unusable": use.unusable}
-    return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
+def _totals(use: ProductUse | NodeGPUs, own: Fraction | None) -> _TotalsJSON:
+    return {
+        **_kind(use.kind),
+        "total": _amount_text(use.total),
+        "held": _amount_text(use.held),
+        "heldByNamespace": _amount_text(own),
+        "free": _amount_text(use.free),
+        "unusable": _amount_text(use.unusable),
+    }
 
 
-def _kind(kind: OfferedKind) -> dict[str, Any]:
+def _amount_text(amount: Fraction | None) -> str | None:
+    return None if amount is None else str(amount)
+
+
+def _kind(kind: OfferedKind) -> _KindJSON:
     return {"product": kind.product, "form": str(kind.form), "profile": kind.profile, "replicas": kind.replicas}
 
 
-def _reason(reason: UnusableReason) -> dict[str, Any]:
+def _reason(reason: UnusableReason) -> _ReasonJSON:
     return {"kind": str(reason.kind), "sentence": reason.sentence, "amount": str(reason.amount)}

@@ -63,6 +63,10 @@ CHECKED = [
         ),
     ),
     (
+        {"settings": {"spec": {"explain": {"onPods": True}}}},
+        "settings.spec.explain.onPods: gpu-admission may not write to pods; set explainOnPods.enabled to true as well",
+    ),
+    (
         {"podLabels": {"app.kubernetes.io/name": "x"}},
         "podLabels: app.kubernetes.io/name cannot be set, because the Services and the Deployment select pods by it; remove it",
     ),
@@ -109,7 +113,7 @@ def test_wrong_values_are_refused(helm, values, path, said):
     assert helm.refusal(values).startswith(HEAD.format(path, said))
 
 
-@pytest.mark.parametrize(("values", "said"), CHECKED, ids=["port", "caBundle", "podLabels"])
+@pytest.mark.parametrize(("values", "said"), CHECKED, ids=["port", "caBundle", "onPods", "podLabels"])
 def test_values_that_contradict_each_other_are_refused(helm, values, said):
     assert f": {said}\n" in helm.refusal(values)
 

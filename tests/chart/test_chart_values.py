@@ -113,6 +113,7 @@ CASES = {
     "openshift": (True, lambda o: "runAsUser" in pod(o)["securityContext"], False),
     "monitoring.enabled": (True, lambda o: ("PrometheusRule", *OURS) in o, True),
     "adminAccess.enabled": (False, lambda o: ("ClusterRole", "", "gpu-admission-admin-access") in o, False),
+    "explainOnPods.enabled": (True, lambda o: ("ClusterRole", "", "gpu-admission-explain-on-pods") in o, True),
     "gpuOperator.namespaces": (["gpu-operator"], lambda o: ("RoleBinding", "gpu-operator", "gpu-admission") in o, True),
 }
 """A value of a name, what to look at, and what it must be then."""

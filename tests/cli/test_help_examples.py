@@ -19,6 +19,7 @@ LIVE = (
     "serve",
     "sandbox",
     "audit",
+    "cel",
     "plan",
     "quota",
     "usage",

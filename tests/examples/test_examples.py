@@ -18,9 +18,10 @@ FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir()
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
 USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
+SELECTORS = [folder for folder in FOLDERS if folder.name == "cel"]
 PLANS = [folder for folder in FOLDERS if folder.name == "plan"]
 SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
-REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *PLANS, *SUITES)]
+REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SELECTORS, *PLANS, *SUITES)]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
@@ -66,6 +67,7 @@ def test_there_is_an_example_of_each_feature():
         "admission-review",
         "affinity",
         "bypass",
+        "cel",
         "claim-cel-mistakes",
         "claim-old-shape",
         "claim-sharing-config",
@@ -166,6 +168,12 @@ def test_example_has_pods_as_people_write_them(folder):
 @pytest.mark.parametrize("folder", USAGES, ids=lambda folder: folder.name)
 def test_example_of_usage_uses_the_busy_cluster(folder):
     assert commands(folder) == [["gpu-admission", "usage", *BUSY]]
+
+
+@pytest.mark.parametrize("folder", SELECTORS, ids=lambda folder: folder.name)
+def test_example_of_selectors_edits_its_claim(folder):
+    asked = ["--edit", "examples/cel/edit.cel", "examples/cel/claim.yaml"]
+    assert commands(folder) == [["gpu-admission", "cel", *IN_USE[:2], *asked]]
 
 
 @pytest.mark.parametrize("folder", PLANS, ids=lambda folder: folder.name)

@@ -124,7 +124,9 @@ class Replica:
 
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
         presences = Presences(client, config.namespace)
-        leading = Leading(client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry)
+        leading = Leading(
+            client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry, identity
+        )
         self._page: Page | None = None
         if config.ui_port is not None:
             from webhook.replica.page import Page  # noqa: PLC0415 - without the page, nothing needs templates
@@ -147,6 +149,7 @@ class Replica:
             bundles.notes,
             self._settings.notes,
             self._notes,
+            leading.notes,
             self._background.notes,
         ]
         self._listeners = Listeners(config, Readiness(checks, notes), metrics)

@@ -128,6 +128,20 @@ class Selector:
         verdict = self.cached_verdict(device)
         return self._evaluate(device) if verdict is None else verdict
 
+    def measure(self, device: CelDevice) -> tuple[bool | CelRuntimeError, int]:
+        """True if a device matches, or the error, and what evaluating that costs; nothing is cached."""
+        try:
+            ready = self._ready(device)
+        except CelRuntimeError as error:
+            return error.with_traceback(None), 0
+        outcome, cost = self.counted_program.evaluate(ready)
+        if isinstance(outcome, CelRuntimeError):
+            return outcome, cost
+        try:
+            return bool_result(outcome), cost
+        except (CelRuntimeError, EvaluationAborted) as error:
+            return CelRuntimeError(error.message), cost
+
     def cached_verdict(self, device: CelDevice) -> bool | CelRuntimeError | None:
         """The verdict on a device if it was evaluated lately; else None."""
         answer = _VERDICTS.get((self.number, self._seen(device.visible)))

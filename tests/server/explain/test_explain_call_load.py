@@ -172,13 +172,13 @@ async def test_explanations_are_counted_by_how_they_ended(guarded, caller, slow)
     await ask(caller, {"object": CLAIM})
     await ask(caller, {})
     await ask(guarded.explain_client, {"object": CLAIM})
-    text = guarded.metrics.text().decode()
+    text = guarded.metrics.exposition().text().decode()
     assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in text
     assert 'gpu_admission_explanations_total{outcome="turned_down"} 2.0' in text
     assert "gpu_admission_explanation_duration_seconds_count 1.0" in text
     webhook, client = slow
     await ask(client, NAMED, "?timeout=50ms")
-    assert 'gpu_admission_explanations_total{outcome="unavailable"} 1.0' in webhook.metrics.text().decode()
+    assert 'gpu_admission_explanations_total{outcome="unavailable"} 1.0' in webhook.metrics.exposition().text().decode()
 
 
 class Broken(Gated):
@@ -194,7 +194,7 @@ async def test_mistake_of_ours_shows_no_traceback(start_webhook, client_of, clie
     (line,) = lines(level="error")
     assert plain(answer, 503) == f"The server failed; its log has the details under the id {line['failure']}."
     assert "RuntimeError: secret detail" in line["trace"]
-    assert 'gpu_admission_explanations_total{outcome="failed"} 1.0' in webhook.metrics.text().decode()
+    assert 'gpu_admission_explanations_total{outcome="failed"} 1.0' in webhook.metrics.exposition().text().decode()
 
 
 async def test_work_ends_with_the_time_of_its_call(cluster):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.cel import CelCompileError, split_conjuncts
 from policies.dra.claims.cluster.wording import devices
-from policies.dra.device_groups import device_count, shown_value
+from policies.dra.device_groups import device_count
 from policies.dra.failed_conditions import describe_failure
 from policies.phrases import inflect
 
@@ -73,18 +73,8 @@ def _values(read: Read, groups: Sequence[DeviceGroup]) -> str | None:
     """What devices have, those values first that most have; None where none has anything."""
     values: Counter[str] = Counter()
     for group in groups:
-        value = _value(read, group)
+        value = group.value_of(read)
         if value is not None:
             values[value] += len(group.devices)
     shown = " or ".join(value for value, _ in values.most_common(_VALUES))
     return f"{shown} or another" if len(values) > _VALUES else shown or None
-
-
-def _value(read: Read, group: DeviceGroup) -> str | None:
-    match read.part:
-        case "driver":
-            return group.first.driver
-        case "allowMultipleAllocations":
-            return "true" if group.is_shareable else "false"
-    item = group.first.item(read.part, read.domain or "", read.name or "")
-    return None if item is None else shown_value(item)

@@ -1,0 +1,269 @@
+"""The analysis of selectors: one row for alike devices of which the selectors say the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.dra.claims.facts import Facts
+from policies.dra.claims.subject import CLAIMS, Subject
+from policies.dra.device_groups import DeviceGroup
+from policies.dra.published_devices import published_devices
+from policies.dra.workbench.compiled import compiled_selectors, reads_of
+from policies.dra.workbench.evaluation import Evaluator, GroupVerdict
+from policies.dra.workbench.report import (
+    Analysis,
+    Change,
+    ClauseReport,
+    Comparison,
+    DeviceChange,
+    DeviceRow,
+    SelectorProblem,
+    SelectorReport,
+    Truth,
+    Verdict,
+)
+from policies.dra.workbench.selections import edited_selection
+from policies.kubernetes.objects import namespace_of
+from policies.kubernetes.printable import printable
+from policies.phrases import format_count
+from policies.view import UNKNOWN, ClusterView
+from policies.work import CancelCheck, never_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from policies.decision import Finding
+    from policies.dra.workbench.compiled import CompiledSelector
+    from policies.dra.workbench.selections import Selection
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["MOST_ROWS", "MOST_WORK", "analyze"]
+
+MOST_ROWS = 100
+"""Rows of an analysis, and changes of a comparison."""
+MOST_WORK = 5_000_000
+"""What evaluating the selectors may cost, in the units of CEL's costs; some ten seconds."""
+_MOST_PROBLEMS = 20
+_MOST_NAMES = 5
+_ORDER = {Verdict.MATCHES: 0, Verdict.FAILS: 1, Verdict.EXCLUDED: 2, Verdict.UNKNOWN: 3}
+
+
+def analyze(
+    selection: Selection,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    edit: str | None = None,
+    check_cancelled: CancelCheck = never_cancelled,
+) -> Analysis:
+    """What the selectors of a selection say of the devices of a cluster.
+
+    The selectors alone are looked at: not which devices are in use, tainted or on nodes that a pod can run on.
+
+    Args:
+        selection: the selectors.
+        view: the cluster.
+        settings: which version of NVIDIA's driver the cluster has, if they say so.
+        edit: an expression in place of those of the selection, which are compared then; None for no comparison.
+        check_cancelled: may raise an exception to stop the work.
+    """
+    variants = [selection] if edit is None else [selection, edited_selection(selection, edit)]
+    compiled = [compiled_selectors(each, Facts(view, settings)) for each in variants]
+    groups = _groups(view, [each for selectors in compiled for each in selectors])
+    found = [
+        _evaluation_of(each, selectors, groups, view, settings, check_cancelled)
+        for each, selectors in zip(variants, compiled, strict=True)
+    ]
+    if edit is None:
+        return found[0].analysis
+    before, after = found
+    return replace(before.analysis, comparison=_comparison(before, after, groups or ()))
+
+
+class _Evaluation(NamedTuple):
+    """An analysis, and what it rests on for each group of devices; empty if no device was asked."""
+
+    analysis: Analysis
+    verdicts: Sequence[GroupVerdict]
+
+
+def _groups(view: ClusterView, selectors: Sequence[CompiledSelector]) -> Sequence[DeviceGroup] | None:
+    """The devices of the cluster, apart in all that one of the selectors reads; None if they are unknown."""
+    known = view.derive(published_devices)
+    if known is UNKNOWN:
+        return None
+    parts = known.divide(known.groups, reads_of(each for each in selectors if each.selector is not None))
+    return [DeviceGroup([device]) for group in known.groups for device in group.devices] if parts is None else parts
+
+
+def _evaluation_of(
+    selection: Selection,
+    selectors: Sequence[CompiledSelector],
+    groups: Sequence[DeviceGroup] | None,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    check_cancelled: CancelCheck,
+) -> _Evaluation:
+    compiles = all(each.selector is not None for each in selectors)
+    evaluator = Evaluator(selectors, MOST_WORK, check_cancelled)
+    verdicts = [evaluator.verdict(group) for group in groups] if compiles and groups is not None else []
+    rows = _rows(groups or (), verdicts) if verdicts else []
+    total = None if groups is None else sum(len(group.devices) for group in groups)
+    counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in Verdict}
+    analysis = Analysis(
+        label=printable(selection.label),
+        selectors=tuple(_selector_reports(selectors, evaluator, groups or (), verdicts)),
+        problems=tuple(_problems(selection, Facts(view, settings))),
+        compiles=compiles,
+        devices=total,
+        matched=counts[Verdict.MATCHES],
+        excluded=counts[Verdict.EXCLUDED],
+        failed=counts[Verdict.FAILS],
+        unknown=counts[Verdict.UNKNOWN],
+        rows=tuple(rows[:MOST_ROWS]),
+        rows_left_out=max(0, len(rows) - MOST_ROWS),
+        notes=tuple(
+            _notes(selection, selectors, counts[Verdict.UNKNOWN], Facts(view, settings), has_devices=total is not None)
+        ),
+    )
+    return _Evaluation(analysis, verdicts)
+
+
+def _rows(groups: Iterable[DeviceGroup], verdicts: Iterable[GroupVerdict]) -> list[DeviceRow]:
+    merged: defaultdict[Hashable, list[tuple[DeviceGroup, GroupVerdict]]] = defaultdict(list)
+    for group, verdict in zip(groups, verdicts, strict=True):
+        merged[_kind(group), verdict].append((group, verdict))
+    rows = [_row([group for group, _ in each], each[0][1]) for each in merged.values()]
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: DeviceRow) -> tuple[int, int, int, str]:
+    """What a class excludes comes after what the selectors themselves exclude."""
+    return _ORDER[row.verdict], -row.excluded_by[0] if row.excluded_by else 0, -row.count, row.kind
+
+
+def _row(groups: Sequence[DeviceGroup], verdict: GroupVerdict) -> DeviceRow:
+    nodes = {node for group in groups for node in group.by_node}
+    labels: list[str] = []
+    for group in groups:
+        labels += [printable(device.label) for device in group.devices[: _MOST_NAMES - len(labels)]]
+    return DeviceRow(
+        kind=_kind(groups[0]),
+        count=sum(len(group.devices) for group in groups),
+        nodes=len(nodes - {""}),
+        devices=tuple(labels),
+        verdict=verdict.verdict,
+        truths=verdict.truths,
+        excluded_by=verdict.excluded_by,
+        why=verdict.why,
+        error=verdict.error,
+    )
+
+
+def _kind(group: DeviceGroup) -> str:
+    """The kind of some devices for people: the product of GPUs, else the type and the driver."""
+    if any(name.rpartition("/")[2] == "productName" for name in group.first.attributes):
+        return printable(group.product)
+    kind = next((value for name, value in group.first.attributes.items() if name.endswith("/type")), "device")
+    return printable(f"{kind} of {group.first.driver}")
+
+
+def _selector_reports(
+    selectors: Sequence[CompiledSelector],
+    evaluator: Evaluator,
+    groups: Sequence[DeviceGroup],
+    verdicts: Sequence[GroupVerdict],
+) -> Iterable[SelectorReport]:
+    for number, each in enumerate(selectors):
+        yield SelectorReport(
+            owner=printable(each.owner),
+            text=each.text,
+            estimate=None if each.selector is None else each.selector.max_cost,
+            costs=evaluator.costs.get(number),
+            clauses=tuple(
+                _clause_report(clause.text, (number, place), groups, verdicts)
+                for place, clause in enumerate(each.clauses)
+            ),
+        )
+
+
+def _clause_report(
+    text: str, place: tuple[int, int], groups: Sequence[DeviceGroup], verdicts: Sequence[GroupVerdict]
+) -> ClauseReport:
+    number, part = place
+    true = false = failed = excluded = alone = 0
+    for group, verdict in zip(groups, verdicts, strict=False):
+        if not verdict.truths:
+            continue
+        size, truth = len(group.devices), verdict.truths[number][part]
+        true += size * (truth is Truth.TRUE)
+        false += size * (truth is Truth.FALSE)
+        failed += size * (truth is Truth.FAILS)
+        excluded += size * (verdict.excluded_by == place)
+        alone += size * (verdict.only_clause == place)
+    return ClauseReport(text, true, false, failed, excluded, alone)
+
+
+def _problems(selection: Selection, facts: Facts) -> Iterable[SelectorProblem]:
+    """What the rules of review say of the selectors themselves."""
+    document = selection.document
+    version = str(document.get("apiVersion") or "").rpartition("/")[2]
+    subject = Subject(document, None, str(document.get("kind")), version, namespace_of(document), facts)
+    facts.effort.reserve([selector.text for selector in subject.selectors])
+    start = (*selection.owner, "selectors")
+    found = [each for each in CLAIMS.run(subject) if tuple(each.path)[: len(start)] == start]
+    return [_problem(each) for each in found[:_MOST_PROBLEMS]]
+
+
+def _problem(finding: Finding) -> SelectorProblem:
+    place = finding.place
+    line, column = (0, 0) if place is None else (place.line, place.column)
+    return SelectorProblem(finding.rule.id, printable(finding.message), printable(finding.remedy), line, column)
+
+
+def _notes(
+    selection: Selection, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
+) -> Iterable[str]:
+    if not has_devices:
+        yield "no ResourceSlices are known, so the devices are unknown"
+    name = selection.device_class
+    if name and not any(each.owner for each in selectors):
+        found = facts.device_class(name)
+        state = "does not exist" if found is None else "is unknown" if found is UNKNOWN else "has no selectors"
+        yield printable(f"DeviceClass {name} {state}, so all devices are looked at")
+    broken = next((each.owner for each in selectors if each.owner and each.selector is None), "")
+    if broken:
+        yield printable(f"a selector of {broken} does not compile, so no device was asked")
+    if unknown:
+        yield f"{format_count(unknown, 'device')} left out: evaluating the selectors on all devices is too much work"
+
+
+def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[DeviceGroup]) -> Comparison:
+    changes: defaultdict[Hashable, list[tuple[DeviceGroup, GroupVerdict, Change]]] = defaultdict(list)
+    totals = dict.fromkeys(Change, 0)
+    for group, old, new in zip(groups, before.verdicts, after.verdicts, strict=False):
+        change = _change(old.verdict, new.verdict)
+        if change is not None:
+            totals[change] += len(group.devices)
+            changes[change, _kind(group), new].append((group, new, change))
+    rows = [DeviceChange(each[0][2], _row([group for group, *_ in each], each[0][1])) for each in changes.values()]
+    rows.sort(key=lambda each: -each.row.count)
+    return Comparison(
+        edited=after.analysis,
+        gained=totals[Change.GAINED],
+        lost=totals[Change.LOST],
+        failing=totals[Change.FAILS],
+        changes=tuple(rows[:MOST_ROWS]),
+        changes_left_out=max(0, len(rows) - MOST_ROWS),
+    )
+
+
+def _change(old: Verdict, new: Verdict) -> Change | None:
+    if Verdict.UNKNOWN in (old, new) or old is new:
+        return None
+    if new is Verdict.FAILS:
+        return Change.FAILS
+    if new is Verdict.MATCHES:
+        return Change.GAINED
+    return Change.LOST if old is Verdict.MATCHES else None

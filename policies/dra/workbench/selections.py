@@ -1,0 +1,94 @@
+"""Selections: the selectors that a device must match to serve one request, or to be of one class."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE
+from policies.dra.resource_claims import Claim, selector_expressions
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import FieldPath, lookup
+
+if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Selection", "edited_selection", "selection_of_expression", "selections_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """The selectors of a request or of a class."""
+
+    label: str
+    """For people: `request gpu of ResourceClaim team-a/train`, `DeviceClass gpu.nvidia.com`, `the expression`."""
+    request: str
+    """The request, `gpu` or `gpu/large`; empty for a class and an expression."""
+    device_class: str
+    """The class whose devices are looked at; empty for all devices."""
+    texts: tuple[str, ...]
+    """The expressions, without those of the class of a request."""
+    document: Object
+    """The ResourceClaim, ResourceClaimTemplate or DeviceClass that has them; made up for an expression."""
+    owner: FieldPath
+    """The path of the mapping with `selectors` in the document."""
+
+
+def selections_of(document: Object) -> list[Selection]:
+    """The selections of a claim or claim template, one for each request, or of a DeviceClass.
+
+    Empty for other objects. Entries without an expression are left out; review reports them.
+    """
+    kind, name = str(document.get("kind") or ""), name_of(document)
+    if kind == "DeviceClass":
+        texts = _texts(selector_expressions(lookup(document, ("spec",))))
+        return [Selection(f"DeviceClass {name}", "", "", texts, document, FieldPath(("spec",)))]
+    if kind not in CLAIM_OR_TEMPLATE:
+        return []
+    claim = Claim(document, "ResourceClaimTemplate") if kind == "ResourceClaimTemplate" else Claim(document)
+    whose = f"{kind} {namespace_of(document)}/{name}" if namespace_of(document) else f"{kind} {name}"
+    return [
+        Selection(
+            label=f"request {each.full_name} of {whose}",
+            request=each.full_name,
+            device_class=each.device_class,
+            texts=_texts(each.selectors),
+            document=document,
+            owner=each.path,
+        )
+        for each in claim.subrequests
+    ]
+
+
+def selection_of_expression(text: str, device_class: str = "") -> Selection:
+    """The selection of one expression, among the devices of a class, or among all."""
+    selectors = [{"cel": {"expression": text}}]
+    if not device_class:
+        document = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "expression"},
+            "spec": {"selectors": selectors},
+        }
+        return replace(selections_of(document)[0], label="the expression")
+    exactly = {"deviceClassName": device_class, "selectors": selectors}
+    document = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "expression", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "expression", "exactly": exactly}]}},
+    }
+    return replace(selections_of(document)[0], label=f"the expression, for devices of class {device_class}", request="")
+
+
+def edited_selection(selection: Selection, text: str) -> Selection:
+    """The selection with one expression in place of its own."""
+    document = deepcopy(selection.document)
+    owner = lookup(document, selection.owner)
+    owner["selectors"] = [{"cel": {"expression": text}}]
+    return replace(selection, texts=(text,), document=document)
+
+
+def _texts(expressions: tuple[str | None, ...]) -> tuple[str, ...]:
+    return tuple(each for each in expressions if each is not None)

@@ -1,0 +1,164 @@
+"""Analyses of selectors as a page: valid, with every condition and truth in words, and texts shown as they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import expect
+
+from policies.dra.workbench import (
+    Analysis,
+    Change,
+    ClauseReport,
+    Comparison,
+    DeviceChange,
+    DeviceRow,
+    SelectorProblem,
+    SelectorReport,
+    Truth,
+    Verdict,
+)
+from tests.pages.test_report_in_a_browser import LEAST_CONTRAST
+from tests.pages.test_report_page import HOSTILE, parse, text_of
+from webhook.pages.selectors import render_analyses, render_analysis
+
+T, F, FAILS, NOT_ASKED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.NOT_ASKED
+
+
+def row(kind="H100", verdict=Verdict.MATCHES, truths=((T,), (T, T)), **facts):
+    return DeviceRow(kind, 16, 2, ("gpu-0 on node-1",), verdict, truths, **facts)
+
+
+def analysis(*rows, **facts):
+    """An analysis of a selector of a class and one of a request."""
+    of_class = SelectorReport("DeviceClass gpu", "a", 4, (1, 4), (ClauseReport("a", 16),))
+    own = SelectorReport("", "b && c", 9, (9, 9), (ClauseReport("b", 16), ClauseReport("c", 14, 2, 1, 2, 3)))
+    return Analysis("request gpu", (of_class, own), devices=16, matched=16, rows=rows, **facts)
+
+
+def everything():
+    """An analysis with all verdicts and truths, problems, notes and an edit."""
+    rows = (
+        row(),
+        row("T4", Verdict.FAILS, ((T,), (FAILS, T)), error="no such key: x"),
+        row("A100", Verdict.EXCLUDED, ((F,), (NOT_ASKED, NOT_ASKED)), excluded_by=(0, 0), why="has no x"),
+        row("A10", Verdict.UNKNOWN, ()),
+    )
+    changes = tuple(DeviceChange(change, rows[0]) for change in Change)
+    problem = SelectorProblem("GA221", "reads x", "ask first", 1, 7)
+    return analysis(
+        *rows,
+        problems=(problem,),
+        notes=("something is unknown",),
+        rows_left_out=3,
+        comparison=Comparison(analysis(*rows), 1, 2, 3, changes, 4),
+    )
+
+
+def tables_of(found):
+    tree = parse(f"<!doctype html><title>x</title>{render_analysis(found)}")
+    return [[text_of(each) for each in table.iter("tr")] for table in tree.iter("table")]
+
+
+def test_conditions_are_a_table():
+    conditions, _ = tables_of(analysis(row()))
+    assert conditions == [
+        "# Condition True False Fails Excludes Alone",
+        "1 a DeviceClass gpu 16 0 0 0",
+        "2 b 16 0 0 0 0",
+        "3 c 14 2 1 2 3",
+    ]
+
+
+def test_truth_table_says_its_signs_in_words():
+    _, truths, *_ = tables_of(everything())
+    assert truths == [
+        "Devices Count 1 Condition 1 2 Condition 2 3 Condition 3 Verdict Why",
+        "H100 gpu-0 on node-1 and 15 more 16 ✓ true ✓ true ✓ true matches",
+        "T4 gpu-0 on node-1 and 15 more 16 ✓ true ! fails ✓ true fails no such key: x",
+        "A100 gpu-0 on node-1 and 15 more 16 ✕ false · not asked · not asked excluded has no x",
+        "A10 gpu-0 on node-1 and 15 more 16 · not asked · not asked · not asked not evaluated",
+    ]
+
+
+def test_changes_of_an_edit_are_a_table():
+    assert [line.split()[-1] for line in tables_of(everything())[-1]][1:] == ["gained", "lost", "now"]
+
+
+def test_problems_costs_and_notes_are_sentences():
+    text = text_of(parse(render_analyses([everything()])))
+    for sentence in (
+        "line 1, column 7: reads x; ask first [GA221]",
+        "The estimated cost for one device is 9 of at most 1,000,000; for these devices it is 9.",
+        "Note: something is unknown.",
+        "and 3 more rows",
+        "1 gained",
+    ):
+        assert sentence in text
+
+
+def test_page_names_every_analysis():
+    tree = parse(render_analyses([analysis(), analysis()]))
+    assert [text_of(each) for each in tree.iter("h1")] == ["Selectors: 2 requests and classes"]
+    assert [text_of(each) for each in tree.iter("h2")] == ["request gpu", "request gpu"]
+
+
+def hostile_analysis(text):
+    report = SelectorReport(text, text, 1, (1, 1), (ClauseReport(text),))
+    one = DeviceRow(text, 1, 1, (text,), Verdict.EXCLUDED, ((F,),), (0, 0), text, text)
+    return Analysis(
+        text,
+        (report,),
+        problems=(SelectorProblem(text, text, text),),
+        devices=1,
+        rows=(one,),
+        notes=(text,),
+        comparison=Comparison(Analysis(text, (report,)), changes=(DeviceChange(Change.LOST, one),)),
+    )
+
+
+@given(text=st.text(max_size=30) | st.text(alphabet="<>&\"'{}\n\x00\x1b\u202e\ud800 a", max_size=30))
+def test_any_text_leaves_the_page_valid(text):
+    parse(render_analyses([hostile_analysis(text)]))
+
+
+def test_hostile_texts_are_shown_as_they_are():
+    tree = parse(render_analyses([hostile_analysis(HOSTILE)]))
+    assert [each.tag for each in tree.iter() if each.tag in ("img", "script")] == ["script"]
+    assert HOSTILE in text_of(next(tree.iter("h2")))
+
+
+@pytest.fixture
+def open_page(new_page, tmp_path):
+    def open_page(found, **options):
+        file = tmp_path / "selectors.html"
+        file.write_text(render_analyses([found]))
+        page = new_page(**options)
+        page.goto(file.as_uri())
+        return page
+
+    return open_page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(open_page, scheme):
+    assert open_page(everything(), color_scheme=scheme).evaluate(LEAST_CONTRAST) >= 4.5
+
+
+def test_phone_needs_no_sideways_scrolling(open_page):
+    page = open_page(everything(), viewport={"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_wide_tables_scroll_by_the_keyboard(open_page):
+    page = open_page(everything(), viewport={"width": 360, "height": 740})
+    region = page.get_by_role("region", name="Truth table of request gpu").first
+    region.focus()
+    expect(region).to_be_focused()
+
+
+def test_hostile_texts_run_nothing(open_page):
+    page = open_page(hostile_analysis(HOSTILE))
+    expect(page.locator("h2").first).to_have_text(HOSTILE)
+    assert page.locator("img").count() == 0

@@ -1,0 +1,94 @@
+"""`gpu-admission cel`: what a selector says of each device, why, at what cost, and after an edit."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import click
+
+from webhook.cli.completions import complete_paths
+from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.options import (
+    check_cluster_options,
+    connection_options,
+    files_option,
+    output_option,
+    settings_option,
+)
+
+__all__ = ["command"]
+
+
+@click.command("cel")
+@click.argument("source", metavar="FILE|EXPR", shell_complete=complete_paths)
+@click.option(
+    "--edit",
+    metavar="FILE|EXPR",
+    shell_complete=complete_paths,
+    help="An expression in place of the selectors; shows the devices that it gains and loses.",
+)
+@click.option(
+    "--class",
+    "device_class",
+    default="",
+    metavar="NAME",
+    help="The DeviceClass whose devices an expression is about, as in a request; default: all devices.",
+)
+@click.option("--request", default="", metavar="NAME", help="The only request of a claim to show.")
+@files_option("a cluster's ResourceSlices and DeviceClasses, instead of a running cluster.")
+@connection_options
+@settings_option("the one of the cluster")
+@output_option(
+    "tables and sentences",
+    "a list with one mapping for each request or class",
+    html="one page, which needs no network",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    source: str,
+    edit: str | None,
+    device_class: str,
+    request: str,
+    cluster: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    settings: str | None,
+    output: str,
+) -> None:
+    """Show what a device selector says of each device, why, at what cost, and what an edit changes.
+
+    FILE has ResourceClaims, ResourceClaimTemplates or DeviceClasses (- for standard input), or one expression; all else is
+    an expression. The selectors are compiled and evaluated as Kubernetes does it, with those of the class first. Shows which
+    condition excludes which devices, on which devices a selector fails, the estimated cost beside the limit of the API
+    server and the actual cost, and what review says of the selectors. Nothing is written.
+
+    Looks at selectors alone: `gpu-admission explain` says whether a device is free and where a pod fits.
+
+    \b
+    Which devices does an expression match, among those of a class?
+      gpu-admission cel --class gpu.nvidia.com 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"'
+    The requests of a claim, in the files of a snapshot:
+      gpu-admission snapshot cluster/
+      gpu-admission cel --cluster cluster/ claim.yaml
+    What does another expression change for a request?
+      gpu-admission cel --request gpu --edit 'device.driver == "gpu.nvidia.com"' claim.yaml
+
+    Exit code: 0 if each request or class has a device that matches, and no selector fails on a device; 1 if not, or the
+    devices are unknown; 2 if the API server would refuse a selector, or the input or the cluster cannot be read; 3 if
+    gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. With --edit, the edited
+    selectors count.
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    check_cluster_options(cluster, kubeconfig, context, "")
+    reports = lazy_module("analyses of selectors")
+    given = reports.SelectorInput(source, edit, device_class, request, cluster, settings)
+    progress = lazy_module("progress").Progress()
+    running = nullcontext() if cluster else lazy_module("live facts").running_cluster(kubeconfig, context, progress)
+    with running as read_cluster, progress:
+        analyses = reports.analyses_of(given, read_cluster, progress)
+    if output == "html":
+        click.echo(lazy_module("pages of selectors").render_analyses(analyses))
+    else:
+        click.echo(reports.as_json(analyses) if output == "json" else reports.text(analyses))
+    ctx.exit(reports.exit_code(analyses))

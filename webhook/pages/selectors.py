@@ -1,0 +1,37 @@
+"""Analyses of selectors as pages and parts of pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.dra.workbench import Truth, Verdict
+from webhook.pages.rendering import render_page, render_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.dra.workbench import Analysis
+
+__all__ = ["render_analyses", "render_analysis"]
+
+_FACTS = {
+    "badges": {Verdict.MATCHES: "good", Verdict.FAILS: "bad", Verdict.EXCLUDED: "warn", Verdict.UNKNOWN: "warn"},
+    "signs": {
+        Truth.TRUE: ("yes", "✓", "true"),
+        Truth.FALSE: ("no", "✕", "false"),
+        Truth.FAILS: ("unknown", "!", "fails"),
+        Truth.NOT_ASKED: ("quiet", "·", "not asked"),
+    },
+    "change_badges": {"gained": "good", "lost": "warn", "fails now": "bad"},
+}
+
+
+def render_analysis(analysis: Analysis) -> str:
+    """One analysis as a part of a page: a section with a heading of the second level."""
+    return render_part("selector_analysis", analysis=analysis, **_FACTS)
+
+
+def render_analyses(analyses: Sequence[Analysis]) -> str:
+    """A page of analyses that needs nothing but itself."""
+    title = analyses[0].label if len(analyses) == 1 else f"{len(analyses):,} requests and classes"
+    return render_page("selector_analyses", title=f"Selectors: {title}", analyses=analyses, **_FACTS)
