@@ -91,6 +91,7 @@ async def test_labels_take_only_our_own_values(webhook, pod, review_of):
         for label, reported in labels:
             assert label in {
                 "answer",
+                "call",
                 "webhook",
                 "concern",
                 "verdict",

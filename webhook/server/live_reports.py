@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakValueDictionary
@@ -31,7 +32,7 @@ MOST_BYTES = 48 * 1024 * 1024
 _SHORTEST_REST = 5.0
 """Seconds between two reports for an audience."""
 _REST = 10.0
-"""Seconds of rest for each second of work, times the number of audiences: reports take a tenth of one CPU at most."""
+"""Seconds of rest for each second of CPU, times the number of audiences: reports take a tenth of one CPU at most."""
 _OLDEST = 60.0
 """Seconds after which a report is made again, because what it says may depend on the time."""
 _UNREAD_SECONDS = 60.0
@@ -86,6 +87,7 @@ class LiveReports:
         make_parts: ReportParts,
         observe: Callable[[float], None],
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+        cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """Keep no report yet.
 
@@ -94,12 +96,14 @@ class LiveReports:
             make_parts: Makes the parts of a report.
             observe: Called with the seconds that a report took.
             clockwork: Tells the time.
+            cpu_clock: Returns the seconds of CPU that this thread has used.
         """
         self._view = view
         self._make_parts = make_parts
         self._observe = observe
         self._clock = clockwork.clock
         self._now = clockwork.now
+        self._cpu_clock = cpu_clock
         self._turns = Turns(clock=self._clock)
         self._kept: dict[Audience, _Kept] = {}
         self._locks: WeakValueDictionary[Audience, asyncio.Lock] = WeakValueDictionary()
@@ -147,7 +151,7 @@ class LiveReports:
         try:
             await self._turns.take(("", audience.namespace), deadline)
             began, mark, now = clock(), self._view.derive(_change_mark), self._now()
-            lines = await run_aside(
+            lines, cpu_seconds = await run_aside(
                 lambda: spread(lambda: self._lines(audience, now, last), pacer), deadline.remaining, self._turns.release
             )
         except (Busy, TimeoutError) as error:
@@ -156,18 +160,22 @@ class LiveReports:
             pacer.stop()
         report = LiveReport(lines, rfc3339(now))
         self._check_size(audience, report)
-        seconds = clock() - began
-        self._observe(seconds)
-        rest = max(_SHORTEST_REST, _REST * seconds * len(self._kept.keys() | {audience}))
+        self._observe(clock() - began)
+        rest = max(_SHORTEST_REST, _REST * cpu_seconds * len(self._kept.keys() | {audience}))
         kept = self._kept[audience] = _Kept(report, mark, began, clock() + rest, clock())
         return kept
 
-    def _lines(self, audience: Audience, now: datetime, last: _Kept | None) -> Mapping[str, bytes]:
-        """The lines of a report. A line that has not changed is the same object, so memory holds it once."""
+    def _lines(self, audience: Audience, now: datetime, last: _Kept | None) -> tuple[Mapping[str, bytes], float]:
+        """The lines of a report, and the seconds of CPU that they took.
+
+        A line that has not changed is the same object, so memory holds it once.
+        """
+        began = self._cpu_clock()
         before = {} if last is None else last.report.parts
         parts = self._make_parts(audience, now)
         lines = {name: orjson.dumps({"part": name, "html": html}) + b"\n" for name, html in parts.items()}
-        return {name: before[name] if before.get(name) == line else line for name, line in lines.items()}
+        kept = {name: before[name] if before.get(name) == line else line for name, line in lines.items()}
+        return kept, self._cpu_clock() - began
 
     def _check_size(self, audience: Audience, report: LiveReport) -> None:
         if report.size > LARGEST_REPORT:

@@ -209,9 +209,9 @@ def log_broken_call(remote: str | None, reason: str) -> None:
 
     Args:
         remote: The caller's address.
-        reason: The parser's error. Only its first line is logged, because the rest quotes the request.
+        reason: The parser's error. Only its beginning is logged, because the rest quotes the request, also its token.
     """
-    first_line = _clip(reason.partition("\n")[0].rstrip(":"))
+    first_line = _clip(reason.partition("\n")[0].partition(": b")[0].rstrip(":"))
     _decisions.warning("turned down: The call breaks HTTP: %s", first_line, extra={"fields": {"remote": remote}})
 
 

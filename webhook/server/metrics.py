@@ -180,7 +180,7 @@ class Metrics:
             "Time from the arrival of a call for an explanation to its answer.",
             _BUCKETS,
         )
-        ui_calls = new.counter("ui_calls", "Calls of the page's port, by how they ended.", "what", "outcome")
+        ui_calls = new.counter("ui_calls", "Calls of the page's port, by how they ended.", "call", "outcome")
         stream_ends = new.counter(
             "ui_streams_ended", "Streams of the live report that have ended, by reason.", "reason"
         )
@@ -227,7 +227,7 @@ class Metrics:
         self._forwarded = {answer: forwarded.labels(answer) for answer in ANSWERS}
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
-        self._ui_calls = {(what, outcome): ui_calls.labels(what, outcome) for what in UI_CALLS for outcome in EXPLAINED}
+        self._ui_calls = {(call, outcome): ui_calls.labels(call, outcome) for call in UI_CALLS for outcome in EXPLAINED}
         self._stream_ends = {reason: stream_ends.labels(reason) for reason in STREAM_ENDS}
         self.time_explanation = explaining.observe
         self.time_report = report_duration.observe
@@ -296,9 +296,9 @@ class Metrics:
         """Count the check of an explanation's caller by outcome, one of `EXPLAIN_CALLERS`."""
         self._explain_callers[outcome].inc()
 
-    def count_ui_call(self, what: str, outcome: str) -> None:
+    def count_ui_call(self, call: str, outcome: str) -> None:
         """Count a call of the page's port, one of `UI_CALLS`, by how it ended, one of `EXPLAINED`."""
-        self._ui_calls[what, outcome].inc()
+        self._ui_calls[call, outcome].inc()
 
     def count_stream_end(self, reason: str) -> None:
         """Count a stream of the live report that has ended, by one of `STREAM_ENDS`."""

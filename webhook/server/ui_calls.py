@@ -105,14 +105,14 @@ class UICalls(RoutedCalls):
         count = partial(self._metrics.count_ui_call, "page")
         return Route(answer_and_count, count, "unavailable", _NO_METHOD_OF_FILES, hdrs.METH_GET)
 
-    def _data_route(self, what: str, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> Route:
+    def _data_route(self, call: str, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> Route:
         async def check_and_count(request: web.BaseRequest) -> web.StreamResponse:
             check_origin(request)
             response = await answer(request)
-            self._metrics.count_ui_call(what, "answered")
+            self._metrics.count_ui_call(call, "answered")
             return response
 
-        return Route(check_and_count, partial(self._metrics.count_ui_call, what), "unavailable", _NO_METHOD)
+        return Route(check_and_count, partial(self._metrics.count_ui_call, call), "unavailable", _NO_METHOD)
 
     async def _show_report(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
         return await self.streams.answer(namespace, request)

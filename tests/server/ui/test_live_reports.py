@@ -110,7 +110,7 @@ async def test_rest_grows_with_the_work_and_the_audiences(view, clock):
         clock.seconds += 2
         return {}
 
-    reports = LiveReports(view, slow, [].append, Clockwork(clock=clock))
+    reports = LiveReports(view, slow, [].append, Clockwork(clock=clock), cpu_clock=clock)
     await reports.latest(TEAM_A)
     await reports.latest(TEAM_B)
     assert [kept.rests_until - clock.seconds for kept in reports._kept.values()] == [18, 40]

@@ -90,11 +90,14 @@ async def test_token_that_is_too_long_is_refused_and_not_reviewed(ui, api):
     assert len(api.requests) == before
 
 
-async def test_header_beyond_every_limit_ends_the_connection(ui, wire):
+async def test_header_beyond_every_limit_ends_the_connection_and_is_not_logged(ui, wire, lines):
     connection = await wire(ui.port)
     await connection.send(b"POST /ui/v1/report HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + b"x" * 70_000)
     assert (await connection.head()).startswith("HTTP/1.0 400 ")
     assert await connection.at_end()
+    first, *_ = lines(level="warning")
+    assert first["message"] == "turned down: The call breaks HTTP: Got more than 20480 bytes when reading"
+    assert "Bearer" not in json.dumps(lines())
 
 
 async def test_token_in_the_address_or_in_a_cookie_counts_for_nothing(ui):
@@ -194,7 +197,7 @@ async def test_pending_pod_is_explained_by_name(start_ui, cluster):
     assert "gpu-a100-01" not in html
     status, text = await ui.ask({"kind": "claim", "name": "gpus", "namespace": "team-a"})
     assert (status, text) == (404, "ResourceClaim gpus in namespace team-a not found; did you mean gpu?\n")
-    assert 'gpu_admission_ui_calls_total{outcome="answered",what="explanation"} 1.0' in ui.metrics.text().decode()
+    assert 'gpu_admission_ui_calls_total{call="explanation",outcome="answered"} 1.0' in ui.metrics.text().decode()
     assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in ui.metrics.text().decode()
 
 
