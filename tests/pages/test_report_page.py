@@ -134,3 +134,11 @@ def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of
     assert "h100-01" in parts["nodes"]
     for name in ("team-b", "team-c", "chat", "notebook", "web-1"):
         assert name not in " ".join(parts.values())
+
+
+def test_hidden_claims_are_drawn_as_claims(overview_of):
+    seen = visible_overview(overview_of(shown_objects()), Audience("team-a"))
+    (card,) = re.findall(r'data-group="h100-01">(.*?)</ul>\n</li>', render_report_parts(seen)["nodes"], re.DOTALL)
+    assert "another namespace" in card
+    assert 'class="claim"' in card
+    assert 'class="held"' not in card
