@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["render_analyses", "render_analysis"]
 
 _FACTS = {
-    "badges": {Verdict.MATCHES: "good", Verdict.FAILS: "bad", Verdict.EXCLUDED: "warn", Verdict.UNKNOWN: "warn"},
+    "badges": {Verdict.MATCHES: "good", Verdict.FAILS: "bad", Verdict.EXCLUDED: "warn", Verdict.NOT_EVALUATED: "warn"},
     "signs": {
         Truth.TRUE: ("yes", "✓", "true"),
         Truth.FALSE: ("no", "✕", "false"),
         Truth.FAILS: ("unknown", "!", "fails"),
-        Truth.NOT_ASKED: ("quiet", "·", "not asked"),
+        Truth.SKIPPED: ("quiet", "·", "skipped"),
     },
     "change_badges": {"gained": "good", "lost": "warn", "fails now": "bad"},
 }

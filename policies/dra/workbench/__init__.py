@@ -1,6 +1,6 @@
-"""The workbench for selectors: what they say of each device, why, at what cost, and after an edit.
+"""The workbench for selectors: which devices they match, why, and what an edit changes.
 
-`selections_of` and `selection_of_expression` say what is analyzed, `analyze` makes the table. The result is data; the
+`selections_of` and `selection_of_expression` return what can be analyzed, and `analyze` analyzes it. The result is data;
 callers render it.
 """
 
@@ -9,16 +9,14 @@ from policies.dra.workbench.report import (
     Analysis,
     AnalysisJSON,
     Change,
-    ClauseReport,
     Comparison,
     DeviceChange,
     DeviceRow,
-    SelectorProblem,
-    SelectorReport,
     Truth,
     Verdict,
 )
 from policies.dra.workbench.selections import Selection, edited_selection, selection_of_expression, selections_of
+from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
 
 __all__ = [
     "Analysis",

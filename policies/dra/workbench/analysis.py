@@ -1,4 +1,4 @@
-"""The analysis of selectors: one row for alike devices of which the selectors say the same."""
+"""The analysis of selectors: one row for alike devices for which the selectors have the same result."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ from policies.dra.device_groups import DeviceGroup
 from policies.dra.published_devices import published_devices
 from policies.dra.workbench.compiled import compiled_selectors, reads_of
 from policies.dra.workbench.evaluation import Evaluator, GroupVerdict
-from policies.dra.workbench.report import (
-    Analysis,
-    Change,
-    ClauseReport,
-    Comparison,
-    DeviceChange,
-    DeviceRow,
-    SelectorProblem,
-    SelectorReport,
-    Truth,
-    Verdict,
-)
+from policies.dra.workbench.report import Analysis, Change, Comparison, DeviceChange, DeviceRow, Truth, Verdict
 from policies.dra.workbench.selections import edited_selection
+from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
@@ -44,10 +34,10 @@ __all__ = ["MOST_ROWS", "MOST_WORK", "analyze"]
 MOST_ROWS = 100
 """Rows of an analysis, and changes of a comparison."""
 MOST_WORK = 5_000_000
-"""What evaluating the selectors may cost, in the units of CEL's costs; some ten seconds."""
+"""The limit for evaluating the selectors, in units of CEL's cost; about ten seconds."""
 _MOST_PROBLEMS = 20
 _MOST_NAMES = 5
-_ORDER = {Verdict.MATCHES: 0, Verdict.FAILS: 1, Verdict.EXCLUDED: 2, Verdict.UNKNOWN: 3}
+_ORDER = {Verdict.MATCHES: 0, Verdict.FAILS: 1, Verdict.EXCLUDED: 2, Verdict.NOT_EVALUATED: 3}
 
 
 def analyze(
@@ -57,15 +47,15 @@ def analyze(
     edit: str | None = None,
     check_cancelled: CancelCheck = never_cancelled,
 ) -> Analysis:
-    """What the selectors of a selection say of the devices of a cluster.
+    """Which devices of a cluster the selectors of a selection match, and why not the others.
 
-    The selectors alone are looked at: not which devices are in use, tainted or on nodes that a pod can run on.
+    Only selectors are evaluated: it does not matter whether devices are in use, tainted, or on nodes where a pod can run.
 
     Args:
         selection: the selectors.
         view: the cluster.
         settings: which version of NVIDIA's driver the cluster has, if they say so.
-        edit: an expression in place of those of the selection, which are compared then; None for no comparison.
+        edit: an expression in place of those of the selection, to compare both; None for no comparison.
         check_cancelled: may raise an exception to stop the work.
     """
     variants = [selection] if edit is None else [selection, edited_selection(selection, edit)]
@@ -82,14 +72,14 @@ def analyze(
 
 
 class _Evaluation(NamedTuple):
-    """An analysis, and what it rests on for each group of devices; empty if no device was asked."""
+    """An analysis, and the verdict for each group of devices; no verdicts if no device was evaluated."""
 
     analysis: Analysis
     verdicts: Sequence[GroupVerdict]
 
 
 def _groups(view: ClusterView, selectors: Sequence[CompiledSelector]) -> Sequence[DeviceGroup] | None:
-    """The devices of the cluster, apart in all that one of the selectors reads; None if they are unknown."""
+    """The devices of the cluster, grouped by everything that a selector reads; None if they are unknown."""
     known = view.derive(published_devices)
     if known is UNKNOWN:
         return None
@@ -120,11 +110,17 @@ def _evaluation_of(
         matched=counts[Verdict.MATCHES],
         excluded=counts[Verdict.EXCLUDED],
         failed=counts[Verdict.FAILS],
-        unknown=counts[Verdict.UNKNOWN],
+        not_evaluated=counts[Verdict.NOT_EVALUATED],
         rows=tuple(rows[:MOST_ROWS]),
         rows_left_out=max(0, len(rows) - MOST_ROWS),
         notes=tuple(
-            _notes(selection, selectors, counts[Verdict.UNKNOWN], Facts(view, settings), has_devices=total is not None)
+            _notes(
+                selection,
+                selectors,
+                counts[Verdict.NOT_EVALUATED],
+                Facts(view, settings),
+                has_devices=total is not None,
+            )
         ),
     )
     return _Evaluation(analysis, verdicts)
@@ -206,7 +202,7 @@ def _clause_report(
 
 
 def _problems(selection: Selection, facts: Facts) -> Iterable[SelectorProblem]:
-    """What the rules of review say of the selectors themselves."""
+    """The findings of review about the selectors."""
     document = selection.document
     version = str(document.get("apiVersion") or "").rpartition("/")[2]
     subject = Subject(document, None, str(document.get("kind")), version, namespace_of(document), facts)
@@ -231,10 +227,10 @@ def _notes(
     if name and not any(each.owner for each in selectors):
         found = facts.device_class(name)
         state = "does not exist" if found is None else "is unknown" if found is UNKNOWN else "has no selectors"
-        yield printable(f"DeviceClass {name} {state}, so all devices are looked at")
+        yield printable(f"DeviceClass {name} {state}, so all devices are evaluated")
     broken = next((each.owner for each in selectors if each.owner and each.selector is None), "")
     if broken:
-        yield printable(f"a selector of {broken} does not compile, so no device was asked")
+        yield printable(f"a selector of {broken} does not compile, so no device was evaluated")
     if unknown:
         yield f"{format_count(unknown, 'device')} left out: evaluating the selectors on all devices is too much work"
 
@@ -260,7 +256,7 @@ def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[Device
 
 
 def _change(old: Verdict, new: Verdict) -> Change | None:
-    if Verdict.UNKNOWN in (old, new) or old is new:
+    if Verdict.NOT_EVALUATED in (old, new) or old is new:
         return None
     if new is Verdict.FAILS:
         return Change.FAILS

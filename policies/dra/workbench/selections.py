@@ -26,7 +26,7 @@ class Selection:
     request: str
     """The request, `gpu` or `gpu/large`; empty for a class and an expression."""
     device_class: str
-    """The class whose devices are looked at; empty for all devices."""
+    """The class whose devices are evaluated; empty for all devices."""
     texts: tuple[str, ...]
     """The expressions, without those of the class of a request."""
     document: Object
@@ -62,7 +62,7 @@ def selections_of(document: Object) -> list[Selection]:
 
 
 def selection_of_expression(text: str, device_class: str = "") -> Selection:
-    """The selection of one expression, among the devices of a class, or among all."""
+    """The selection of one expression, for the devices of a class, or for all devices."""
     selectors = [{"cel": {"expression": text}}]
     if not device_class:
         document = {
