@@ -1,4 +1,4 @@
-"""What an audience may see of an overview: its namespace by name, everything else as numbers."""
+"""The part of an overview that an audience may see: its namespace by name, others as numbers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NAMELESS_REASON = "no pod can get it now"
 def visible_overview(overview: Overview, audience: Audience) -> Overview:
     """The overview for an audience.
 
-    A reader of one namespace sees its quota, its workloads and findings, and its holders; other holders are `HIDDEN`. Who may
-    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case.
+    An audience of one namespace sees its quota, workloads, findings and holders; other holders are `HIDDEN`. It never sees
+    findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products.
     """
     namespace = audience.namespace
     if not namespace:

@@ -48,13 +48,13 @@ class DeviceStates:
     rows: tuple[StateCounts, ...]
     """Sorted by node and kind."""
     summed_nodes: int = 0
-    """The number of nodes that are summed, because there would be too many rows; 0 if each has rows of its own."""
+    """The number of nodes that are summed because of too many rows; 0 if each node has its own rows."""
 
 
 def device_states(report: UsageReport, most_rows: int) -> DeviceStates:
     """The devices of a report about all namespaces.
 
-    If they had more than `most_rows` rows, they are summed over all nodes.
+    More than `most_rows` rows are summed over all nodes.
     """
     found = [(each.node, each.kind, _amounts(each)) for each in report.gpus]
     if len(found) <= most_rows:
