@@ -11,19 +11,19 @@ from policies.phrases import format_count
 
 __all__ = [
     "Analysis",
-    "Change",
     "ClauseReport",
-    "Comparison",
     "DeviceChange",
     "DeviceRow",
+    "DeviceVerdict",
+    "EditComparison",
+    "EditEffect",
     "SelectorProblem",
     "SelectorReport",
     "Truth",
-    "Verdict",
 ]
 
 
-class Verdict(StrEnum):
+class DeviceVerdict(StrEnum):
     """What selectors say of a device."""
 
     MATCHES = "matches"
@@ -150,7 +150,7 @@ class DeviceRow:
     """The number of nodes that have some of them."""
     devices: tuple[str, ...]
     """The first ones: `gpu-0 on node-1`."""
-    verdict: Verdict
+    verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...]
     """For each selector, what each condition says; empty if the devices were left out."""
     excluded_by: tuple[int, int] | None = None
@@ -167,7 +167,10 @@ class DeviceRow:
         return f"{first} and {self.count - 1:,} more" if self.count > 1 else first
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data: `kind`, `count`, `nodes`, `devices`, `verdict`, `truths`, `excludedBy`, `why`, `error`."""
+        """As plain data.
+
+        `kind`, `count`, `nodes`, `devices`, `verdict`, `truths`, `excludedBy` (`selector` and `clause`, or null), `why`, `error`.
+        """
         by = self.excluded_by
         return {
             "kind": self.kind,
@@ -182,7 +185,7 @@ class DeviceRow:
         }
 
 
-class Change(StrEnum):
+class EditEffect(StrEnum):
     """What an edit changes for a device."""
 
     GAINED = "gained"
@@ -197,7 +200,7 @@ class Change(StrEnum):
 class DeviceChange:
     """Alike devices for which an edit changes the same."""
 
-    change: Change
+    change: EditEffect
     row: DeviceRow
     """The devices, as the edited selectors see them."""
 
@@ -207,7 +210,7 @@ class DeviceChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EditComparison:
     """What an edit changes."""
 
     edited: Analysis
@@ -256,7 +259,7 @@ class Analysis:
     rows_left_out: int = 0
     notes: tuple[str, ...] = ()
     """What is unknown or was left out; sentences without a full stop."""
-    comparison: Comparison | None = None
+    comparison: EditComparison | None = None
     """What an edit changes; None without an edit."""
 
     @property
@@ -280,7 +283,7 @@ class Analysis:
 
         `label`, `selectors` (see SelectorReport), `problems` (see SelectorProblem), `compiles`, `devices` (null where
         unknown), `matched`, `excluded`, `failed`, `notEvaluated`, `rows` (see DeviceRow), `rowsLeftOut`, `notes`,
-        `comparison` (null without an edit; see Comparison).
+        `comparison` (null without an edit; see EditComparison).
         """
         return {
             "label": self.label,
