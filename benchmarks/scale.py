@@ -47,8 +47,10 @@ from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound
+from webhook.controllers.device_round import DeviceRound
 from webhook.ledger.writer import LedgerWriter
 from webhook.server.lifecycle import set_up_interpreter
+from webhook.server.metrics import Exposition
 from webhook.server.pacing import run_aside
 from webhook.server.review_runner import LedgerRunner
 from webhook.server.warm_up import warm_up
@@ -162,9 +164,16 @@ async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, No
     audit = AuditRound(client, sync.view, lambda: DEFAULTS)
     pods = await cost_of(lambda: bare_list(client, tuple(each for each in kinds if each.kind == "Pod")))
     audited = await cost_of(audit.round)
+    devices = DeviceRound(sync.view)
+    await devices.round()
+    counted = await cost_of(devices.round)
+    scraped = await cost_of(partial(asyncio.to_thread, Exposition(tuple(devices.collect()), is_open_metrics=True).text))
     figures += [
         Figure("audit: processor time, without reading the pods", audited.cpu - pods.cpu, pods.cpu, 10, "s"),
         Figure("event loop held during the audit", audited.lag, pods.lag, 50, "ms"),
+        Figure("devices by state: processor time of a count", counted.cpu, pods.cpu, 5, "s"),
+        Figure("devices by state: processor time of a scrape", scraped.cpu, pods.cpu, 1, "s"),
+        Figure("event loop held by both", max(counted.lag, scraped.lag), pods.lag, 50, "ms"),
         Figure("memory when ready, at most", ready, at_rest, 300, "MiB"),
         Figure("memory after explanations and an audit, at most", live.highest(), at_rest, 400, "MiB"),
     ]

@@ -1,8 +1,18 @@
-"""Keys of the labels and annotations of gpu-admission."""
+"""Keys of the labels and annotations of gpu-admission, and the type of its condition of pods."""
 
 from __future__ import annotations
 
-__all__ = ["DRA_LABEL", "IGNORE", "MANAGED", "PREFIX", "QUOTA_LABEL", "RECORD", "STRATEGY_LABEL", "UNUSED_SINCE"]
+__all__ = [
+    "DRA_LABEL",
+    "IGNORE",
+    "MANAGED",
+    "PREFIX",
+    "QUOTA_LABEL",
+    "RECORD",
+    "SCHEDULABLE",
+    "STRATEGY_LABEL",
+    "UNUSED_SINCE",
+]
 
 PREFIX = "gpu-admission.io/"
 """The prefix of every label and annotation of gpu-admission."""
@@ -27,3 +37,6 @@ RECORD = "gpu-admission.io/converted"
 
 UNUSED_SINCE = "gpu-admission.io/unused-since"
 """The annotation with the time since when no pod uses a template."""
+
+SCHEDULABLE = "gpu-admission.io/Schedulable"
+"""The type of the condition of pods that wait for GPUs. It is only ever `False`, and is removed when that is no longer true."""

@@ -10,7 +10,7 @@ from policies.kubernetes.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["format_count", "format_list", "format_ranges", "inflect", "shorten"]
+__all__ = ["format_count", "format_list", "format_ranges", "inflect", "shorten", "with_capital", "with_full_stop"]
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
 _MOST = 5
@@ -67,6 +67,16 @@ def shorten(text: str, longest: int = _LONGEST) -> str:
     """A text on one line, at most `longest` characters, by default 120."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def with_capital(text: str) -> str:
+    """A text with a capital, unless its first word looks like a name."""
+    return f"{text[0].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+
+
+def with_full_stop(text: str) -> str:
+    """A text with a full stop, unless it was cut."""
+    return text if text.endswith("...") else f"{text}."
 
 
 def _plural(text: str) -> str:

@@ -22,6 +22,8 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from testbed.json_schemas import check_output
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -35,6 +37,8 @@ def run_command(
     *arguments: object, cwd: str | Path, environment: Mapping[str, str], stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """The ended process of `gpu-admission` with arguments, as `subprocess.run` returns it.
+
+    JSON for programs must have its published schema.
 
     Args:
         arguments: The command and its arguments.
@@ -55,7 +59,9 @@ def run_command(
             status = mine.recv(16)
         if not status:
             raise RuntimeError("the process that runs commands has ended")
-        return subprocess.CompletedProcess(args, int(status), _text(out), _text(err))
+        done = subprocess.CompletedProcess(args, int(status), _text(out), _text(err))
+    check_output(args, done.stdout)
+    return done
 
 
 def _text(file: Any) -> str:

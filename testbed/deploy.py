@@ -10,7 +10,15 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ACCOUNT", "NAMESPACE", "USER", "all_objects", "objects_outside", "operator_access"]
+__all__ = [
+    "ACCOUNT",
+    "NAMESPACE",
+    "USER",
+    "all_objects",
+    "explain_on_pods",
+    "objects_outside",
+    "operator_access",
+]
 
 NAMESPACE = "gpu-admission"
 ACCOUNT = "gpu-admission"
@@ -35,6 +43,11 @@ def operator_access() -> dict[str, Any]:
     """The RoleBinding to read the namespace of the GPU Operator."""
     (binding,) = _documents(_DEPLOY / "components" / "gpu-operator" / "role-binding.yaml")
     return binding
+
+
+def explain_on_pods() -> list[dict[str, Any]]:
+    """The objects that allow gpu-admission to write to pods why they wait."""
+    return list(_documents(_DEPLOY / "components" / "explain-on-pods" / "rbac.yaml"))
 
 
 def _by_url(document: dict[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,14 @@ T = TypeVar("T")
 _PAUSE = 0.05
 
 
-def until(look: Callable[[], T], what: str, seconds: float = 30) -> T:
+def until(look: Callable[[], T], what: str, seconds: float = 30, *, pause: float = _PAUSE) -> T:
     """Poll until `look` returns a true value, and return it.
 
     Args:
         look: Returns a true value when the wait is over; it may raise AssertionError before.
         what: The expected state, for the message.
         seconds: The time-out.
+        pause: Seconds between two looks, more if a look is expensive.
 
     Raises:
         AssertionError: After the time-out, with the last result.
@@ -37,7 +38,7 @@ def until(look: Callable[[], T], what: str, seconds: float = 30) -> T:
             return seen
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {seconds:g} seconds; {said}")
-        time.sleep(_PAUSE)
+        time.sleep(pause)
 
 
 async def until_right(look: Callable[[], Awaitable[str]], seconds: float) -> None:

@@ -14,7 +14,7 @@ __all__ = ["browser", "new_page"]
 def browser():
     """A headless Chromium; skips where there is none.
 
-    Playwright keeps an event loop running, beside which asynchronous tests of other modules could not run.
+    Only for one module: Playwright runs an event loop in this thread, in which no asynchronous test could run.
     """
     try:
         with chromium() as started:

@@ -7,17 +7,40 @@ view keeps with the same review that the webhook uses. Reports are data; the cal
 from __future__ import annotations
 
 from policies.audit.audit import audit
-from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, ConversionObstacle, Gap, Readiness
+from policies.audit.audit_json import AuditReportJSON
+from policies.audit.policy_reports import (
+    OPEN_REPORTS,
+    POLICY_REPORTS,
+    REPORT_NAME,
+    ReportAPI,
+    is_our_report,
+    policy_reports,
+)
+from policies.audit.report import (
+    MOST_FINDINGS,
+    AuditFinding,
+    AuditReport,
+    ConversionObstacle,
+    Gap,
+    Readiness,
+)
 from policies.audit.survey import Survey, surveyed_kinds
 
 __all__ = [
     "MOST_FINDINGS",
+    "OPEN_REPORTS",
+    "POLICY_REPORTS",
+    "REPORT_NAME",
     "AuditFinding",
     "AuditReport",
+    "AuditReportJSON",
     "ConversionObstacle",
     "Gap",
     "Readiness",
+    "ReportAPI",
     "Survey",
     "audit",
+    "is_our_report",
+    "policy_reports",
     "surveyed_kinds",
 ]

@@ -51,7 +51,12 @@ _SURVEY_CONSEQUENCES = {"Pod": _WITHOUT_PODS, "NodePool": _WITHOUT_POOLS}
 
 
 def audit(
-    view: ClusterView, settings: GPUAdmissionPolicy, survey: Survey, check_cancelled: CancelCheck = never_cancelled
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    survey: Survey,
+    check_cancelled: CancelCheck = never_cancelled,
+    *,
+    most_findings: int = MOST_FINDINGS,
 ) -> AuditReport:
     """Report what is wrong with the objects of a cluster, and which namespaces are ready to convert.
 
@@ -60,6 +65,7 @@ def audit(
         settings: The administrator's settings.
         survey: Pods, workloads and node pools; it also names the only namespace to look into, if there is one.
         check_cancelled: Called between the steps; see `policies.work`.
+        most_findings: The most findings that the report has; the others are counted.
     """
     conversions = Conversions(view, settings)
     rows = readiness(survey, conversions, view, check_cancelled)
@@ -79,8 +85,8 @@ def audit(
         counts[finding.rule, finding.severity] += finding.count
         if finding.waived:
             waived[finding.rule, finding.severity] += finding.count
-    left_out = max(len(findings) - MOST_FINDINGS, 0)
-    return AuditReport(tuple(findings[:MOST_FINDINGS]), left_out, dict(counts), dict(waived), rows, _gaps(survey, view))
+    report = AuditReport(tuple(findings), 0, dict(counts), dict(waived), rows, _gaps(survey, view))
+    return report.limit_findings(most_findings)
 
 
 def _merged_findings(findings: Iterable[AuditFinding]) -> list[AuditFinding]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.audit.conversions import Conversions
-    from policies.audit.survey import PodForm, Survey
+    from policies.audit.survey import PodForm, PodName, Survey
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from policies.work import CancelCheck
@@ -64,9 +64,7 @@ def pod_findings(
             findings += _conversion_findings(form, conversions, view, settings)
         # Both concerns report invalid waivers.
         for finding in dict.fromkeys(findings):
-            yield AuditFinding.of(
-                finding, "Pod", form.namespace, form.name, count=form.count, owners=tuple(sorted(form.owners))
-            )
+            yield _finding_of(finding, form, form.first, form.count)
 
 
 def template_findings(
@@ -74,7 +72,11 @@ def template_findings(
 ) -> Iterator[AuditFinding]:
     """Converted pods that wait for a template that does not exist."""
     for form in survey.pods.values():
-        if not form.waiting or form.pod is None or lookup(form.pod, ("metadata", "labels", MANAGED)) != "true":
+        if (
+            form.first_waiting is None
+            or form.pod is None
+            or lookup(form.pod, ("metadata", "labels", MANAGED)) != "true"
+        ):
             continue
         check_cancelled()
         missing = [
@@ -86,8 +88,15 @@ def template_findings(
         for name in missing:
             text = f'refer to ResourceClaimTemplate "{name}", which does not exist'
             finding = TEMPLATE_MISSING.finding(_CLAIMS, text, _IS_REPAIRED if name in repaired else None)
-            owners = tuple(sorted(form.owners))
-            yield AuditFinding.of(finding, "Pod", form.namespace, form.first_waiting, count=form.waiting, owners=owners)
+            yield _finding_of(finding, form, form.first_waiting, form.waiting)
+
+
+def _finding_of(finding: Finding, form: PodForm, first: PodName, count: int) -> AuditFinding:
+    """The finding on so many pods of a form, named after the first of them."""
+    owners = tuple(sorted(form.owners))
+    return AuditFinding.of(
+        finding, "Pod", form.namespace, first.name, count=count, owners=owners, api_version="v1", uid=first.uid
+    )
 
 
 def _conversion_findings(

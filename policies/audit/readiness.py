@@ -108,7 +108,7 @@ def _workload_conversions(
         if (conversion := _conversion_of_lone_pods(pods, conversions, view)) is None:
             continue
         # An unknown controller counts as one workload, however many kinds of pods it has.
-        labels = [(owner, 1) for owner in pods.owners] or [(f"Pod {pods.name}", pods.count)]
+        labels = [(owner, 1) for owner in pods.owners] or [(f"Pod {pods.first.name}", pods.count)]
         for label, count in labels:
             without_workload.setdefault((pods.namespace, label), (count, []))[1].append(conversion)
     for (namespace, label), (count, of_pods) in without_workload.items():

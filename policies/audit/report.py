@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of, namespace_of, uid_of
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.audit.audit_json import (
+        AuditCountsJSON,
+        AuditFindingJSON,
+        AuditReportJSON,
+        ConversionObstacleJSON,
+        GapJSON,
+        ReadinessJSON,
+    )
     from policies.decision import Finding, Rule
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
 
-__all__ = ["MOST_FINDINGS", "AuditFinding", "AuditReport", "ConversionObstacle", "Gap", "Readiness"]
+__all__ = [
+    "MOST_FINDINGS",
+    "MOST_OWNERS",
+    "AuditFinding",
+    "AuditReport",
+    "ConversionObstacle",
+    "Gap",
+    "Readiness",
+]
 
 MOST_FINDINGS = 1000
 """Findings of one report, the most severe first; the others are counted."""
-_MOST_OWNERS = 20
-"""Owners that a finding lists in JSON."""
+MOST_OWNERS = 20
+"""Owners that a finding lists in JSON and in reports for policy tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,10 @@ class AuditFinding:
     """The controllers of pods, such as `ReplicaSet train-5d8f`, or the pods that hold claims; sorted."""
     waived: str = ""
     """Why an annotation of the objects waives it; empty if it is not waived."""
+    api_version: str = ""
+    """The `apiVersion` of the objects; empty if it is unknown."""
+    uid: str = ""
+    """The UID of the first object; empty if it is unknown."""
 
     @classmethod
     def of(
@@ -58,6 +78,8 @@ class AuditFinding:
         *,
         count: int = 1,
         owners: tuple[str, ...] = (),
+        api_version: str = "",
+        uid: str = "",
     ) -> AuditFinding:
         """The finding of a rule on objects that are stored."""
         return cls(
@@ -72,6 +94,8 @@ class AuditFinding:
             count,
             owners,
             finding.waived,
+            api_version,
+            uid,
         )
 
     @classmethod
@@ -79,7 +103,16 @@ class AuditFinding:
         cls, finding: Finding, document: Object, *, count: int = 1, owners: tuple[str, ...] = ()
     ) -> AuditFinding:
         """The finding of a rule on one stored object, or on several that are like it."""
-        return cls.of(finding, document["kind"], namespace_of(document), name_of(document), count=count, owners=owners)
+        return cls.of(
+            finding,
+            document["kind"],
+            namespace_of(document),
+            name_of(document),
+            count=count,
+            owners=owners,
+            api_version=str(document.get("apiVersion") or ""),
+            uid=uid_of(document),
+        )
 
     @property
     def merge_key(self) -> tuple[str, ...]:
@@ -87,14 +120,14 @@ class AuditFinding:
         texts = str(self.path), self.message, self.remedy, self.waived
         return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> AuditFindingJSON:
         """As plain data."""
         return {
             "rule": self.rule.id,
             "severity": str(self.severity),
             "object": {"kind": self.kind, "namespace": self.namespace, "name": self.name},
             "count": self.count,
-            "owners": list(self.owners[:_MOST_OWNERS]),
+            "owners": list(self.owners[:MOST_OWNERS]),
             "path": str(self.path),
             "message": self.message,
             "remedy": self.remedy,
@@ -117,7 +150,7 @@ class Gap:
         because = f" ({self.reason})" if self.reason else ""
         return f"{named}{because}: {self.consequence}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> GapJSON:
         """As plain data."""
         return {"kinds": list(self.kinds), "reason": self.reason, "consequence": self.consequence}
 
@@ -137,7 +170,7 @@ class ConversionObstacle:
     count: int
     """The number of workloads."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ConversionObstacleJSON:
         """As plain data."""
         return {
             "rule": self.rule.id,
@@ -179,7 +212,7 @@ class Readiness:
             return False
         return True if self.pods_known else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ReadinessJSON:
         """As plain data."""
         return {
             "namespace": self.namespace,
@@ -190,7 +223,7 @@ class Readiness:
             "refused": self.refused,
             "left": self.left,
             "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
-            "preemption": self.preemption and self.preemption.as_json(),
+            "preemption": None if self.preemption is None else self.preemption.as_json(),
         }
 
 
@@ -201,7 +234,7 @@ class AuditReport:
     findings: tuple[AuditFinding, ...]
     """The most severe first."""
     left_out: int
-    """Findings beyond `MOST_FINDINGS`."""
+    """Findings beyond the most that were wanted."""
     found: Mapping[tuple[Rule, Severity], int]
     """The number of objects with findings, by rule and severity; includes the findings that are left out or waived."""
     waived: Mapping[tuple[Rule, Severity], int]
@@ -209,6 +242,11 @@ class AuditReport:
     readiness: tuple[Readiness, ...]
     """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
     gaps: tuple[Gap, ...]
+
+    def limit_findings(self, most: int) -> AuditReport:
+        """The report with at most so many findings; the others are counted in `left_out`."""
+        hidden = max(len(self.findings) - most, 0)
+        return replace(self, findings=self.findings[:most], left_out=self.left_out + hidden) if hidden else self
 
     @property
     def has_denials(self) -> bool:
@@ -223,11 +261,13 @@ class AuditReport:
         return sum(count - self.waived.get(key, 0) for key, count in self.found.items() if key[1] is severity)
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> AuditCountsJSON:
         """The numbers of the report, for a status."""
         opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
         return {
-            **{str(severity): self.count(severity) for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT)},
+            "deny": self.count(Severity.DENY),
+            "warn": self.count(Severity.WARN),
+            "audit": self.count(Severity.AUDIT),
             "waived": sum(self.waived.values()),
             "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
             "namespaces": len(self.readiness),
@@ -247,7 +287,7 @@ class AuditReport:
         ready = f"{counts['namespacesReady']} of {format_count(counts['namespaces'], 'namespace')} ready to convert"
         return f"{found}{waived}; {ready}{hidden}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> AuditReportJSON:
         """As plain data."""
         return {
             "summary": self.summary,

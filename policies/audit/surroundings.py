@@ -13,7 +13,7 @@ from policies.conversion.surroundings import OLD_KUBELET, TWICE, quota_problems
 from policies.decision import Rule, Severity
 from policies.fleet.device_plugin import active_cluster_policy, runs_device_plugin
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of, namespace_of, uid_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable, shown
 from policies.nvidia.resources import parse_resource
@@ -66,13 +66,13 @@ def node_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolic
     for name in nodes_with_both(view):
         if not _is_by_cluster_policy(name, view):
             text = "hands out the same GPUs by device plugin and by DRA; two pods could get one GPU"
-            yield from _node_findings(TWICE.finding(_ALLOCATABLE, text), name, settings)
+            yield from _node_findings(TWICE.finding(_ALLOCATABLE, text), name, view, settings)
     for node, version in old_kubelets(view):
         text = (
             f"is {printable(version)}, which does not read claims of resource.k8s.io/v1; a pod with a claim would not "
             "start here"
         )
-        yield from _node_findings(OLD_KUBELET.finding(_KUBELET, text), node, settings)
+        yield from _node_findings(OLD_KUBELET.finding(_KUBELET, text), node, view, settings)
 
 
 def _is_by_cluster_policy(name: str, view: ClusterView) -> bool:
@@ -81,9 +81,13 @@ def _is_by_cluster_policy(name: str, view: ClusterView) -> bool:
     return isinstance(node, dict) and isinstance(policy, dict) and runs_device_plugin(node, view, policy)
 
 
-def _node_findings(finding: Finding, node: str, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
+def _node_findings(
+    finding: Finding, node: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> Iterator[AuditFinding]:
+    found = view.get("Node", node)
+    uid = uid_of(found) if isinstance(found, dict) else ""
     for judged in settings.judge([finding], ""):
-        yield AuditFinding.of(judged, "Node", "", node)
+        yield AuditFinding.of(judged, "Node", "", node, api_version="v1", uid=uid)
 
 
 def quota_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
@@ -140,7 +144,10 @@ def karpenter_findings(pools: Sequence[Object], readiness: Sequence[Readiness]) 
         text = f"{nodes}; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; {namespaces}"
         severity = Severity.WARN if converting and names_gpus else Severity.AUDIT
         path = FieldPath(_POOL_SPEC) / "requirements"
-        yield AuditFinding.of(KARPENTER.finding(path, text, severity=severity), "NodePool", "", name_of(pool))
+        finding = KARPENTER.finding(path, text, severity=severity)
+        # Pools in files have been given a namespace, like every object without one.
+        version = str(pool.get("apiVersion") or "")
+        yield AuditFinding.of(finding, "NodePool", "", name_of(pool), api_version=version, uid=uid_of(pool))
 
 
 def _names_gpus(pool: Object) -> bool:

@@ -7,12 +7,12 @@ while a page is at hand, because they need environment, mounts and images, which
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.audit.pod_forms import as_created, controller_label, form_of, slim_pod
 from policies.fleet import may_request_gpu
 from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of
+from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of, uid_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.workloads import group_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from policies.work import CancelCheck
 
-__all__ = ["PodForm", "Survey", "has_finished", "surveyed_kinds"]
+__all__ = ["PodForm", "PodName", "Survey", "has_finished", "surveyed_kinds"]
 
 _POD = ("", "Pod")
 _KARPENTER = ("karpenter.sh", "NodePool")
@@ -51,6 +51,13 @@ def surveyed_kinds(settings: GPUAdmissionPolicy) -> tuple[tuple[str, str], ...]:
     return (_POD, *(kind for kind in workload_kinds(settings) if kind not in _PARTLY_READ), _KARPENTER)
 
 
+class PodName(NamedTuple):
+    """The name of a pod, and its UID, which is empty in files of manifests."""
+
+    name: str
+    uid: str
+
+
 @dataclass(slots=True)
 class PodForm:
     """Pods of one namespace that get the same decisions."""
@@ -63,13 +70,13 @@ class PodForm:
     """Findings of the access rules: GPUs that the pods use without a request."""
     has_workload: bool
     """True if the controller of the pods is of a kind that the survey takes in."""
-    name: str
-    """The first of their names."""
+    first: PodName
+    """The first of them by name."""
     count: int = 0
     waiting: int = 0
     """The number of pods without a node."""
-    first_waiting: str = ""
-    """The first name of these."""
+    first_waiting: PodName | None = None
+    """The first of these; None if all have a node."""
     owners: set[str] = field(default_factory=set)
     """The controllers of the pods, such as `ReplicaSet train-5d8f`."""
 
@@ -122,13 +129,13 @@ class Survey:
     def _add_pod(self, pod: Object) -> None:
         if has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None:
             return
-        namespace, name = namespace_of(pod), name_of(pod)
+        namespace, name = namespace_of(pod), PodName(name_of(pod), uid_of(pod))
         key = (namespace, form_of(pod))
         if key not in self.pods:
             self.pods[key] = self._new_form(pod, key[1])
         form = self.pods[key]
         form.count += 1
-        form.name = min(form.name, name)
+        form.first = min(form.first, name)
         if not lookup(pod, ("spec", "nodeName")):
             form.first_waiting = min(form.first_waiting or name, name)
             form.waiting += 1
@@ -140,7 +147,7 @@ class Survey:
         namespace, created = namespace_of(pod), with_defaults(as_created(pod))
         access = review_concern("access", Request(created, namespace=namespace), self._view, self.settings).findings
         kept = slim_pod(created) if may_request_gpu(created) else None
-        return PodForm(namespace, form, kept, access, self._has_workload(pod), name_of(pod))
+        return PodForm(namespace, form, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
 
     def _add_workload(self, workload: Object) -> None:
         if self._has_workload(workload) or has_finished(workload):

@@ -6,17 +6,33 @@ once; `compare_fits` says what is kept, lost, gained or unknown; `compare_limits
 
 from __future__ import annotations
 
-from policies.comparison.comparison import MOST_SUBJECTS, FitComparison, Outcome, affected_subjects, compare_fits
+from policies.comparison.comparison import (
+    MOST_SUBJECTS,
+    FitComparison,
+    FitComparisonJSON,
+    Outcome,
+    affected_subjects,
+    compare_fits,
+)
 from policies.comparison.fits import Fit, FitFinder, Situation
-from policies.comparison.quotas import LimitComparison, LimitUse, QuotaRefusal, compare_limits, quota_refusals
+from policies.comparison.quotas import (
+    LimitComparison,
+    LimitComparisonJSON,
+    LimitUse,
+    QuotaRefusal,
+    compare_limits,
+    quota_refusals,
+)
 from policies.comparison.subjects import Subject, subjects_of
 
 __all__ = [
     "MOST_SUBJECTS",
     "Fit",
     "FitComparison",
+    "FitComparisonJSON",
     "FitFinder",
     "LimitComparison",
+    "LimitComparisonJSON",
     "LimitUse",
     "Outcome",
     "QuotaRefusal",

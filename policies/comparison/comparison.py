@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from policies.comparison.fits import Fit, FitFinder
 from policies.explanation import Feasibility
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.comparison.subjects import Subject
     from policies.kubernetes.objects import Object
 
-__all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
+__all__ = ["MOST_SUBJECTS", "FitComparison", "FitComparisonJSON", "Outcome", "affected_subjects", "compare_fits"]
 
 MOST_SUBJECTS = 2_000
 """Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""
@@ -35,6 +35,29 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+class _FitJSON(TypedDict):
+    """Where something fits; `room` is null if it is unknown."""
+
+    verdict: Annotated[str, Feasibility]
+    room: int | None
+    nodes: int
+    why: str
+    remedy: str
+
+
+class FitComparisonJSON(TypedDict):
+    """The places of pods or claims before and after a change."""
+
+    subject: str
+    namespace: str
+    pods: list[str]
+    count: int
+    outcome: Annotated[str, Outcome]
+    sentence: str
+    before: _FitJSON
+    after: _FitJSON
+
+
 @dataclass(frozen=True, slots=True)
 class FitComparison:
     """The places of one subject before and after a change."""
@@ -46,7 +69,7 @@ class FitComparison:
     sentence: str
     """What becomes of it, a clause without a full stop."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> FitComparisonJSON:
         """As plain data; `room` is null if it is unknown, and `nodes` is a number."""
         return {
             "subject": self.subject.label,
@@ -142,7 +165,7 @@ def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> st
     return f"only {after.room:,} of {all_of_them} would find a place; before, {before.room:,}"
 
 
-def _fit_json(fit: Fit) -> dict[str, Any]:
+def _fit_json(fit: Fit) -> _FitJSON:
     return {
         "verdict": str(fit.verdict),
         "room": fit.room,

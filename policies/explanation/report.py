@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.decision import Finding
-    from policies.explanation.question import Obstacle
+    from policies.explanation.question import Obstacle, ObstacleJSON
 
 __all__ = [
     "Change",
     "DeviceOutcome",
     "DeviceState",
     "Explanation",
+    "ExplanationJSON",
     "Feasibility",
     "NodeGroup",
     "Reason",
@@ -67,6 +70,15 @@ class ReasonKind(StrEnum):
     """Unknown, because there are too many combinations to try."""
 
 
+class _ReasonJSON(TypedDict):
+    """Why a group of nodes does not fit."""
+
+    kind: Annotated[str, ReasonKind]
+    sentence: str
+    details: list[str]
+    facts: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why a group of nodes does not fit."""
@@ -82,8 +94,8 @@ class Reason:
     (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `kind`, `sentence`, `details`, `facts`."""
+    def as_json(self) -> _ReasonJSON:
+        """As plain data."""
         return {
             "kind": str(self.kind),
             "sentence": self.sentence,
@@ -103,6 +115,19 @@ class DeviceState(StrEnum):
     """Others hold it, or too much of it."""
     UNSUITABLE = "unsuitable"
     """It cannot serve the request, whether it is in use or not."""
+
+
+class _DeviceOutcomeJSON(TypedDict):
+    """What one request finds of some devices of a node."""
+
+    claim: str
+    request: str
+    state: str
+    count: int
+    devices: list[str]
+    reason: str
+    sentence: str
+    holders: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +150,8 @@ class DeviceOutcome:
     holders: tuple[str, ...] = ()
     """The first holders of the devices: `team-b/train-0`."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `claim`, `request`, `state`, `count`, `devices`, `reason`, `sentence`, `holders`."""
+    def as_json(self) -> _DeviceOutcomeJSON:
+        """As plain data."""
         return {
             "claim": self.claim,
             "request": self.request,
@@ -137,6 +162,18 @@ class DeviceOutcome:
             "sentence": self.sentence,
             "holders": list(self.holders),
         }
+
+
+class _NodeGroupJSON(TypedDict):
+    """Nodes with the same reason, which is null if they fit."""
+
+    count: int
+    nodes: list[str]
+    fits: bool
+    fitsIfEmpty: bool
+    reason: _ReasonJSON | None
+    devices: list[str]
+    outcomes: list[_DeviceOutcomeJSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +194,8 @@ class NodeGroup:
     outcomes: tuple[DeviceOutcome, ...] = ()
     """What each request finds of the devices of the first node; of many devices, the first are named."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data.
-
-        `count`, `nodes`, `fits`, `fitsIfEmpty`, `reason` (null where it fits), `devices`, `outcomes` (see DeviceOutcome).
-        """
+    def as_json(self) -> _NodeGroupJSON:
+        """As plain data."""
         return {
             "count": self.count,
             "nodes": list(self.nodes),
@@ -192,6 +226,18 @@ class Change(StrEnum):
     """End pods of lower priority."""
 
 
+class _SuggestionJSON(TypedDict):
+    """A change after which the question fits."""
+
+    change: Annotated[str, Change]
+    sentence: str
+    claim: str
+    request: str
+    nodes: int
+    atLeast: bool
+    onlyIfEmpty: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A change after which the question fits; it has been tried."""
@@ -210,8 +256,15 @@ class Suggestion:
     only_if_empty: bool = False
     """True if it fits then only if nothing is in use; offered only if nothing else helps."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `change`, `sentence`, `claim`, `request`, `nodes`, `atLeast`, `onlyIfEmpty`."""
+    @property
+    def outcome(self) -> str:
+        """What the change achieves, a clause: `then it fits on 3 nodes`."""
+        then = "then it would fit" if self.only_if_empty else "then it fits"
+        where = f"on {'at least ' if self.at_least else ''}{format_count(self.nodes, 'node')}"
+        return f"{then} {where}{' if nothing were in use' if self.only_if_empty else ''}"
+
+    def as_json(self) -> _SuggestionJSON:
+        """As plain data."""
         return {
             "change": str(self.change),
             "sentence": self.sentence,
@@ -221,6 +274,15 @@ class Suggestion:
             "atLeast": self.at_least,
             "onlyIfEmpty": self.only_if_empty,
         }
+
+
+class _ReviewWarningJSON(TypedDict):
+    """A warning of review."""
+
+    rule: str
+    path: str
+    message: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +305,32 @@ class ReviewWarning:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{remedy} [{self.rule}]"
 
-    def as_json(self) -> dict[str, str]:
-        """As plain data: `rule`, `path`, `message`, `remedy`."""
+    def as_json(self) -> _ReviewWarningJSON:
+        """As plain data."""
         return {"rule": self.rule, "path": self.path, "message": self.message, "remedy": self.remedy}
+
+
+class ExplanationJSON(TypedDict):
+    """The explanation of one question; `nodes` and `replicas` are null if they are unknown."""
+
+    label: str
+    verdict: Annotated[str, Feasibility]
+    headline: str
+    obstacles: list[ObstacleJSON]
+    nodes: int | None
+    nodesGuessed: bool
+    fitNow: int
+    fitIfEmpty: int
+    unknownNodes: int
+    replicas: int | None
+    replicasAtLeast: bool
+    groups: list[_NodeGroupJSON]
+    groupsLeftOut: int
+    nodesLeftOut: int
+    suggestions: list[_SuggestionJSON]
+    convertedTo: str
+    warnings: list[_ReviewWarningJSON]
+    remarks: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +375,8 @@ class Explanation:
         """True if at least one replica fits now, or is scheduled already."""
         return self.verdict in (Feasibility.FITS, Feasibility.SCHEDULED)
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data with stable names.
-
-        `label`, `verdict`, `headline`, `obstacles` (see Obstacle), `nodes` (null where unknown), `nodesGuessed`,
-        `fitNow`, `fitIfEmpty`, `unknownNodes`, `replicas` (null where unknown), `replicasAtLeast`, `groups` (see
-        NodeGroup), `groupsLeftOut`, `nodesLeftOut`, `suggestions` (see Suggestion), `convertedTo`, `warnings` (each
-        `rule`, `path`, `message`, `remedy`), `remarks`.
-        """
+    def as_json(self) -> ExplanationJSON:
+        """As plain data with stable names."""
         return {
             "label": self.label,
             "verdict": str(self.verdict),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.phrases import format_count
+from policies.phrases import format_count, with_capital, with_full_stop
 
 if TYPE_CHECKING:
     from policies.explanation.question import Obstacle
@@ -19,7 +19,6 @@ __all__ = [
     "replicas_text",
     "suggestion_sentence",
     "why_sentences",
-    "with_full_stop",
 ]
 
 
@@ -58,9 +57,7 @@ def obstacle_sentence(obstacle: Obstacle) -> str:
 
 def suggestion_sentence(suggestion: Suggestion) -> str:
     """A suggestion, and where it fits then."""
-    then = "then it would fit" if suggestion.only_if_empty else "then it fits"
-    where = f"on {'at least ' if suggestion.at_least else ''}{format_count(suggestion.nodes, 'node')}"
-    return f"{_with_capital(suggestion.sentence)}; {then} {where}{' if nothing were in use' if suggestion.only_if_empty else ''}"
+    return f"{with_capital(suggestion.sentence)}; {suggestion.outcome}"
 
 
 def notes_of(explanation: Explanation) -> list[str]:
@@ -72,14 +69,4 @@ def notes_of(explanation: Explanation) -> list[str]:
 
 def as_sentence(text: str) -> str:
     """A text with a capital and a full stop."""
-    return with_full_stop(_with_capital(text))
-
-
-def with_full_stop(text: str) -> str:
-    """A text with a full stop, unless it was cut."""
-    return text if text.endswith("...") else f"{text}."
-
-
-def _with_capital(text: str) -> str:
-    """A text with a capital, unless its first word looks like a name."""
-    return f"{text[0].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+    return with_full_stop(with_capital(text))

@@ -33,6 +33,7 @@ _REMEDIES = {
     "forbidden": "bind the role of docs/install.md; the checks of rbac name what is missing",
     "out of date for": f"{_PAGE}#out-of-date",
     "no replica leads": f"{_PAGE}#upkeep",
+    "the reasons why pods wait": "apply deploy/components/explain-on-pods, or set explainOnPods.enabled of the Helm chart",
     "no DRA API": "docs/versions.md",
     "no client CA is configured": "docs/client-certificates.md",
 }

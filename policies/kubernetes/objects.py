@@ -19,6 +19,7 @@ __all__ = [
     "in_namespace",
     "name_of",
     "namespace_of",
+    "uid_of",
     "with_conditions",
 ]
 
@@ -44,6 +45,12 @@ def namespace_of(document: Object) -> str:
     """`metadata.namespace`; empty if it is missing."""
     namespace = lookup(document, ("metadata", "namespace"))
     return namespace if isinstance(namespace, str) else ""
+
+
+def uid_of(document: Object) -> str:
+    """`metadata.uid`; empty if it is missing, as in manifests."""
+    uid = lookup(document, ("metadata", "uid"))
+    return uid if isinstance(uid, str) else ""
 
 
 def has_ended(pod: Object) -> bool:

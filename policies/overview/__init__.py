@@ -6,7 +6,8 @@ is decided here. `visible_overview` is what one audience may see of it. Overview
 
 from __future__ import annotations
 
+from policies.overview.limited import limited_overview
 from policies.overview.overview import NodeOverview, Overview, QuotaOverview, overview
 from policies.overview.visible import HIDDEN, visible_overview
 
-__all__ = ["HIDDEN", "NodeOverview", "Overview", "QuotaOverview", "overview", "visible_overview"]
+__all__ = ["HIDDEN", "NodeOverview", "Overview", "QuotaOverview", "limited_overview", "overview", "visible_overview"]

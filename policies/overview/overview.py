@@ -81,6 +81,8 @@ class Overview:
     """The only namespace whose objects are named; empty for all."""
     hidden_nodes: int = 0
     """The number of nodes that are not named."""
+    nodes_left_out: int = 0
+    """The number of nodes that a page has no room for."""
 
 
 def overview(

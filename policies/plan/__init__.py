@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from policies.plan.changes import KINDS, ChangeError, changed_objects, key_of
 from policies.plan.disruptions import Disruption
-from policies.plan.plan import READ_FROM, Plan, PlannedChange, plan_change
+from policies.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change
 from policies.plan.prediction import NodeChange, Prediction, predict
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Disruption",
     "NodeChange",
     "Plan",
+    "PlanJSON",
     "PlannedChange",
     "Prediction",
     "changed_objects",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from policies.audit.pod_forms import controller_label
 from policies.dra.resource_claims import Claim
@@ -22,9 +22,19 @@ if TYPE_CHECKING:
     from policies.plan.prediction import NodeChange
     from policies.view import ClusterView
 
-__all__ = ["Disruption", "disruptions"]
+__all__ = ["Disruption", "DisruptionJSON", "disruptions"]
 
 _EVICTING = "NoExecute"
+
+
+class DisruptionJSON(TypedDict):
+    """A pod or claim that cannot go on as it is."""
+
+    node: str
+    name: str
+    workload: str
+    why: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class Disruption:
     remedy: str
     """What to do, an imperative without a full stop."""
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> DisruptionJSON:
         """As plain data."""
         return {
             "node": self.node,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from policies.comparison import (
+    FitComparisonJSON,
     Outcome,
     Situation,
     affected_subjects,
@@ -28,14 +29,14 @@ from policies.work import CancelCheck, never_cancelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.comparison import FitComparison, LimitComparison, QuotaRefusal, Subject
+    from policies.comparison import FitComparison, LimitComparison, LimitComparisonJSON, QuotaRefusal, Subject
     from policies.kubernetes.objects import Object
-    from policies.plan.disruptions import Disruption
-    from policies.plan.prediction import NodeChange, Prediction
+    from policies.plan.disruptions import Disruption, DisruptionJSON
+    from policies.plan.prediction import NodeChange, NodeChangeJSON, Prediction
     from policies.settings import GPUAdmissionPolicy
     from policies.view import Key
 
-__all__ = ["READ_FROM", "Plan", "PlannedChange", "plan_change"]
+__all__ = ["READ_FROM", "Plan", "PlanJSON", "PlannedChange", "plan_change"]
 
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
 """Kinds without which a plan is unknown in part."""
@@ -44,6 +45,34 @@ _OF_NODES = frozenset({"ClusterPolicy", "ConfigMap", "GPUCluster", "GPUQuota", "
 """Kinds that concern pods only by the nodes that they change, and by quotas, which are compared apart."""
 _MANY_NODES = 500
 """With more changed nodes than this, everything is compared at once."""
+
+
+class _PlannedFitJSON(FitComparisonJSON):
+    """The places of pods or claims before and after the change, and what to do."""
+
+    remedy: str
+
+
+class _RefusalJSON(TypedDict):
+    """Pods that a quota would refuse when one of them starts again."""
+
+    subject: str
+    pods: list[str]
+    sentence: str
+
+
+class PlanJSON(TypedDict):
+    """What a change would do. `fits` has only what is not kept, and `counts` counts everything."""
+
+    isHarmless: bool
+    nodes: list[NodeChangeJSON]
+    disrupted: list[DisruptionJSON]
+    fits: list[_PlannedFitJSON]
+    counts: dict[str, int]
+    limits: list[LimitComparisonJSON]
+    refusals: list[_RefusalJSON]
+    unknown: list[str]
+    remarks: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +133,7 @@ class Plan:
         """How many templates and claims have each outcome."""
         return Counter(each.outcome for each in self.fits) + Counter({Outcome.KEPT: len(self.unaffected)})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> PlanJSON:
         """As plain data; `fits` has only what is not kept, and `counts` counts everything."""
         return {
             "isHarmless": self.is_harmless,

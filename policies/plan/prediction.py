@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from policies.changed_view import ChangedView
 from policies.comparison import Situation
@@ -32,7 +32,18 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
 
-__all__ = ["NodeChange", "Prediction", "predict"]
+__all__ = ["NodeChange", "NodeChangeJSON", "Prediction", "predict"]
+
+
+class NodeChangeJSON(TypedDict):
+    """A node whose GPUs are configured otherwise after the change."""
+
+    node: str
+    before: str
+    after: str
+    reasons: list[str]
+    interrupts: str
+    unknown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class NodeChange:
     resources: frozenset[str] = frozenset()
     """The resources of the device plugin that it offers afterwards."""
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> NodeChangeJSON:
         """As plain data."""
         return {
             "node": self.node,

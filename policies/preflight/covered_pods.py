@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from policies.cluster_checks import Check, Status, forbidden_check
 from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
@@ -18,11 +18,30 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Coverage", "EntryCount", "coverage_checks", "coverage_json", "webhooks_in"]
+__all__ = ["Coverage", "CoverageJSON", "EntryCount", "coverage_checks", "coverage_json", "webhooks_in"]
 
 _NEW_POD = Write("CREATE", "", "", "pods")
 _SUFFIX = ".gpu-admission.io"
 _MOST = 5
+
+
+class _EntryCountJSON(TypedDict):
+    """The pods that an entry would review, and their namespaces."""
+
+    namespaces: int
+    pods: int
+
+
+class CoverageJSON(TypedDict):
+    """The namespaces and pods that would be reviewed."""
+
+    covered: list[str]
+    exempt: list[str]
+    converting: list[str]
+    preview: list[str]
+    quotaEnforced: list[str]
+    pods: int
+    entries: dict[str, _EntryCountJSON]
 
 
 @dataclass(slots=True)
@@ -172,7 +191,7 @@ def _verb(names: Sequence[str], verb: str) -> str:
     return verb if len(names) > 1 else f"{verb}s"
 
 
-def coverage_json(coverage: Coverage) -> dict[str, Any]:
+def coverage_json(coverage: Coverage) -> CoverageJSON:
     """The counts as JSON."""
     return {
         "covered": [namespace.name for namespace in coverage.covered],

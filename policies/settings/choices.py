@@ -20,6 +20,7 @@ __all__ = [
     "Conversion",
     "DRADriver",
     "Exemption",
+    "Explanations",
     "GPUAdmissionPolicy",
     "Placement",
     "Quotas",
@@ -235,6 +236,16 @@ class Workloads:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanations:
+    """Where the reasons appear why pods wait for GPUs."""
+
+    __pydantic_config__ = _MODEL
+
+    on_pods: bool = False
+    """True if pods that wait get a condition and an event; needs the component `explain-on-pods`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exemption(_InNamespaces):
     """Users or groups exempt from some rules; each use is in the audit log."""
 
@@ -267,6 +278,7 @@ class GPUAdmissionPolicy:
     access: Access = field(default_factory=Access)
     quota: Quotas = field(default_factory=Quotas)
     workloads: Workloads = field(default_factory=Workloads)
+    explain: Explanations = field(default_factory=Explanations)
     exemptions: tuple[Exemption, ...] = ()
 
     @property

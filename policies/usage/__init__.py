@@ -1,7 +1,18 @@
 """Usage: who holds which GPUs of a cluster, which are free, and which are free but serve no pod."""
 
+from policies.usage.device_states import DeviceCounts, DeviceState, device_counts
 from policies.usage.plugin_gpus import pod_use
 from policies.usage.report import UsageReport
 from policies.usage.reporting import READ_FROM, usage_report
+from policies.usage.usage_json import UsageReportJSON
 
-__all__ = ["READ_FROM", "UsageReport", "pod_use", "usage_report"]
+__all__ = [
+    "READ_FROM",
+    "DeviceCounts",
+    "DeviceState",
+    "UsageReport",
+    "UsageReportJSON",
+    "device_counts",
+    "pod_use",
+    "usage_report",
+]

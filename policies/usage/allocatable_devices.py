@@ -14,7 +14,7 @@ from policies.explanation.nodes import Taint
 from policies.kubernetes.objects import name_of
 from policies.nvidia.identifiers import DRIVER
 from policies.usage.node_gpus import UnusableKind, UnusableReason
-from policies.work import never_cancelled
+from policies.work import count_work, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,7 @@ _POOLS = {
 _FRAGMENT = UnusableReason(
     UnusableKind.FRAGMENTED, "what is left of a divided GPU is too small for every MIG device that the driver publishes"
 )
+_WORK_PER_NODE = 100
 _ORDER = (UnusableKind.POOL, UnusableKind.DEVICE_TAINTED, UnusableKind.FRAGMENTED)
 
 
@@ -72,6 +73,7 @@ class AllocatableDevices:
         return min(found, key=lambda each: _ORDER.index(each.kind))
 
     def _gather_devices(self, node: str) -> None:
+        count_work(_WORK_PER_NODE)
         self._node, self._problem, self._pools, self._devices = node, "", {}, {}
         document = self._documents.get(node, {"metadata": {"name": node}})
         try:

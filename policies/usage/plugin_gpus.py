@@ -17,6 +17,7 @@ from policies.quota.counting.counter import resources_in_claim
 from policies.quota.devices.node_kinds import offer_of
 from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
 from policies.view import UNKNOWN
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -31,6 +32,7 @@ _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
 _ResourceUse = dict[str, list[tuple[Holder, int]]]
 """The pods that hold devices of each resource of one node, and how many."""
 _PROVIDERS = frozenset({Provider.DEVICE_PLUGIN})
+_WORK_PER_NODE = 50
 
 
 def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
@@ -44,6 +46,7 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
     documents = {} if listed is UNKNOWN else {name_of(node): node for node in listed}
     offered = {} if facts is UNKNOWN else {node.name: node.traits.plugin_resources for node in facts.all}
     for node in dict.fromkeys((*documents, *used)):
+        count_work(_WORK_PER_NODE)
         uses = used.get(node, {})
         resources = {*offered.get(node, ()), *uses}
         if not resources:

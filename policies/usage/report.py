@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.dra.holders import Holder
+    from policies.usage.usage_json import (
+        AmountJSON,
+        HolderUseJSON,
+        KindJSON,
+        NamedAmountJSON,
+        NamespaceUseJSON,
+        NodeDevicesJSON,
+        ProductUseJSON,
+        ReasonJSON,
+        ReasonOnNodesJSON,
+        TotalsJSON,
+        UsageReportJSON,
+    )
 
 __all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "sum_if_known"]
 
@@ -34,10 +47,10 @@ class ProductUse:
     reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
     """The reasons of the devices that are not held and serve no pod, with the nodes that have them."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ProductUseJSON:
         """As plain data."""
-        reasons = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.reasons]
-        return {**_kind(self.kind), **_totals(self, self.held_by_namespace), "reasons": reasons}
+        reasons: list[ReasonOnNodesJSON] = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.reasons]
+        return {**_totals(self, self.held_by_namespace), "reasons": reasons}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +62,9 @@ class NamespaceUse:
     gpus: Fraction
     amounts: _Amounts
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> NamespaceUseJSON:
         """As plain data."""
-        devices = [{**_kind(kind), "amount": str(amount)} for kind, amount in self.amounts]
+        devices: list[AmountJSON] = [{**_kind(kind), "amount": str(amount)} for kind, amount in self.amounts]
         return {"namespace": self.namespace, "gpus": str(self.gpus), "pods": self.pods, "devices": devices}
 
 
@@ -73,9 +86,9 @@ class HolderUse:
         """The devices by kind."""
         return _amounts(self.holdings)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> HolderUseJSON:
         """As plain data."""
-        devices = [
+        devices: list[NamedAmountJSON] = [
             {
                 **_kind(kind),
                 "amount": str(amount),
@@ -152,7 +165,7 @@ class UsageReport:
         held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
         return sum(held, _NONE) / gpus.kind.gpus
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> UsageReportJSON:
         """As plain data."""
         return {
             "namespace": self.namespace,
@@ -187,13 +200,11 @@ class UsageReport:
             tuple((each, tuple(nodes)) for each, nodes in reasons.values()),
         )
 
-    def _node_json(self, gpus: NodeGPUs) -> dict[str, Any]:
-        providers, reasons = sorted(map(str, gpus.providers)), [_reason(each) for each in gpus.reasons]
+    def _node_json(self, gpus: NodeGPUs) -> NodeDevicesJSON:
         return {
-            **_kind(gpus.kind),
-            "providers": providers,
             **_totals(gpus, self.held_by_namespace(gpus)),
-            "reasons": reasons,
+            "providers": sorted(map(str, gpus.providers)),
+            "reasons": [_reason(each) for each in gpus.reasons],
         }
 
 
@@ -218,14 +229,24 @@ def sum_if_known(amounts: Iterable[Fraction | None]) -> Fraction | None:
     return None if None in known else sum((each for each in known if each is not None), _NONE)
 
 
-def _totals(use: ProductUse | NodeGPUs, own: Fraction | None) -> dict[str, str | None]:
-    amounts = {"total": use.total, "held": use.held, "heldByNamespace": own, "free": use.free, "unusable": use.unusable}
-    return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
+def _totals(use: ProductUse | NodeGPUs, own: Fraction | None) -> TotalsJSON:
+    return {
+        **_kind(use.kind),
+        "total": _amount_text(use.total),
+        "held": _amount_text(use.held),
+        "heldByNamespace": _amount_text(own),
+        "free": _amount_text(use.free),
+        "unusable": _amount_text(use.unusable),
+    }
 
 
-def _kind(kind: OfferedKind) -> dict[str, Any]:
+def _amount_text(amount: Fraction | None) -> str | None:
+    return None if amount is None else str(amount)
+
+
+def _kind(kind: OfferedKind) -> KindJSON:
     return {"product": kind.product, "form": str(kind.form), "profile": kind.profile, "replicas": kind.replicas}
 
 
-def _reason(reason: UnusableReason) -> dict[str, Any]:
+def _reason(reason: UnusableReason) -> ReasonJSON:
     return {"kind": str(reason.kind), "sentence": reason.sentence, "amount": str(reason.amount)}

@@ -13,6 +13,7 @@ from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.phrases import shorten
 from policies.usage.node_gpus import UnusableKind, UnusableReason
 from policies.view import UNKNOWN
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -24,6 +25,7 @@ __all__ = ["UnusableNodes"]
 
 _SCARCE = ("pods", "cpu", "memory")
 """The resources that a pod needs beside its GPUs, in the order in which shortages are reported."""
+_WORK_PER_NODE = 20
 _MISSING = UnusableReason(
     UnusableKind.NODE_MISSING, "the node does not exist, although its devices are still published"
 )
@@ -50,6 +52,7 @@ class UnusableNodes:
         """The first reason of a node, in the order of the scheduler; None if pods with GPUs can come."""
         if self._nodes is None or not node:
             return None
+        count_work(_WORK_PER_NODE)
         document = self._nodes.get(node)
         if document is None:
             return _MISSING

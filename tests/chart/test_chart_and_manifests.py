@@ -94,7 +94,9 @@ def test_chart_for_openshift_is_its_overlay(chart, kustomized):
     [
         ("monitoring", {"monitoring": {"enabled": True}}),
         ("port-10250", {"port": 10250}),
+        ("ui", {"ui": {"enabled": True}}),
         ("gpu-operator", {"gpuOperator": {"namespaces": ["gpu-operator"]}}),
+        ("explain-on-pods", {"explainOnPods": {"enabled": True}}),
     ],
 )
 def test_chart_with_a_value_is_the_component(chart, with_component, component, values):

@@ -53,7 +53,7 @@ REFUSED = [
 CHECKED = [
     (
         {"port": 8444},
-        "port: 8444 is the port of probes, of other replicas or of explanations; use another one, such as 8443 or 10250",
+        "port: 8444 is the port of probes, of other replicas, of explanations or of the page; use another one, such as 8443 or 10250",
     ),
     (
         {"certificates": {"caBundle": "-----BEGIN CERTIFICATE-----"}},
@@ -61,6 +61,10 @@ CHECKED = [
             "certificates.caBundle: gpu-admission writes it if certificates.mode is self; leave it empty, or set certificates.mode "
             "to secret"
         ),
+    ),
+    (
+        {"settings": {"spec": {"explain": {"onPods": True}}}},
+        "settings.spec.explain.onPods: gpu-admission may not write to pods; set explainOnPods.enabled to true as well",
     ),
     (
         {"podLabels": {"app.kubernetes.io/name": "x"}},
@@ -109,7 +113,7 @@ def test_wrong_values_are_refused(helm, values, path, said):
     assert helm.refusal(values).startswith(HEAD.format(path, said))
 
 
-@pytest.mark.parametrize(("values", "said"), CHECKED, ids=["port", "caBundle", "podLabels"])
+@pytest.mark.parametrize(("values", "said"), CHECKED, ids=["port", "caBundle", "onPods", "podLabels"])
 def test_values_that_contradict_each_other_are_refused(helm, values, said):
     assert f": {said}\n" in helm.refusal(values)
 

@@ -80,6 +80,7 @@ CASES = {
         lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][0]["from"],
         [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
     ),
+    "ui.enabled": (True, lambda o: "--ui-port=8446" in container(o)["args"], True),
     "priorityClassName": (
         "",
         lambda o: ("priorityClassName" in pod(o), any(kind == "ResourceQuota" for kind, *_ in o)),
@@ -112,11 +113,17 @@ CASES = {
     "openshift": (True, lambda o: "runAsUser" in pod(o)["securityContext"], False),
     "monitoring.enabled": (True, lambda o: ("PrometheusRule", *OURS) in o, True),
     "adminAccess.enabled": (False, lambda o: ("ClusterRole", "", "gpu-admission-admin-access") in o, False),
+    "explainOnPods.enabled": (True, lambda o: ("ClusterRole", "", "gpu-admission-explain-on-pods") in o, True),
     "gpuOperator.namespaces": (["gpu-operator"], lambda o: ("RoleBinding", "gpu-operator", "gpu-admission") in o, True),
 }
 """A value of a name, what to look at, and what it must be then."""
 
 OF_MODES = {
+    "ui.clients": (
+        ["192.0.2.1/32"],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][-1],
+        {"from": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 8446, "protocol": "TCP"}]},
+    ),
     "certificates.secretName": ("own", lambda o: pod(o)["volumes"][0]["secret"]["secretName"], "own"),
     "certificates.caBundle": (
         PEM,
@@ -148,6 +155,7 @@ OF_MODES = {
 NEEDED = {
     "certificates": {"certificates": {"mode": "secret"}},
     "clientCA": {"clientCA": {"configMap": "clients"}},
+    "ui": {"ui": {"enabled": True}},
     "monitoring": {"monitoring": {"enabled": True}},
 }
 OF_HOOKS = {"settings.create", "settings.spec", "hooks.timeoutSeconds"}

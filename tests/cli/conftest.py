@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from testbed.commands import run_command
+from testbed.json_schemas import check_output
 from webhook.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,12 +46,13 @@ def write(folder):
 
 @pytest.fixture
 def invoke(folder):
-    """Run a command in this process."""
+    """Run a command in this process; its JSON must have its schema."""
 
     def invoke(*arguments, stdin=None):
-        return CliRunner().invoke(
-            main, [str(argument) for argument in arguments], input=stdin, prog_name="gpu-admission"
-        )
+        texts = [str(argument) for argument in arguments]
+        done = CliRunner().invoke(main, texts, input=stdin, prog_name="gpu-admission")
+        check_output(texts, done.stdout)
+        return done
 
     return invoke
 

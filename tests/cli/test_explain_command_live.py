@@ -22,6 +22,7 @@ from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import DelegatedGate
 from webhook.server.explainer import Explainer
 from webhook.server.metrics import Metrics
+from webhook.server.questions import Questions
 from webhook.server.routed_calls import Traffic
 
 PROXY = "/api/v1/namespaces/gpu-admission/services/https:gpu-admission-explain:https/proxy"
@@ -85,9 +86,8 @@ async def service(sandbox, tmp_path):
         each for file in sorted((EXAMPLES / "cluster").glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())
     )
     explainer = Explainer(Overlay(view, {("ResourceClaim", "team-a", "pretrain"): CLAIM}), lambda: DEFAULTS)
-    calls = ExplainCalls(
-        explainer, DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)), Metrics(), Traffic()
-    )
+    gate = DelegatedGate(TokenAuthenticator(client), SubjectAccess(client))
+    calls = ExplainCalls(Questions(explainer, gate, Metrics()), Traffic())
     runner = web.ServerRunner(web.Server(calls.handle))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

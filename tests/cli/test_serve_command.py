@@ -256,6 +256,7 @@ def serve_options(**given):
         "port": None,
         "probe_port": 0,
         "explain_port": 0,
+        "ui_port": None,
         "peer_port": 0,
         "peer_host": None,
         "max_connections": 2048,

@@ -33,7 +33,9 @@ FIRES = 'ALERTS{alertname="GPUAdmissionAvailabilityBurnsFast",alertstate="firing
 MAY_BE_EMPTY = {
     "Audit: findings by rule",  # there is an audit every ten minutes
     "Connections",  # those that a limit closed
+    "Devices by state",  # GPU nodes may be created after the first count
     "Exemptions and waivers that were used",  # no exemption is configured
+    "Free devices by product",  # as above
     "Refused or admitted because a webhook could not be called",
 }
 """Panels with a query of what does not happen in every run."""

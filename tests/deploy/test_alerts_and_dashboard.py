@@ -12,6 +12,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from policies.decision import Severity
 from policies.quota.charging.outcomes import OUTCOMES
+from policies.usage import DeviceState
 from tests.deploy.test_metrics_page import served_families
 from webhook.cluster.store import State
 from webhook.server.metrics import TEMPLATES, VERDICTS
@@ -44,6 +45,7 @@ VALUES = {
     ("gpu_admission_templates_total", "outcome"): TEMPLATES,
     ("gpu_admission_audit_findings", "severity"): tuple(Severity),
     ("gpu_admission_quota", "amount"): ("hard", "used", "reserved"),
+    ("gpu_admission_devices", "state"): tuple(DeviceState),
     ("gpu_admission_quota_outcomes_total", "outcome"): OUTCOMES,
 }
 """What labels can be; that a namespace is empty is no value."""

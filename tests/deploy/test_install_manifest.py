@@ -11,6 +11,7 @@ import yaml
 
 NO_KUSTOMIZE = shutil.which("kubectl") is None
 OVERLAYS = ("default", "cert-manager", "openshift", "dev-by-url")
+UI_SERVICE = "gpu-admission-ui"
 needs_kubectl = pytest.mark.skipif(NO_KUSTOMIZE, reason="needs kubectl, for kubectl kustomize")
 
 
@@ -150,6 +151,37 @@ def test_port_can_be_another_one(with_component):
         "explain": 8445,
     }
     assert {"name": "PORT", "value": "10250"} in container(objects)["env"]
+
+
+@needs_kubectl
+def test_page_has_a_port_that_meets_its_service(with_component, installed):
+    objects = with_component("ui")
+    assert container(objects)["args"][-1] == "--ui-port=8446"
+    assert container(objects)["ports"][-1] == {"name": "ui", "containerPort": 8446, "protocol": "TCP"}
+    (policy,) = (each for each in objects.values() if each["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"][-1]["ports"] == [{"port": 8446, "protocol": "TCP"}]
+    (service,) = (each for each in objects.values() if each["metadata"]["name"] == UI_SERVICE)
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(443, "ui")]
+    (of_webhook,) = (
+        each for each in installed if (each["kind"], each["metadata"]["name"]) == ("Service", "gpu-admission")
+    )
+    assert service["spec"]["selector"] == of_webhook["spec"]["selector"]
+    assert len(objects) == len(installed) + 1
+
+
+@needs_kubectl
+def test_page_and_another_port_go_together(tmp_path, deploy, build):
+    (tmp_path / "deploy").symlink_to(deploy)
+    components = [f"deploy/components/{name}" for name in ("ui", "port-10250")]
+    here = {"resources": ["deploy/overlays/default"], "components": components}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(here))
+    ports = {port["name"]: port["containerPort"] for port in container(build(tmp_path))["ports"]}
+    assert (ports["webhook"], ports["ui"]) == (10250, 8446)
+
+
+def test_page_is_off_by_default(installed):
+    assert "8446" not in yaml.safe_dump_all(installed)
+    assert UI_SERVICE not in [each["metadata"]["name"] for each in installed]
 
 
 @needs_kubectl

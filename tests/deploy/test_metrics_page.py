@@ -7,8 +7,11 @@ import asyncio
 import re
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from policies.entries import ENTRIES, RETIRED
 from webhook.cluster.client import APIClient
@@ -44,6 +47,17 @@ def table(folder):
 
 def test_page_of_metrics_lists_what_a_replica_serves(tmp_path):
     assert METRICS.read_text().partition(HEAD)[2] == table(tmp_path)
+
+
+def test_every_family_is_valid_open_metrics(tmp_path):
+    """Also with samples: most families have none before something happens."""
+    families = asyncio.run(served_families(tmp_path / "kubeconfig.yaml"))
+    for family in families:
+        if not family.samples and family.type != "histogram":
+            family.add_sample(f"{family.name}_total" if family.type == "counter" else family.name, {"label": "x"}, 1)
+    text = openmetrics.generate_latest(SimpleNamespace(collect=lambda: families)).decode()
+    parsed = {each.name: (each.type, len(each.samples)) for each in text_string_to_metric_families(text)}
+    assert parsed == {each.name: (each.type, len(each.samples)) for each in families}
 
 
 def sections():

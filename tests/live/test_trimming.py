@@ -137,6 +137,26 @@ def test_pod_keeps_what_it_requests():
     assert found["status"] == {"phase": "Running"}
 
 
+def test_pod_keeps_the_schedulers_verdict_and_what_it_was_told_itself():
+    told = {"type": "gpu-admission.io/Schedulable", "status": "False", "reason": "NoNodeFits", "message": "why"}
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/40 nodes"}
+    moment = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    document = pod(**{"nvidia.com__gpu": "1"}, phase="Pending")
+    document["status"]["conditions"] = [
+        {**scheduled, **moment},
+        {"type": "Ready", "status": "False"},
+        {**told, **moment},
+        7,
+    ]
+    document["spec"]["schedulingGates"] = [{"name": "a/b"}]
+    found = trimmed("Pod", document)
+    assert found["status"]["conditions"] == [
+        {"type": "PodScheduled", "status": "False"},
+        {"type": "gpu-admission.io/Schedulable", "reason": "NoNodeFits", "message": "why"},
+    ]
+    assert found["spec"]["schedulingGates"] == [{"name": "a/b"}]
+
+
 def test_pod_keeps_what_quotas_count_it_by():
     document = pod(**{"nvidia.com__gpu": "1"})
     reported = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu"}]}

@@ -29,6 +29,7 @@ from webhook.server.guarded_connection import Endpoint
 from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.metrics import Metrics
 from webhook.server.open_connections import ConnectionLimits, OpenConnections
+from webhook.server.questions import Questions
 from webhook.server.tls import server_context
 
 EXAMPLE_CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
@@ -206,7 +207,8 @@ async def start_webhook(cluster, authority, client_authority, client_of):
             callers = Callers(None if allowed is None else frozenset(allowed))
             calls = Calls(Admission(view, lambda: settings, metrics, **admission), callers)
             gate = gate or NamedClients(callers.allowed)
-            questions = ExplainCalls(Explainer(view, lambda: settings), gate, metrics, calls.traffic)
+            questions = Questions(Explainer(view, lambda: settings), gate, metrics)
+            explain_calls = ExplainCalls(questions, calls.traffic)
             pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
             context = server_context(pair, None if allowed is None else client_authority.certificate_pem)
 
@@ -221,10 +223,10 @@ async def start_webhook(cluster, authority, client_authority, client_of):
                 return runner, site.port
 
             runner, port = await listen("webhook", calls.handle)
-            explain_runner, explain_port = await listen("explain", questions.handle)
+            explain_runner, explain_port = await listen("explain", explain_calls.handle)
             clients = [await client_of(each) for each in (port, explain_port)]
             return Webhook(
-                calls, runner, port, metrics, clients[0], questions, explain_runner, explain_port, clients[1]
+                calls, runner, port, metrics, clients[0], explain_calls, explain_runner, explain_port, clients[1]
             )
 
         yield start

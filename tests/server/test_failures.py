@@ -141,7 +141,7 @@ async def test_failures_have_ids_of_their_own(broken, pod, review_of, lines):
 
 async def test_failures_are_counted(broken, pod, review_of):
     await broken.client.ask("place-pods", review_of(pod()))
-    text = broken.metrics.text().decode()
+    text = broken.metrics.exposition().text().decode()
     assert 'gpu_admission_requests_total{verdict="failed",webhook="place-pods"} 1.0' in text
 
 

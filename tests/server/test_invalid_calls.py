@@ -128,7 +128,7 @@ async def test_what_is_turned_down_is_logged_and_counted(webhook, lines):
     assert line["message"].startswith("turned down: The body is not valid JSON: ")
     assert (line["path"], line["status"]) == ("/convert-pods", 400)
     counted = 'gpu_admission_requests_total{verdict="turned_down",webhook="convert-pods"} 1.0'
-    assert counted in webhook.metrics.text().decode()
+    assert counted in webhook.metrics.exposition().text().decode()
 
 
 async def test_mistake_of_ours_shows_no_traceback(webhook, review_of, pod, monkeypatch, lines):

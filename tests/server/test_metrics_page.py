@@ -12,7 +12,7 @@ from webhook.server.metrics import Metrics
 def samples(webhook):
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(webhook.metrics.text().decode())
+        for family in text_string_to_metric_families(webhook.metrics.exposition().text().decode())
         for sample in family.samples
     }
 
@@ -91,6 +91,7 @@ async def test_labels_take_only_our_own_values(webhook, pod, review_of):
         for label, reported in labels:
             assert label in {
                 "answer",
+                "call",
                 "webhook",
                 "concern",
                 "verdict",
@@ -132,11 +133,11 @@ async def test_certificate_expiry_is_requested_at_every_scrape(webhook):
 
 
 async def test_counters_bring_no_creation_times(webhook):
-    assert b"_created" not in webhook.metrics.text()
+    assert b"_created" not in webhook.metrics.exposition().text()
 
 
 async def test_process_is_measured(webhook):
-    assert b"process_resident_memory_bytes" in webhook.metrics.text()
+    assert b"process_resident_memory_bytes" in webhook.metrics.exposition().text()
 
 
 @pytest.mark.parametrize("answers", [1, 1000])

@@ -16,6 +16,7 @@ from policies.settings import (
     Configuration,
     Conversion,
     DRADriver,
+    Explanations,
     GPUAdmissionPolicy,
     Placement,
     RuleOverride,
@@ -94,6 +95,7 @@ def test_every_setting_is_read():
                 "exemptNamespaces": ["monitoring"],
                 "exemptServiceAccounts": ["monitoring/dcgm-*"],
             },
+            "explain": {"onPods": True},
         }
     )
     assert parse_settings(policy) == GPUAdmissionPolicy(
@@ -117,6 +119,7 @@ def test_every_setting_is_read():
             avoid_shared_gpus=True,
         ),
         access=Access("deny", ("monitoring",), ("monitoring/dcgm-*",)),
+        explain=Explanations(on_pods=True),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.audit import MOST_FINDINGS, Survey, audit
+from policies.audit import MOST_FINDINGS, AuditReportJSON, Survey, audit
 from policies.decision import Severity
 from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
@@ -28,8 +28,15 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
+    from webhook.cli.running_clusters.published_reports import Published
 
-__all__ = ["Audited", "as_json", "audit_files", "text", "uncovered_notes"]
+__all__ = ["AuditJSON", "Audited", "as_json", "audit_files", "text", "uncovered_notes"]
+
+
+class AuditJSON(AuditReportJSON):
+    """The output of `gpu-admission audit -o json`."""
+
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class Audited:
     settings: GPUAdmissionPolicy
     server: str = ""
     """The URL of the API server; empty for files."""
+    published: Published | None = None
+    """What became of the reports for policy tools; None if none were written."""
 
 
 def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) -> Audited:
@@ -78,7 +87,8 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
 
 def as_json(audited: Audited) -> str:
     """The report and the notes as one mapping."""
-    return json_text({**audited.report.as_json(), "notes": list(audited.notes)})
+    document: AuditJSON = {**audited.report.as_json(), "notes": list(audited.notes)}
+    return json_text(document)
 
 
 def uncovered_notes(stored: Sequence[Object], policy: GPUAdmissionPolicy) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import click
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.cluster_checks import Check
 
-__all__ = ["check_sections", "checks_json", "exit_code"]
+__all__ = ["CheckJSON", "check_sections", "checks_json", "exit_code"]
 
 _COLOURS = {Status.FAILING: "red", Status.UNKNOWN: "magenta", Status.WARNING: "yellow", Status.OK: "green"}
 _NAME_WIDTH = 12
@@ -40,9 +39,35 @@ def _lines(check: Check, width: int) -> Iterator[str]:
             yield from (f"{_INDENT}{line}" for line in paragraph(f"{title}: {text}", width - len(_INDENT)))
 
 
-def checks_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
+class CheckJSON(TypedDict):
+    """The answer of a check, without empty fields."""
+
+    name: str
+    status: Annotated[str, Status]
+    what: str
+    where: NotRequired[str]
+    why: NotRequired[str]
+    remedy: NotRequired[str]
+
+
+def checks_json(checks: Sequence[Check]) -> list[CheckJSON]:
     """The checks as mappings, without empty fields."""
-    return [{field: printable(str(value)) for field, value in asdict(each).items() if value} for each in checks]
+    return [_check_json(each) for each in checks]
+
+
+def _check_json(check: Check) -> CheckJSON:
+    document: CheckJSON = {
+        "name": printable(check.name),
+        "status": str(check.status),
+        "what": printable(check.what),
+    }
+    if check.where:
+        document["where"] = printable(check.where)
+    if check.why:
+        document["why"] = printable(check.why)
+    if check.remedy:
+        document["remedy"] = printable(check.remedy)
+    return document
 
 
 def exit_code(checks: Sequence[Check], *, of_warnings: int = 0) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.explanation import Feasibility, explain, questions
+from policies.explanation import ExplanationJSON, Feasibility, explain, questions
 from policies.explanation.sentences import (
     as_sentence,
     fit_word,
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cluster.resources import Resource
 
-__all__ = ["Name", "as_json", "check_found", "explanations_of", "has_names", "read_sources", "text"]
+__all__ = ["ExplanationsJSON", "Name", "as_json", "check_found", "explanations_of", "has_names", "read_sources", "text"]
 
+ExplanationsJSON = list[ExplanationJSON]
+"""The output of `gpu-admission explain -o json`."""
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
@@ -107,7 +109,8 @@ def check_found(found: Sequence[object], sources: Iterable[str]) -> None:
 
 def as_json(explanations: Iterable[Explanation]) -> str:
     """A list with one mapping for each explanation."""
-    return json_text([each.as_json() for each in explanations])
+    document: ExplanationsJSON = [each.as_json() for each in explanations]
+    return json_text(document)
 
 
 def read_sources(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -16,26 +16,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.comparison import FitComparison
-    from policies.plan import NodeChange, Plan
+    from policies.plan import NodeChange, Plan, PlanJSON
     from policies.plan.disruptions import Disruption
     from webhook.cli.plans import PlanReport
 
-__all__ = ["as_json", "text"]
+__all__ = ["PlanReportJSON", "as_json", "text"]
 
 _MOST_SHOWN = 20
 """Rows of a section; JSON has all of them."""
 _NARROWEST_REASON = 30
 
 
+class PlanReportJSON(TypedDict):
+    """The output of `gpu-admission plan -o json`; `plan` is null if something is refused."""
+
+    plan: PlanJSON | None
+    refusals: list[str]
+    warnings: list[str]
+
+
 def as_json(report: PlanReport) -> str:
     """The plan and the warnings of the review as one mapping; `plan` is null if something is refused."""
-    return json_text(
-        {
-            "plan": None if report.plan is None else report.plan.as_json(),
-            "refusals": list(report.refusals),
-            "warnings": list(report.warnings),
-        }
-    )
+    document: PlanReportJSON = {
+        "plan": None if report.plan is None else report.plan.as_json(),
+        "refusals": list(report.refusals),
+        "warnings": list(report.warnings),
+    }
+    return json_text(document)
 
 
 def text(report: PlanReport, width: int | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.quota.charges import Amounts, Unit
-    from policies.quota.report.report import LimitUse, QuotaReport
+    from policies.quota.report.report import LimitUse, QuotaReport, QuotaReportJSON
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -47,6 +47,7 @@ __all__ = [
     "QUOTA",
     "WITHOUT",
     "QuotaReports",
+    "QuotasJSON",
     "as_json",
     "quota_reports",
     "report_quotas_of_files",
@@ -120,10 +121,17 @@ def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
     return [kind for kind in COUNTED_FROM if view.list(kind, namespace) is UNKNOWN]
 
 
+class QuotasJSON(TypedDict):
+    """The output of `gpu-admission quota -o json`."""
+
+    quotas: list[QuotaReportJSON]
+    notes: list[str]
+
+
 def as_json(quotas: QuotaReports) -> str:
     """The reports and the notes as one mapping."""
-    content = {"quotas": [report.as_json() for report in quotas.reports], "notes": list(quotas.notes)}
-    return json_text(content)
+    document: QuotasJSON = {"quotas": [report.as_json() for report in quotas.reports], "notes": list(quotas.notes)}
+    return json_text(document)
 
 
 _MOST_SHOWN = 20

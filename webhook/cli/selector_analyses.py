@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.dra.resource_claims import LONGEST_SELECTOR
-from policies.dra.workbench import Analysis, DeviceVerdict, Truth, analyze, selector_set_of_expression, selector_sets_of
+from policies.dra.workbench import (
+    Analysis,
+    AnalysisJSON,
+    DeviceVerdict,
+    Truth,
+    analyze,
+    selector_set_of_expression,
+    selector_sets_of,
+)
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list
 from webhook.cli.folders import SUFFIXES
@@ -26,8 +34,10 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.running_clusters.live_facts import RunningCluster
 
-__all__ = ["SelectorInput", "analyses_of", "as_json", "exit_code", "text"]
+__all__ = ["AnalysesJSON", "SelectorInput", "analyses_of", "as_json", "exit_code", "text"]
 
+AnalysesJSON = list[AnalysisJSON]
+"""The output of `gpu-admission cel -o json`."""
 _MOST_SHOWN = 20
 """Rows of a table; JSON has all of them."""
 _MOST_BYTES = 4 * LONGEST_SELECTOR
@@ -161,7 +171,8 @@ def exit_code(analyses: Sequence[Analysis]) -> int:
 
 def as_json(analyses: Sequence[Analysis]) -> str:
     """A list with one mapping for each request or class."""
-    return json_text([each.as_json() for each in analyses])
+    document: AnalysesJSON = [each.as_json() for each in analyses]
+    return json_text(document)
 
 
 def text(analyses: Sequence[Analysis], width: int | None = None) -> str:

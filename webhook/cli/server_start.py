@@ -93,6 +93,7 @@ def _common_config(options: ServeOptions) -> dict[str, Any]:
         "probe_port": options.probe_port,
         "peer_port": options.peer_port,
         "explain_port": options.explain_port,
+        "ui_port": options.ui_port,
         "connections": ConnectionLimits(options.max_connections, options.max_connections_per_address),
         "drain_delay": options.drain_delay,
     }

@@ -12,7 +12,7 @@ import click
 from policies.dra.holders import UNUSED
 from policies.kubernetes.printable import printable
 from policies.phrases import format_list, format_ranges
-from policies.usage import READ_FROM, UsageReport, usage_report
+from policies.usage import READ_FROM, UsageReport, UsageReportJSON, usage_report
 from policies.usage.node_gpus import DeviceForm
 from policies.usage.report import sum_if_known
 from policies.view import UNKNOWN
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
     """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
 
-__all__ = ["WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]
+__all__ = ["WITHOUT", "Usage", "UsageJSON", "View", "as_json", "report_usage_of_files", "text"]
 
 WITHOUT = {
     "Node": "device plugins are seen only by the pods that hold their GPUs, and cordons and taints not at all",
@@ -62,6 +62,12 @@ class View(StrEnum):
     PRODUCT = "product"
     NAMESPACE = "namespace"
     POD = "pod"
+
+
+class UsageJSON(UsageReportJSON):
+    """The output of `gpu-admission usage -o json`."""
+
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,8 @@ def report_usage_of_files(cluster: Sequence[str], namespace: str) -> Usage:
 
 def as_json(usage: Usage) -> str:
     """The report and the notes as one mapping."""
-    return json_text({**usage.report.as_json(), "notes": list(usage.notes)})
+    document: UsageJSON = {**usage.report.as_json(), "notes": list(usage.notes)}
+    return json_text(document)
 
 
 _MOST_SHOWN = 20

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from webhook.cluster.credentials import Access
 
-__all__ = ["JSON_PATCH", "MERGE_PATCH", "APIClient", "NoTokenError"]
+__all__ = ["JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "APIClient", "NoTokenError"]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 _JSON = "application/json"
 _FIRST_BAD_STATUS = 300

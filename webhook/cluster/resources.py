@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from webhook.cluster.reader import Reader
 
-__all__ = ["RESOURCES", "WORKLOAD_RESOURCES", "Resource", "workload_resources"]
+__all__ = ["NEW_EVENT", "RESOURCES", "WORKLOAD_RESOURCES", "Resource", "workload_resources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,8 @@ prometheus-operator, jobset, lws, kuberay, training-operator, mpi-operator, argo
 and trainer.
 """
 
+NEW_EVENT = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
+"""The newer form of events, which can be a series; API servers store both forms as one object."""
 
 _NAMESAKES = {("batch.volcano.sh", "Job"): Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", namespaced=True)}
 """Workload kinds that have the name of another kind in `RESOURCES`."""

@@ -16,7 +16,7 @@ from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import lookup
-from policies.metadata_keys import PREFIX
+from policies.metadata_keys import PREFIX, SCHEDULABLE
 from policies.quota.counting.conditions import awaits_replicas
 from webhook.cluster.sharing import Sharing
 from webhook.cluster.store import Store
@@ -33,6 +33,11 @@ __all__ = ["store_of", "trim_for"]
 
 _OURS = (PREFIX, "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_CONDITIONS: Mapping[str, tuple[str, ...]] = {
+    "PodScheduled": ("type", "status"),
+    SCHEDULABLE: ("type", "reason", "message"),
+}
+"""The fields that are kept of the conditions of a pod, by their types."""
 _CHARGED = ("Pod", "PodGroup", "ResourceClaim")
 """Kinds whose charges wait for the object to be seen, even if it exists only for a moment."""
 _COUNTED: Mapping[str, tuple[Callable[[Object], Any], ...]] = {"GPUQuota": (awaits_replicas,), "Pod": (gpu_holding,)}
@@ -54,6 +59,8 @@ class _Keep(Enum):
     """Only our annotations, and Kubernetes' own that name the pod of a claim."""
     WRITTEN = "written"
     """All annotations except kubectl's copy of the whole object."""
+    CONDITIONS = "conditions"
+    """Of the conditions of a pod, the scheduler's status and our text; once for all pods with equal ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +160,19 @@ _POD_SPEC: _Fields = {
     "resources": _SHARED,
     "runtimeClassName": _SHARED,
     "schedulerName": _SHARED,
+    "schedulingGates": _SHARED,
     "schedulingGroup": _SHARED,
     "tolerations": _SHARED,
 }
 _POD: _Fields = {
     "metadata": {**_METADATA, "uid": _SHARED, "labels": _SHARED},
     "spec": _POD_SPEC,
-    "status": {"phase": _SHARED, "resourceClaimStatuses": _OWN, "extendedResourceClaimStatus": _OWN},
+    "status": {
+        "phase": _SHARED,
+        "conditions": _Keep.CONDITIONS,
+        "resourceClaimStatuses": _OWN,
+        "extendedResourceClaimStatus": _OWN,
+    },
 }
 _OPERATORS_POD: _Fields = {**_POD, "spec": {**_POD_SPEC, "containers": _CONTAINERS_AND_IMAGES}}
 
@@ -256,9 +269,22 @@ def _kept_part(value: Any, part: _Part, sharing: Sharing) -> Any:
         return sharing.part(_project(value, part.fields, sharing))
     if part is _TEXTS:
         return sharing.texts(value)
+    if part is _Keep.CONDITIONS:
+        return sharing.part(_conditions(value))
     if part is _Keep.OURS:
         return sharing.part(_annotations(value, lambda name: name.startswith(_OURS)))
     return _annotations(value, lambda name: name != _APPLIED)
+
+
+def _conditions(conditions: Any) -> Any:
+    if not isinstance(conditions, list):
+        return None
+    kept = []
+    for each in conditions:
+        fields = _CONDITIONS.get(str(each.get("type"))) if isinstance(each, dict) else None
+        if fields is not None:
+            kept.append({name: each[name] for name in fields if name in each})
+    return kept or None
 
 
 def _annotations(annotations: Any, is_kept: Callable[[str], bool]) -> Any:

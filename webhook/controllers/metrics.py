@@ -1,4 +1,4 @@
-"""Metrics of the controllers: rounds, templates, certificates and quotas."""
+"""Metrics of the controllers: rounds, templates, certificates, quotas and waiting pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policies.quota.ledger.sums import ZERO
 from webhook.server.metrics import MetricFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from prometheus_client import CollectorRegistry
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
 
-__all__ = ["CertificateMetrics", "ControllerMetrics", "Failure", "QuotaMetrics"]
+__all__ = ["CertificateMetrics", "ControllerMetrics", "Failure", "QuotaMetrics", "WaitingMetrics"]
 
 _BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
 
@@ -172,3 +172,54 @@ def _rows(quota: Quota, ledger: Ledger) -> Iterator[_Row]:
         for amount, value in (("hard", limit.hard), ("used", used), ("reserved", reserved)):
             if value is not None:
                 yield (limit.name, limit.unit, amount), float(value)
+
+
+WAITING_WRITES = ("condition_set", "condition_removed", "event_created", "event_renewed", "failed")
+"""Writes to pods that wait for GPUs."""
+
+
+class WaitingMetrics:
+    """Metrics of pods that wait for GPUs; all label values are fixed by the program."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        new = MetricFactory(registry)
+        writes = new.counter(
+            "waiting_writes", "Writes to pods that wait for GPUs: their condition and events.", "write"
+        )
+        self._writes = {write: writes.labels(write) for write in WAITING_WRITES}
+        self._pods = _WaitingPods()
+        registry.register(self._pods)
+
+    def count_write(self, write: str) -> None:
+        """Count a write; `failed` if the API server refused it."""
+        self._writes[write].inc()
+
+    def show(self, verdicts: Mapping[str, int], conditions: int) -> None:
+        """Export the pods that wait by verdict, and the number of pods with our condition."""
+        self._pods.shown = (dict(verdicts), conditions)
+
+    def forget(self) -> None:
+        """Export no pods, because another replica leads now."""
+        self._pods.shown = None
+
+
+class _WaitingPods(Collector):
+    def __init__(self) -> None:
+        self.shown: tuple[dict[str, int], int] | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        """The pods of the last round."""
+        pods = GaugeMetricFamily(
+            "gpu_admission_waiting_pods",
+            "Pods that have waited for GPUs for more than 30 s, by the verdict of their explanation; postponed without one.",
+            None,
+            ("verdict",),
+        )
+        conditions = GaugeMetricFamily(
+            "gpu_admission_waiting_conditions", "Pods with the condition gpu-admission.io/Schedulable."
+        )
+        if (shown := self.shown) is not None:
+            for verdict, count in sorted(shown[0].items()):
+                pods.add_metric((verdict,), count)
+            conditions.add_metric((), shown[1])
+        return (pods, conditions)

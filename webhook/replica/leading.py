@@ -5,12 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.audit_round import AuditRound
-from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics
+from webhook.controllers.device_round import DeviceRound
+from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics, WaitingMetrics
 from webhook.controllers.policy_status import PolicyStatus
 from webhook.controllers.quota_round import QuotaRound
 from webhook.controllers.run import PeriodicTask, run_tasks
 from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
+from webhook.controllers.waiting_answers import WaitingExplainer
+from webhook.controllers.waiting_round import WaitingRound
+from webhook.controllers.waiting_writes import WaitingWriter
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -32,6 +37,8 @@ _GRACE = timedelta(hours=1)
 """For how long an unused template is kept, so that a Job that is created again within the hour finds it."""
 _AUDIT_SECONDS = 600.0
 _QUOTA_SECONDS = 1.0
+_WAITING_SECONDS = 5.0
+_DEVICES_SECONDS = 60.0
 
 
 class Leading:
@@ -47,6 +54,7 @@ class Leading:
         presences: Presences,
         sync: Sync,
         registry: CollectorRegistry,
+        identity: str,
     ) -> None:
         """Prepare.
 
@@ -59,11 +67,14 @@ class Leading:
             presences: Says which replicas have seen a GPUQuota.
             sync: Keeps the caches of the view.
             registry: Exports metrics.
+            identity: The name of this replica.
         """
         self.metrics = ControllerMetrics(registry)
-        self._audit = AuditRound(client, view, settings)
-        registry.register(self._audit.metrics)
-        status = PolicyStatus(client, settings, self._audit.summary)
+        self.audit = AuditRound(client, view, settings)
+        registry.register(self.audit.metrics)
+        self._devices = DeviceRound(view)
+        registry.register(self._devices)
+        status = PolicyStatus(client, settings, self.audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)
         self._quotas = QuotaRound(
             client,
@@ -74,14 +85,29 @@ class Leading:
             QuotaMetrics(registry),
             presences,
         )
+        clockwork, waiting_metrics = Clockwork(), WaitingMetrics(registry)
+        self._waiting = WaitingRound(
+            view,
+            settings,
+            WaitingExplainer(view, clockwork.clock),
+            WaitingWriter(client, waiting_metrics, identity, clockwork),
+            waiting_metrics,
+            clockwork,
+        )
         sweep = TemplateSweep(client, view, settings, self.metrics, _GRACE)
         self._tasks = (
             PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
             PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
             PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
-            PeriodicTask("audit", self._audit.round, _AUDIT_SECONDS),
+            PeriodicTask("audit", self.audit.round, _AUDIT_SECONDS),
             PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
+            PeriodicTask("waiting-pods", self._waiting.round, _WAITING_SECONDS),
+            PeriodicTask("devices", self._devices.round, _DEVICES_SECONDS),
         )
+
+    def notes(self) -> list[str]:
+        """Sentences on what the leader's tasks may not do."""
+        return self._waiting.notes()
 
     async def run(self) -> None:
         """Run all tasks until cancelled."""
@@ -89,5 +115,7 @@ class Leading:
             await run_tasks(self._tasks, self.metrics)
         finally:
             # The next leader exports these metrics; otherwise two replicas would.
-            self._audit.forget()
+            self.audit.forget()
             self._quotas.forget()
+            self._waiting.forget()
+            self._devices.forget()

@@ -36,6 +36,7 @@ from webhook.server.holders import HoldersSeen
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
+from webhook.server.questions import Questions
 from webhook.server.quota_keeper import QuotaKeeper
 from webhook.server.review_runner import LedgerRunner
 from webhook.server.template_keeper import TemplateKeeper
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from webhook.cluster.clockwork import Clockwork
     from webhook.replica.certificate_source import CertificateSource
     from webhook.replica.config import ReplicaConfig
+    from webhook.replica.page import Page
     from webhook.server.listeners import Ready
     from webhook.server.serving_certificate import ServingCertificate
 
@@ -113,16 +115,23 @@ class Replica:
             Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
             callers,
         )
-        self._explain_calls = ExplainCalls(
+        questions = Questions(
             Explainer(sync.view, self._settings),
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),
             metrics,
-            self._calls.traffic,
         )
+        self._explain_calls = ExplainCalls(questions, self._calls.traffic)
 
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
         presences = Presences(client, config.namespace)
-        leading = Leading(client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry)
+        leading = Leading(
+            client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry, identity
+        )
+        self._page: Page | None = None
+        if config.ui_port is not None:
+            from webhook.replica.page import Page  # noqa: PLC0415 - without the page, nothing needs templates
+
+            self._page = Page(client, sync, self._settings, leading.audit, questions)
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
         leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)
@@ -140,6 +149,7 @@ class Replica:
             bundles.notes,
             self._settings.notes,
             self._notes,
+            leading.notes,
             self._background.notes,
         ]
         self._listeners = Listeners(config, Readiness(checks, notes), metrics)
@@ -160,7 +170,8 @@ class Replica:
         await asyncio.to_thread(warm_up, self._sync.view, self._settings())
         self._metrics.watch_certificate(certificate.expiry)
         self._background.begin("the reading of settings", self._follow_settings())
-        ready = await self._listeners.answer_calls(self._calls, self._explain_calls, certificate)
+        ui_calls = None if self._page is None else self._page.calls
+        ready = await self._listeners.answer_calls(self._calls, self._explain_calls, ui_calls, certificate)
         for note in self._callers.notes():
             _logger.warning(note)
         # The URL is published only now that the server answers.
@@ -170,6 +181,8 @@ class Replica:
         if self._peers.has_address:
             await self._peers.listen(self._listeners, self._writer)
             self._background.begin("the watch of other replicas", self._peers.run())
+        if self._page is not None:
+            self._background.begin("the audits for the page", self._page.run())
         self._background.begin("the presence of this replica", self._presence.run())
         self._election = self._background.begin("the election", self._elector.run())
         return ready

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from webhook.cluster.resources import RESOURCES, Resource
+from webhook.cluster.resources import NEW_EVENT, RESOURCES, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +140,8 @@ class Kinds:
         for name, facts in {**_BUILT_IN, **gated}.items():
             fields = tuple(facts.get("fields", "").split())
             self._add(Kind(RESOURCES[name], **{**facts, "fields": fields}))
+        # Stored apart from the core form: nothing reads events that another program wrote in the other form.
+        self._add(Kind(NEW_EVENT, put_creates=True))
 
     def _add(self, kind: Kind) -> None:
         self._served[kind.resource.group, kind.resource.version, kind.resource.plural] = kind

@@ -62,6 +62,8 @@ class ListenConfig:
     """The port for charges of other replicas; 0 for any that is free."""
     explain_port: int = EXPLAIN_PORT
     """The port of explanations; 0 for any that is free."""
+    ui_port: int | None = None
+    """The port of the page; 0 for any that is free, None to serve no page."""
     clients: ClientCertificates | None = None
     """None if every client may call."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter
-from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
-from policies.kubernetes.objects import namespace_of
-from webhook.cluster.lookups import NotFoundError
 from webhook.server.bodies import JSON, Form
-from webhook.server.deadlines import BadDuration
-from webhook.server.explain_gate import PATH, NotAdmitted
-from webhook.server.explain_question import BadQuestion, NamedObject, PostedObject, as_sentence, decode_question
-from webhook.server.explainer import UnavailableError
-from webhook.server.logs import log_explanation
+from webhook.server.explain_gate import PATH
+from webhook.server.explain_question import decode_question
 from webhook.server.routed_calls import Route, RoutedCalls
-from webhook.server.token_buckets import TokenBuckets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-    from webhook.server.deadlines import Deadline
-    from webhook.server.explain_gate import Caller, ExplainGate
-    from webhook.server.explainer import Explainer
-    from webhook.server.metrics import Metrics
+    from policies.explanation import Explanation
+    from webhook.server.questions import Questions
     from webhook.server.routed_calls import Traffic
 
-__all__ = ["LARGEST_QUESTION", "MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "ExplainCalls", "namespaced_path"]
+__all__ = ["LARGEST_QUESTION", "ExplainCalls", "namespaced_path"]
 
 LARGEST_QUESTION = 2 * 1024 * 1024
 """Bytes. etcd stores objects of at most 1.5 MiB by default."""
@@ -43,19 +31,9 @@ _FORM = Form(
     largest=LARGEST_QUESTION,
     refusal="The body is larger than 2 MiB, and no object that a cluster stores is.",
 )
-_RETRY = {hdrs.RETRY_AFTER: "1"}
-MOST_OF_ONE_USER = 2
-"""Questions of one user of a namespace that wait or are being answered; others have their turn in between."""
-MOST_OF_ONE_NAMESPACE = 4
-"""The same of all users of a namespace: who may create service accounts there is many users."""
-_BURST, _PER_MINUTE = 30, 30
-"""Questions of one user of a namespace: a burst, and the rate after it."""
 _NAMESPACED = re.compile(r"/v1/namespaces/([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/explain")
 _NO_PATH = f"This port answers POST {PATH} and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
 _NO_METHOD = "This path answers POST only; send a question about an object."
-_TOO_MANY = f"You have {MOST_OF_ONE_USER} questions here already; wait for their answers."
-_TOO_MANY_OF_NAMESPACE = f"This namespace has {MOST_OF_ONE_NAMESPACE} questions here already; ask again in a moment."
-_TOO_OFTEN = f"You may ask {_PER_MINUTE} questions a minute; ask again in a moment."
 
 
 def namespaced_path(namespace: str) -> str:
@@ -64,125 +42,24 @@ def namespaced_path(namespace: str) -> str:
 
 
 class ExplainCalls(RoutedCalls):
-    """Answers questions at two paths; reads no body of a caller that the gate does not admit."""
+    """Answers questions at two paths, with explanations as JSON."""
 
-    def __init__(self, explainer: Explainer, gate: ExplainGate, metrics: Metrics, traffic: Traffic) -> None:
+    def __init__(self, questions: Questions, traffic: Traffic) -> None:
         """Prepare; `traffic` counts the calls together with those of other ports."""
         super().__init__(self._find_route, _NO_PATH, traffic)
-        self._explainer = explainer
-        self._gate = gate
-        self._metrics = metrics
-        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
-        self._of_user: Counter[str] = Counter()
-        self._of_namespace: Counter[str] = Counter()
+        self._questions = questions
 
     def _find_route(self, path: str) -> Route | None:
         namespaced = _NAMESPACED.fullmatch(path)
         if namespaced is None and path != PATH:
             return None
         answer = partial(self._answer_question, namespaced[1] if namespaced else "")
-        return Route(answer, self._metrics.count_explanation, "unavailable", _NO_METHOD)
+        return Route(answer, self._questions.metrics.count_explanation, "unavailable", _NO_METHOD)
 
     async def _answer_question(self, namespace: str, request: web.BaseRequest) -> web.Response:
-        """Answer one call.
-
-        Raises:
-            web.HTTPException: There is no answer; the text is one sentence.
-        """
-        explainer = self._explainer
-        try:
-            deadline = explainer.deadline(request.query.get("timeout"))
-            caller = await self._admit(request, namespace, deadline)
-            with self._turn_of(caller):
-                _FORM.check(request)
-                body = await _FORM.read(request, deadline)
-                asked = _within(namespace, decode_question(body, explainer.added_kinds))
-                answer = await explainer.answer(asked, deadline, partial(_is_connected, request), caller.audience)
-        except (BadDuration, BadQuestion) as error:
-            raise web.HTTPBadRequest(text=str(error)) from error
-        except NotFoundError as error:
-            raise web.HTTPNotFound(text=_not_found(error)) from error
-        except UnavailableError as error:
-            raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
-        self._metrics.count_explanation("answered")
-        self._metrics.time_explanation(deadline.elapsed)
-        log_explanation(caller.name, asked, answer.verdicts, deadline.elapsed)
-        return web.Response(body=answer.body, content_type=JSON)
-
-    async def _admit(self, request: web.BaseRequest, namespace: str, deadline: Deadline) -> Caller:
-        """The caller, if the gate admits it."""
-        try:
-            caller = await self._gate.admit(request, namespace, deadline)
-        except NotAdmitted as error:
-            self._metrics.count_explain_caller(error.outcome)
-            raise _refusal(error) from error
-        self._metrics.count_explain_caller("allowed")
-        return caller
-
-    @contextmanager
-    def _turn_of(self, caller: Caller) -> Iterator[None]:
-        """Count a question of a user of one namespace while it is answered; others are not limited.
-
-        Raises:
-            web.HTTPTooManyRequests: The user has too many.
-        """
-        if not caller.audience.namespace:
-            yield
-            return
-        user, namespace = caller.name, caller.audience.namespace
-        if self._of_user[user] >= MOST_OF_ONE_USER:
-            raise web.HTTPTooManyRequests(text=_TOO_MANY, headers=_RETRY)
-        if self._of_namespace[namespace] >= MOST_OF_ONE_NAMESPACE:
-            raise web.HTTPTooManyRequests(text=_TOO_MANY_OF_NAMESPACE, headers=_RETRY)
-        if not self._rates.take(user):
-            seconds = str(self._rates.seconds_until_next(user))
-            raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
-        with _count_while_answered(self._of_user, user), _count_while_answered(self._of_namespace, namespace):
-            yield
+        body = await self._questions.answer(namespace, request, _FORM, decode_question, _as_json)
+        return web.Response(body=body, content_type=JSON)
 
 
-@contextmanager
-def _count_while_answered(pending: Counter[str], key: str) -> Iterator[None]:
-    pending[key] += 1
-    try:
-        yield
-    finally:
-        pending[key] -= 1
-        if not pending[key]:
-            del pending[key]
-
-
-def _is_connected(request: web.BaseRequest) -> bool:
-    return request.transport is not None
-
-
-def _within(namespace: str, asked: PostedObject | NamedObject) -> PostedObject | NamedObject:
-    """The question about the namespace of the path; unchanged without one.
-
-    Raises:
-        BadQuestion: The question names another namespace.
-    """
-    if not namespace:
-        return asked
-    named = {asked.namespace, namespace_of(asked.object) if isinstance(asked, PostedObject) else ""} - {"", namespace}
-    if named:
-        other = json.dumps(min(named)[:100])
-        raise BadQuestion(f"The question is about namespace {other}; ask it at the path of that namespace.")
-    return replace(asked, namespace=namespace)
-
-
-def _refusal(error: NotAdmitted) -> web.HTTPException:
-    match error.outcome:
-        case "unauthenticated":
-            return web.HTTPUnauthorized(text=str(error), headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
-        case "forbidden":
-            return web.HTTPForbidden(text=str(error))
-        case "unavailable":
-            seconds = str(math.ceil(error.retry_after))
-            return web.HTTPServiceUnavailable(text=str(error), headers={hdrs.RETRY_AFTER: seconds})
-
-
-def _not_found(error: NotFoundError) -> str:
-    sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
-    remedy = "" if error.is_certain else "; post the object itself"
-    return as_sentence(f"{sentence}{remedy}{error.hint}")
+def _as_json(explanations: Sequence[Explanation]) -> bytes:
+    return json.dumps([explanation.as_json() for explanation in explanations]).encode()

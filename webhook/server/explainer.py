@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from policies.explanation import EVERYTHING, Audience, explain, questions
 from policies.kubernetes.objects import DEFAULT_NAMESPACE
@@ -18,15 +17,19 @@ from webhook.server.pacing import run_aside
 from webhook.server.turns import Busy, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from policies.explanation import Explanation
     from policies.kubernetes.objects import Object
     from policies.settings import AddedKind, GPUAdmissionPolicy
     from policies.view import ClusterView
     from policies.work import CancelCheck
     from webhook.server.explain_question import PostedObject
 
-__all__ = ["MOST_WAITING", "Answer", "Explainer", "UnavailableError"]
+__all__ = ["MOST_WAITING", "Answer", "Explainer", "Render", "UnavailableError"]
+
+Render: TypeAlias = "Callable[[Sequence[Explanation]], bytes]"
+"""Makes the body of an answer; called in a thread."""
 
 MOST_WAITING = 8
 """Questions that wait for the one that is being answered: of users of one namespace, and as many of all others."""
@@ -81,6 +84,7 @@ class Explainer:
         asked: PostedObject | NamedObject,
         deadline: Deadline,
         is_awaited: Callable[[], bool],
+        render: Render,
         audience: Audience = EVERYTHING,
     ) -> Answer:
         """Answer a question.
@@ -89,6 +93,7 @@ class Explainer:
             asked: The question.
             deadline: Deadline of the call.
             is_awaited: True if the caller is still connected; called often, from a thread.
+            render: Makes the body of the answer.
             audience: What the answer may name.
 
         Raises:
@@ -106,7 +111,9 @@ class Explainer:
 
         try:
             return await run_aside(
-                lambda: self._explain(asked, check_cancelled, audience), deadline.remaining, self._turns.release
+                lambda: self._explain(asked, check_cancelled, render, audience),
+                deadline.remaining,
+                self._turns.release,
             )
         except TimeoutError as error:
             raise UnavailableError(
@@ -127,7 +134,9 @@ class Explainer:
         finally:
             self._waiting[is_member] -= 1
 
-    def _explain(self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck, audience: Audience) -> Answer:
+    def _explain(
+        self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck, render: Render, audience: Audience
+    ) -> Answer:
         check_cancelled()
         namespace, stored = asked.namespace or DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
         settings, document = self.settings(), self._object(asked, audience)
@@ -145,8 +154,7 @@ class Explainer:
         explanations = [
             explain(question, self.view, settings, check_cancelled, audience=audience) for question in found
         ]
-        body = json.dumps([explanation.as_json() for explanation in explanations])
-        return Answer(body.encode(), tuple(str(explanation.verdict) for explanation in explanations))
+        return Answer(render(explanations), tuple(str(explanation.verdict) for explanation in explanations))
 
     def _object(self, asked: PostedObject | NamedObject, audience: Audience) -> Object:
         if isinstance(asked, NamedObject):

@@ -136,6 +136,10 @@ class GuardedConnection(asyncio.Protocol):
         self._stop_timer()
         self._is_in_head = False
 
+    def answer_begins(self) -> bool:
+        """The application begins an answer that takes long; False if there is no room for the connection."""
+        return self._endpoint.connections.keep(self)
+
     def request_ends(self) -> bool:
         """The application has an answer; False if the connection must be closed after it."""
         self._is_in_head, self._tail, self._head_bytes = True, b"", 0

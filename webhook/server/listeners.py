@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from webhook.server.guarded_site import Handle
     from webhook.server.metrics import Metrics
     from webhook.server.probes import Readiness
+    from webhook.server.routed_calls import Traffic
     from webhook.server.serving_certificate import ServingCertificate
+    from webhook.server.ui_calls import UICalls
 
 __all__ = ["Listeners", "Ready", "measure_loop_lag"]
 
@@ -66,12 +68,14 @@ class Ready:
     port: int
     probe_port: int
     explain_port: int
+    ui_port: int | None
+    """None if no page is served."""
     ca_pem: bytes | None
     """The certificate to verify the server with, if the server issued its own."""
 
 
 class Listeners:
-    """The webhook and explanations over TLS, and probes over plain HTTP."""
+    """The webhook, explanations and the page over TLS, and probes over plain HTTP."""
 
     def __init__(self, config: ListenConfig, readiness: Readiness, metrics: Metrics) -> None:
         """Prepare; nothing listens yet."""
@@ -86,7 +90,8 @@ class Listeners:
         self._webhook: web.ServerRunner | None = None
         self._explanations: web.ServerRunner | None = None
         self._peers: web.ServerRunner | None = None
-        self._calls: Calls | None = None
+        self._ui: web.ServerRunner | None = None
+        self._traffics: list[Traffic] = []
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[None] | None = None
 
@@ -99,19 +104,33 @@ class Listeners:
         self._probe_port = await self._listen("probes", self._probes, self._config.probe_port)
         self._measuring = asyncio.create_task(measure_loop_lag(self._metrics.observe_loop_lag))
 
-    async def answer_calls(self, calls: Calls, explain_calls: ExplainCalls, certificate: ServingCertificate) -> Ready:
-        """Listen for reviews and questions too; both count their calls in the same traffic.
+    async def answer_calls(
+        self,
+        calls: Calls,
+        explain_calls: ExplainCalls,
+        ui_calls: UICalls | None,
+        certificate: ServingCertificate,
+    ) -> Ready:
+        """Listen for reviews and questions too, and for the page's calls unless they are None.
+
+        Reviews and questions count their calls in the same traffic.
 
         Raises:
             CannotServe: The port is taken or not allowed.
         """
         config = self._config
-        self._calls = calls
+        self._traffics = [calls.traffic]
         self._webhook = create_runner(calls.handle)
         self._explanations = create_runner(explain_calls.handle)
         context = certificate.reloading.context
         port = await self._listen("webhook", self._webhook, config.port, context)
         explain_port = await self._listen("explain", self._explanations, config.explain_port, context)
+        ui_port = None
+        if ui_calls is not None:
+            self._traffics.append(ui_calls.traffic)
+            self._ui = create_runner(ui_calls.handle)
+            ui_port = await self._listen("ui", self._ui, config.ui_port or 0, context)
+            _logger.info("the page is at /ui on port %d", ui_port)
         if certificate.watcher is not None:
             self._watching = asyncio.create_task(certificate.watcher.watch(config.reload_seconds))
             self._watching.add_done_callback(_log_end)
@@ -122,7 +141,7 @@ class Listeners:
             explain_port,
             self._probe_port,
         )
-        return Ready(config.host, port, self._probe_port, explain_port, certificate.ca_pem)
+        return Ready(config.host, port, self._probe_port, explain_port, ui_port, certificate.ca_pem)
 
     async def answer_peers(self, handle: Handle, context: ssl.SSLContext) -> int:
         """Listen for other replicas; returns the port.
@@ -147,19 +166,21 @@ class Listeners:
             hurry: Ends that delay when it is set.
         """
         self._readiness.phase = "stopping"
-        if self._webhook is None or self._explanations is None or self._calls is None:
+        if not self._traffics:
             return
-        traffic = self._calls.traffic
-        traffic.draining = True
+        for traffic in self._traffics:
+            traffic.drain()
         _logger.info("stopping: serving on for %g seconds", self._config.drain_delay)
         try:
             async with asyncio.timeout(self._config.drain_delay):
                 await hurry.wait()
         except TimeoutError:
             pass
-        for site in (*self._webhook.sites, *self._explanations.sites):
-            await site.stop()
-        if not await traffic.wait_until_idle(self._config.drain_timeout):
+        for runner in (self._webhook, self._explanations, self._ui):
+            for site in runner.sites if runner is not None else ():
+                await site.stop()
+        idle = [traffic.wait_until_idle(self._config.drain_timeout) for traffic in self._traffics]
+        if not all(await asyncio.gather(*idle)):
             _logger.warning("calls are still under way after %g seconds and are cut off", self._config.drain_timeout)
 
     async def close(self) -> None:
@@ -167,7 +188,7 @@ class Listeners:
         for task in (self._watching, self._measuring):
             if task is not None:
                 task.cancel()
-        for runner in (self._webhook, self._explanations, self._peers):
+        for runner in (self._webhook, self._explanations, self._ui, self._peers):
             if runner is not None:
                 await runner.cleanup()
         await self._probes.cleanup()

@@ -27,6 +27,7 @@ __all__ = [
     "log_failure",
     "log_refusal",
     "log_refused_template",
+    "log_stream",
     "log_uncharged",
     "log_unknown_caller",
     "redact",
@@ -166,6 +167,19 @@ def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Se
     _decisions.info("explained", extra={"fields": fields})
 
 
+def log_stream(message: str, user: str, namespace: str, reason: str) -> None:
+    """Log that a report begins to be shown to a user, or ends.
+
+    Args:
+        message: What happens.
+        user: The name of the user, or of the client's certificate.
+        namespace: The namespace in the path; empty for the report on everything.
+        reason: Why the stream ends; empty at its beginning.
+    """
+    fields = {"user": _clip(user), "namespace": _clip(namespace), **({"reason": reason} if reason else {})}
+    _decisions.info(message, extra={"fields": fields})
+
+
 def log_crash(path: str, identifier: str, error: Exception) -> None:
     """Log an error outside of any review, with the id that the answer contains."""
     _decisions.error("a call failed", extra={"fields": {"failure": identifier, "path": _clip(path)}}, exc_info=error)
@@ -195,9 +209,9 @@ def log_broken_call(remote: str | None, reason: str) -> None:
 
     Args:
         remote: The caller's address.
-        reason: The parser's error. Only its first line is logged, because the rest quotes the request.
+        reason: The parser's error. Only its beginning is logged, because the rest quotes the request, also its token.
     """
-    first_line = _clip(reason.partition("\n")[0].rstrip(":"))
+    first_line = _clip(reason.partition("\n")[0].partition(": b")[0].rstrip(":"))
     _decisions.warning("turned down: The call breaks HTTP: %s", first_line, extra={"fields": {"remote": remote}})
 
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -23,7 +32,18 @@ if TYPE_CHECKING:
     from policies.decision import Decision
     from policies.entries import Concern
 
-__all__ = ["EXPLAINED", "EXPLAIN_CALLERS", "PORTS", "TEMPLATES", "VERDICTS", "MetricFactory", "Metrics"]
+__all__ = [
+    "EXPLAINED",
+    "EXPLAIN_CALLERS",
+    "PORTS",
+    "STREAM_ENDS",
+    "TEMPLATES",
+    "UI_CALLS",
+    "VERDICTS",
+    "Exposition",
+    "MetricFactory",
+    "Metrics",
+]
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """Results of a call: a decision (the first three), a failure, or refused before any review."""
@@ -37,7 +57,23 @@ EXPLAIN_CALLERS = ("allowed", "unauthenticated", "forbidden", "unavailable")
 TEMPLATES = ("created", "found", "unmarked", "foreign", "failed", "limited", "unmatched")
 """Results of ensuring a template; unmarked if it was about to be swept, foreign if it has another spec."""
 
-PORTS = ("webhook", "probes", "peers", "explain")
+PORTS = ("webhook", "probes", "peers", "explain", "ui")
+
+UI_CALLS = ("page", "report", "explanation")
+"""The calls of the page's port: for its files, for the live report, and for explanations."""
+
+STREAM_ENDS = (
+    "closed",
+    "unauthenticated",
+    "forbidden",
+    "unavailable",
+    "changed",
+    "stopping",
+    "slow",
+    "failed",
+)
+"""Why a stream of the live report ends: closed by the user; the user's token, rights or the report are gone; the rights changed; the
+replica stops; the user does not read; a failure."""
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -73,6 +109,29 @@ class MetricFactory:
     def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
         """A histogram."""
         return Histogram(f"gpu_admission_{name}", meaning, labels, buckets=buckets, registry=self.registry)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition(Collector):
+    """The metrics of one moment, which can be encoded in a thread."""
+
+    families: tuple[Metric, ...]
+    is_open_metrics: bool
+    """False for the text format of Prometheus."""
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of that moment."""
+        return self.families
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the format."""
+        return openmetrics.CONTENT_TYPE_LATEST if self.is_open_metrics else CONTENT_TYPE_LATEST
+
+    def text(self) -> bytes:
+        """The metrics in their format."""
+        encode: Callable[[Collector], bytes] = openmetrics.generate_latest if self.is_open_metrics else generate_latest
+        return encode(self)
 
 
 class Metrics:
@@ -112,12 +171,22 @@ class Metrics:
         )
         explanations = new.counter("explanations", "Calls for explanations, by how they ended.", "outcome")
         explain_callers = new.counter(
-            "explanation_callers", "Calls for explanations, by whether their caller may have one.", "outcome"
+            "explanation_callers",
+            "Calls for explanations and reports, by whether their caller may have them.",
+            "outcome",
         )
         explaining = new.histogram(
             "explanation_duration_seconds",
             "Time from the arrival of a call for an explanation to its answer.",
             _BUCKETS,
+        )
+        ui_calls = new.counter("ui_calls", "Calls of the page's port, by how they ended.", "call", "outcome")
+        stream_ends = new.counter(
+            "ui_streams_ended", "Streams of the live report that have ended, by reason.", "reason"
+        )
+        self._streams = new.gauge("ui_streams", "Streams of the live report that are open.")
+        report_duration = new.histogram(
+            "ui_report_duration_seconds", "Time to make a live report, with its pauses for reviews.", _BUCKETS
         )
         loop_lag = new.histogram(
             "event_loop_lag_seconds", "Delay of the event loop, measured ten times a second.", _LAG_BUCKETS
@@ -158,7 +227,10 @@ class Metrics:
         self._forwarded = {answer: forwarded.labels(answer) for answer in ANSWERS}
         self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
+        self._ui_calls = {(call, outcome): ui_calls.labels(call, outcome) for call in UI_CALLS for outcome in EXPLAINED}
+        self._stream_ends = {reason: stream_ends.labels(reason) for reason in STREAM_ENDS}
         self.time_explanation = explaining.observe
+        self.time_report = report_duration.observe
         self.observe_loop_lag = loop_lag.observe
         self.count_review_aside = aside.inc
         self.count_review_refused = refused.inc
@@ -224,6 +296,18 @@ class Metrics:
         """Count the check of an explanation's caller by outcome, one of `EXPLAIN_CALLERS`."""
         self._explain_callers[outcome].inc()
 
+    def count_ui_call(self, call: str, outcome: str) -> None:
+        """Count a call of the page's port, one of `UI_CALLS`, by how it ended, one of `EXPLAINED`."""
+        self._ui_calls[call, outcome].inc()
+
+    def count_stream_end(self, reason: str) -> None:
+        """Count a stream of the live report that has ended, by one of `STREAM_ENDS`."""
+        self._stream_ends[reason].inc()
+
+    def watch_streams(self, count: Callable[[], int]) -> None:
+        """Export the number of open streams of the live report, counted at every scrape."""
+        self._streams.set_function(count)
+
     def closed_by(self, port: str) -> Callable[[str], None]:
         """A counter of closed connections of a port, one of `PORTS`; call it with one of `CLOSED`."""
         return lambda reason: self._closed[port, reason].inc()
@@ -257,9 +341,28 @@ class Metrics:
         )
         gauge.set_function(accepted)
 
-    def text(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
-        return generate_latest(self.registry)
+    def exposition(self, accepted: str = "") -> Exposition:
+        """All metrics as they are now.
+
+        Args:
+            accepted: The header `Accept` of the scraper, which chooses the format: the text format of Prometheus by default,
+                or OpenMetrics.
+        """
+        return Exposition(tuple(self.registry.collect()), is_open_metrics=_accepts_open_metrics(accepted))
+
+
+def _accepts_open_metrics(accepted: str) -> bool:
+    """True if a header `Accept` names OpenMetrics 1.0.0.
+
+    The client's own negotiation raises an error for a malformed version, and claims any later version.
+    Source: https://prometheus.io/docs/instrumenting/content_negotiation.
+    """
+    for choice in accepted.split(","):
+        media_type, *parameters = (each.strip() for each in choice.split(";"))
+        named = dict(each.partition("=")[::2] for each in parameters)
+        if media_type == "application/openmetrics-text" and named.get("version", "1.0.0") == "1.0.0":
+            return named.get("q") not in ("0", "0.0", "0.00", "0.000")
+    return False
 
 
 def _outcome(decision: Decision) -> str:

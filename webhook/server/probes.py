@@ -6,12 +6,12 @@ pod.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal
 
 import orjson
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST
+from aiohttp import hdrs, web
 
 from webhook.server.metrics import Metrics
 
@@ -84,4 +84,8 @@ async def _readyz(request: web.Request) -> web.Response:
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    return web.Response(body=request.app[METRICS].text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    """The metrics in the format that the scraper accepts."""
+    exposition = request.app[METRICS].exposition(", ".join(request.headers.getall(hdrs.ACCEPT, ())))
+    # The devices of a large cluster are tens of thousands of lines.
+    body = await asyncio.to_thread(exposition.text)
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: exposition.content_type})

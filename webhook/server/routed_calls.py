@@ -31,8 +31,20 @@ class Traffic:
         """The number of calls between their head and their answer."""
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self.draining = False
-        """True if answers close their connection (`Connection: close`), so that clients open new ones elsewhere."""
+        self._draining = asyncio.Event()
+
+    @property
+    def draining(self) -> bool:
+        """True if answers close their connection, so that clients open new ones elsewhere."""
+        return self._draining.is_set()
+
+    def drain(self) -> None:
+        """Close connections after their answers from now on."""
+        self._draining.set()
+
+    async def wait_until_draining(self, longest: float) -> bool:
+        """Wait until the server drains; False if it does not within `longest` seconds."""
+        return await _is_set_within(self._draining, longest)
 
     def begin(self) -> None:
         """Count a call whose head has arrived."""
@@ -47,12 +59,16 @@ class Traffic:
 
     async def wait_until_idle(self, longest: float) -> bool:
         """Wait until no call is in flight; False if one still is after `longest` seconds."""
-        try:
-            async with asyncio.timeout(longest):
-                await self._quiet.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await _is_set_within(self._quiet, longest)
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 _KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
@@ -63,17 +79,19 @@ _KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
 class Route:
     """What answers the calls of a path."""
 
-    answer: Callable[[web.BaseRequest], Awaitable[web.Response]]
+    answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
     count: Callable[[str], None]
     """Counts a call without an answer, by its verdict."""
     unavailable: str
     """The verdict of a call that is refused for the moment."""
     no_method: str
-    """The sentence for other methods than POST."""
+    """The sentence for other methods."""
+    method: str = hdrs.METH_POST
+    """The only method that the path answers."""
 
 
 class RoutedCalls:
-    """Answers `POST` to the paths of one port.
+    """Answers calls of the paths of one port.
 
     A handler for aiohttp's low-level server: an application's router and middlewares cost as much as a review.
     """
@@ -112,12 +130,12 @@ class RoutedCalls:
             response.force_close()
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         route = self._route(request.rel_url.path_safe)
         if route is None:
             return _refusal_response(request, web.HTTPNotFound(text=self._no_path))
-        if request.method != hdrs.METH_POST:
-            refusal = web.HTTPMethodNotAllowed(request.method, (hdrs.METH_POST,), text=route.no_method)
+        if request.method != route.method:
+            refusal = web.HTTPMethodNotAllowed(request.method, (route.method,), text=route.no_method)
             return _refusal_response(request, refusal)
         try:
             return await route.answer(request)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from certs import BadKeyPair
+from policies.audit import Survey, audit
+from policies.view import UNKNOWN
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.callers import Callers
@@ -18,6 +20,7 @@ from webhook.server.explainer import Explainer
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
+from webhook.server.questions import Questions
 from webhook.server.serving_certificate import certificate_of, client_ca_of
 from webhook.server.tls import BadClientCA
 from webhook.server.warm_up import warm_up
@@ -25,10 +28,12 @@ from webhook.server.warm_up import warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from policies.audit import AuditReport
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.server.config import ServerConfig
     from webhook.server.listeners import Ready
+    from webhook.server.ui_calls import UICalls
 
 __all__ = ["Service"]
 
@@ -57,13 +62,33 @@ class Service:
             raise CannotServe(str(error)) from error
         callers = Callers(config.clients.names if config.clients else None)
         self._view, self._settings = view, settings
+        self._audited: AuditReport | None = None
         metrics = Metrics()
         metrics.watch_certificate(self._certificate.expiry)
         admission = Admission(view, lambda: settings, metrics)
         self._calls = Calls(admission, callers)
         explainer, gate = Explainer(view, lambda: settings), NamedClients(callers.allowed)
-        self._explain_calls = ExplainCalls(explainer, gate, metrics, self._calls.traffic)
+        questions = Questions(explainer, gate, metrics)
+        self._explain_calls = ExplainCalls(questions, self._calls.traffic)
+        self._ui_calls: UICalls | None = None
+        if config.ui_port is not None:
+            from webhook.server.ui_calls import create_ui_calls  # noqa: PLC0415 - without the page, nothing needs templates
+
+            self._ui_calls = create_ui_calls(view, lambda: settings, self._audit, questions)
         self._listeners = Listeners(config, Readiness([self._certificate.problem], [callers.notes]), metrics)
+
+    def _audit(self) -> AuditReport:
+        """The audit of the cluster, which does not change; made when it is needed."""
+        if self._audited is None:
+            survey = Survey(self._view, self._settings)
+            for _, kind in survey.kinds:
+                listed = self._view.list(kind)
+                if listed is UNKNOWN:
+                    survey.miss(kind)
+                else:
+                    survey.add(listed)
+            self._audited = audit(self._view, self._settings, survey)
+        return self._audited
 
     async def start(self) -> Ready:
         """Listen; answer probes from the beginning, and reviews from the end.
@@ -74,7 +99,9 @@ class Service:
         try:
             await self._listeners.answer_probes()
             await asyncio.to_thread(warm_up, self._view, self._settings)
-            return await self._listeners.answer_calls(self._calls, self._explain_calls, self._certificate)
+            return await self._listeners.answer_calls(
+                self._calls, self._explain_calls, self._ui_calls, self._certificate
+            )
         except CannotServe:
             await self.close()
             raise

@@ -7,6 +7,7 @@ callers render it.
 from policies.dra.workbench.analysis import analyze
 from policies.dra.workbench.report import (
     Analysis,
+    AnalysisJSON,
     ClauseReport,
     DeviceChange,
     DeviceRow,
@@ -26,6 +27,7 @@ from policies.dra.workbench.selector_sets import (
 
 __all__ = [
     "Analysis",
+    "AnalysisJSON",
     "ClauseReport",
     "DeviceChange",
     "DeviceRow",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 from policies.dra.cel import MOST_COST, UNBOUNDED_COST
 from policies.phrases import format_count
 
 __all__ = [
     "Analysis",
+    "AnalysisJSON",
     "ClauseReport",
     "DeviceChange",
     "DeviceRow",
@@ -44,6 +45,16 @@ class Truth(StrEnum):
     """The class excludes the device."""
 
 
+class _SelectorProblemJSON(TypedDict):
+    """What review says of a selector; line and column are 0 if the problem has no place."""
+
+    rule: str
+    message: str
+    remedy: str
+    line: int
+    column: int
+
+
 @dataclass(frozen=True, slots=True)
 class SelectorProblem:
     """What review says of a selector."""
@@ -60,8 +71,8 @@ class SelectorProblem:
         where = f"line {self.line}, column {self.column}: " if self.line else ""
         return f"{where}{self.message}{f'; {self.remedy}' if self.remedy else ''} [{self.rule}]"
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `rule`, `message`, `remedy`, `line`, `column`."""
+    def as_json(self) -> _SelectorProblemJSON:
+        """As plain data."""
         return {
             "rule": self.rule,
             "message": self.message,
@@ -69,6 +80,17 @@ class SelectorProblem:
             "line": self.line,
             "column": self.column,
         }
+
+
+class _ClauseJSON(TypedDict):
+    """One condition of a selector, with numbers of devices."""
+
+    text: str
+    true: int
+    false: int
+    failed: int
+    excluded: int
+    alone: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +106,8 @@ class ClauseReport:
     alone: int = 0
     """How many devices nothing else excludes: they match without it. 0 for conditions of a class."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `text`, `true`, `false`, `failed`, `excluded`, `alone`."""
+    def as_json(self) -> _ClauseJSON:
+        """As plain data."""
         return {
             "text": self.text,
             "true": self.true,
@@ -94,6 +116,24 @@ class ClauseReport:
             "excluded": self.excluded,
             "alone": self.alone,
         }
+
+
+class _CostsJSON(TypedDict):
+    """The least and the highest cost for one of the devices."""
+
+    least: int
+    most: int
+
+
+class _SelectorJSON(TypedDict):
+    """One selector, with its cost and its conditions."""
+
+    owner: str
+    text: str
+    estimatedCost: int | None
+    costLimit: int
+    costs: _CostsJSON | None
+    clauses: list[_ClauseJSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +167,8 @@ class SelectorReport:
         least, most = self.costs
         return f"{sentence}; for these devices it is {f'{least:,} to {most:,}' if least < most else f'{most:,}'}."
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `owner`, `text`, `estimatedCost`, `costLimit`, `costs`, `clauses` (see ClauseReport)."""
+    def as_json(self) -> _SelectorJSON:
+        """As plain data."""
         return {
             "owner": self.owner,
             "text": self.text,
@@ -137,6 +177,27 @@ class SelectorReport:
             "costs": None if self.costs is None else {"least": self.costs[0], "most": self.costs[1]},
             "clauses": [clause.as_json() for clause in self.clauses],
         }
+
+
+class _ExcludedByJSON(TypedDict):
+    """The condition that excludes devices; -1 if only several together do."""
+
+    selector: int
+    clause: int
+
+
+class _DeviceRowJSON(TypedDict):
+    """Alike devices of which the selectors say the same."""
+
+    kind: str
+    count: int
+    nodes: int
+    devices: list[str]
+    verdict: str
+    truths: list[list[str]]
+    excludedBy: _ExcludedByJSON | None
+    why: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +227,8 @@ class DeviceRow:
         first = self.devices[0] if self.devices else ""
         return f"{first} and {self.count - 1:,} more" if self.count > 1 else first
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data.
-
-        `kind`, `count`, `nodes`, `devices`, `verdict`, `truths`, `excludedBy` (`selector` and `clause`, or null), `why`, `error`.
-        """
+    def as_json(self) -> _DeviceRowJSON:
+        """As plain data."""
         by = self.excluded_by
         return {
             "kind": self.kind,
@@ -196,6 +254,12 @@ class EditEffect(StrEnum):
     """A selector fails on it that did not before."""
 
 
+class _DeviceChangeJSON(_DeviceRowJSON):
+    """Alike devices for which an edit changes the same."""
+
+    change: str
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceChange:
     """Alike devices for which an edit changes the same."""
@@ -204,9 +268,20 @@ class DeviceChange:
     row: DeviceRow
     """The devices, as the edited selectors see them."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data: `change`, and the fields of DeviceRow."""
+    def as_json(self) -> _DeviceChangeJSON:
+        """As plain data."""
         return {"change": str(self.change), **self.row.as_json()}
+
+
+class _ComparisonJSON(TypedDict):
+    """What an edit changes."""
+
+    edited: AnalysisJSON
+    gained: int
+    lost: int
+    failing: int
+    changes: list[_DeviceChangeJSON]
+    changesLeftOut: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +297,8 @@ class EditComparison:
     """Those that concern most devices first."""
     changes_left_out: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data.
-
-        `edited` (see Analysis), `gained`, `lost`, `failing`, `changes` (see DeviceChange), `changesLeftOut`.
-        """
+    def as_json(self) -> _ComparisonJSON:
+        """As plain data."""
         return {
             "edited": self.edited.as_json(),
             "gained": self.gained,
@@ -235,6 +307,24 @@ class EditComparison:
             "changes": [each.as_json() for each in self.changes],
             "changesLeftOut": self.changes_left_out,
         }
+
+
+class AnalysisJSON(TypedDict):
+    """What the selectors of one request or class say of the devices of a cluster."""
+
+    label: str
+    selectors: list[_SelectorJSON]
+    problems: list[_SelectorProblemJSON]
+    compiles: bool
+    devices: int | None
+    matched: int
+    excluded: int
+    failed: int
+    notEvaluated: int
+    rows: list[_DeviceRowJSON]
+    rowsLeftOut: int
+    notes: list[str]
+    comparison: _ComparisonJSON | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +368,8 @@ class Analysis:
         what = f"{self.matched:,} of {format_count(self.devices, 'device')}"
         return f"{what} {'matches' if self.matched == 1 else 'match'}{fail}"
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data.
-
-        `label`, `selectors` (see SelectorReport), `problems` (see SelectorProblem), `compiles`, `devices` (null where
-        unknown), `matched`, `excluded`, `failed`, `notEvaluated`, `rows` (see DeviceRow), `rowsLeftOut`, `notes`,
-        `comparison` (null without an edit; see EditComparison).
-        """
+    def as_json(self) -> AnalysisJSON:
+        """As plain data."""
         return {
             "label": self.label,
             "selectors": [each.as_json() for each in self.selectors],

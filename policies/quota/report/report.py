@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.sums import ZERO, amount_texts
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.kubernetes.paths import FieldPath
-    from policies.quota.charges import Amounts
+    from policies.quota.charges import Amounts, Unit
     from policies.quota.charging.messages import Holder
     from policies.quota.limits.quota import Limit, Quota
 
-__all__ = ["Condition", "LimitUse", "QuotaReport", "QuotaState", "Reservation"]
+__all__ = ["Condition", "LimitUse", "QuotaReport", "QuotaReportJSON", "QuotaState", "Reservation"]
 
 
 class QuotaState(StrEnum):
@@ -31,6 +31,73 @@ class QuotaState(StrEnum):
     """The use of a limit was not counted yet, so requests cannot be compared with it."""
     UNREADABLE = "unreadable"
     """The GPUQuota is invalid, so it limits nothing."""
+
+
+class _LimitUseJSON(TypedDict):
+    """A limit and its use. Amounts are exact text, memory is in bytes."""
+
+    name: str
+    unit: Unit
+    hard: str
+    used: str | None
+    reserved: str
+    left: str | None
+    counted: bool
+
+
+class _HolderJSON(TypedDict):
+    """A pod or claim, and what it holds of each limit."""
+
+    name: str
+    seconds: int | None
+    amounts: dict[str, str]
+
+
+class _ReservationJSON(TypedDict):
+    """An object that was admitted and has not been seen yet."""
+
+    kind: str
+    name: str
+    uid: str
+    seconds: int | None
+    amounts: dict[str, str]
+    waitsFor: list[str]
+    countedWithPod: str
+    countedWithPodGroup: str
+
+
+class _ConditionJSON(TypedDict):
+    """A condition of the status."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class _ProblemJSON(TypedDict):
+    """Why a GPUQuota is invalid."""
+
+    path: str
+    message: str
+
+
+class QuotaReportJSON(TypedDict):
+    """The report on one GPUQuota."""
+
+    namespace: str
+    name: str
+    state: Annotated[str, QuotaState]
+    mode: Literal["Enforce", "Warn"] | None
+    unknownProducts: Literal["WorstCase", "Deny"] | None
+    enforced: bool | None
+    exempt: str
+    limits: list[_LimitUseJSON]
+    holders: list[_HolderJSON] | None
+    reservations: list[_ReservationJSON]
+    conditions: list[_ConditionJSON]
+    problems: list[_ProblemJSON]
+    remarks: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +127,7 @@ class LimitUse:
         """True if the limit is exceeded."""
         return self.taken > self.limit.hard
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _LimitUseJSON:
         """The report as plain data; amounts are exact text, memory is in bytes, and unknown amounts are null."""
         return {
             "name": self.limit.name,
@@ -100,7 +167,7 @@ class Reservation:
         own = ("the pod" if self.kind == "Pod" else "the claim",) if self.is_awaited else ()
         return (*own, *(f"its claim {name}" for name in self.claims_awaited))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _ReservationJSON:
         """As plain data."""
         return {
             "kind": self.kind,
@@ -123,7 +190,7 @@ class Condition:
     reason: str
     message: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> _ConditionJSON:
         """As plain data."""
         return {"type": self.type, "status": self.status, "reason": self.reason, "message": self.message}
 
@@ -153,7 +220,7 @@ class QuotaReport:
     exempt: str = ""
     """Why its namespace is exempt from quotas, as a clause; empty if it is not."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> QuotaReportJSON:
         """As plain data."""
         quota, held = self.quota, self.holders
         return {
@@ -173,7 +240,7 @@ class QuotaReport:
         }
 
 
-def _holder(holder: Holder) -> dict[str, Any]:
+def _holder(holder: Holder) -> _HolderJSON:
     return {"name": holder.name, "seconds": _seconds(holder.age), "amounts": amount_texts(holder.amounts)}
 
 

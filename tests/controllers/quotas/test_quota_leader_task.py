@@ -23,7 +23,9 @@ async def leading(leader):
     keeper = TemplateKeeper(leader.client, sync.view)
     registry = CollectorRegistry()
     presences = Presences(leader.client, "gpu-admission")
-    tasks = Leading(leader.client, sync.view, LiveSettings(sync.view), keeper, leader.writer, presences, sync, registry)
+    tasks = Leading(
+        leader.client, sync.view, LiveSettings(sync.view), keeper, leader.writer, presences, sync, registry, "a"
+    )
     running = asyncio.create_task(tasks.run())
     yield registry
     running.cancel()

@@ -16,6 +16,10 @@ from webhook.server.explain_question import NamedObject, PostedObject
 from webhook.server.explainer import MOST_WAITING, Explainer, UnavailableError
 
 
+def as_bytes(explanations):
+    return str(explanations).encode()
+
+
 class Gated:
     """A cluster that is slow to answer explanations: they wait until a test opens the gate."""
 
@@ -168,13 +172,13 @@ async def test_explanations_are_counted_by_how_they_ended(guarded, caller, slow)
     await ask(caller, {"object": CLAIM})
     await ask(caller, {})
     await ask(guarded.explain_client, {"object": CLAIM})
-    text = guarded.metrics.text().decode()
+    text = guarded.metrics.exposition().text().decode()
     assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in text
     assert 'gpu_admission_explanations_total{outcome="turned_down"} 2.0' in text
     assert "gpu_admission_explanation_duration_seconds_count 1.0" in text
     webhook, client = slow
     await ask(client, NAMED, "?timeout=50ms")
-    assert 'gpu_admission_explanations_total{outcome="unavailable"} 1.0' in webhook.metrics.text().decode()
+    assert 'gpu_admission_explanations_total{outcome="unavailable"} 1.0' in webhook.metrics.exposition().text().decode()
 
 
 class Broken(Gated):
@@ -190,14 +194,14 @@ async def test_mistake_of_ours_shows_no_traceback(start_webhook, client_of, clie
     (line,) = lines(level="error")
     assert plain(answer, 503) == f"The server failed; its log has the details under the id {line['failure']}."
     assert "RuntimeError: secret detail" in line["trace"]
-    assert 'gpu_admission_explanations_total{outcome="failed"} 1.0' in webhook.metrics.text().decode()
+    assert 'gpu_admission_explanations_total{outcome="failed"} 1.0' in webhook.metrics.exposition().text().decode()
 
 
 async def test_work_ends_with_the_time_of_its_call(cluster):
     clock = itertools.count()
     explainer = Explainer(cluster, lambda: DEFAULTS, clock=lambda: next(clock))
     with pytest.raises(UnavailableError, match=r"^The explanation took longer than the call's timeout; ask"):
-        await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline("9s"), lambda: True)
+        await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline("9s"), lambda: True, as_bytes)
     assert next(clock) == 10
 
 
@@ -205,7 +209,7 @@ async def test_work_ends_when_its_caller_has_gone(cluster):
     explainer = Explainer(cluster, lambda: DEFAULTS)
     there = iter([True] * 5 + [False])
     with pytest.raises(UnavailableError, match=r"^The caller has gone\.$"):
-        await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline(None), lambda: next(there))
+        await explainer.answer(PostedObject(CLAIM, ""), explainer.deadline(None), lambda: next(there), as_bytes)
     assert not list(there)
 
 
@@ -242,7 +246,7 @@ async def test_namespaces_take_turns(cluster, gated, until_reached):
     async def ask_of(namespace):
         claim = NamedObject(find_resource("claim"), "none", namespace)
         with contextlib.suppress(NotFoundError):
-            await explainer.answer(claim, explainer.deadline("30s"), lambda: True, Audience(namespace))
+            await explainer.answer(claim, explainer.deadline("30s"), lambda: True, as_bytes, Audience(namespace))
         answered.append(namespace)
 
     asked = [asyncio.create_task(ask_of("team-a"))]
@@ -261,7 +265,7 @@ async def test_users_of_namespaces_leave_room_for_others_to_wait(cluster, gated,
 
     async def ask_of(namespace):
         claim = NamedObject(find_resource("claim"), "none", namespace)
-        await explainer.answer(claim, explainer.deadline("30s"), lambda: True, Audience(namespace))
+        await explainer.answer(claim, explainer.deadline("30s"), lambda: True, as_bytes, Audience(namespace))
 
     asked = [asyncio.create_task(ask_of("team-a"))]
     await until_reached()

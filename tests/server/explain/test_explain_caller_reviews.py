@@ -205,7 +205,7 @@ async def test_callers_are_counted_by_what_was_found_out(live, api):
     await ask(live.explain_client, ACCOUNT)
     api.faults.add(failing(), path=TOKENS)
     await ask(live.explain_client, "other")
-    text = live.metrics.text().decode()
+    text = live.metrics.exposition().text().decode()
     counted = {"allowed": 2, "unauthenticated": 1, "forbidden": 1, "unavailable": 1}
     for outcome, count in counted.items():
         assert f'gpu_admission_explanation_callers_total{{outcome="{outcome}"}} {count}.0' in text

@@ -16,6 +16,12 @@ __all__ = ["command"]
     "instead of a running cluster."
 )
 @cluster_options
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Write the findings into the cluster as reports for policy tools: one Report of OpenReports for each namespace, and a "
+    "ClusterReport; where that API is not served, PolicyReports.",
+)
 @output_option("what is broken first, then how ready namespaces are", "the same")
 @click.pass_context
 def command(
@@ -26,6 +32,7 @@ def command(
     context: str | None,
     namespace: str,
     settings: str | None,
+    publish: bool,
     output: str,
 ) -> None:
     """Review all objects of a cluster, and show which namespaces are ready to convert.
@@ -36,7 +43,7 @@ def command(
     many of the workloads that request GPUs would convert, which would not, and why.
 
     Objects are reviewed as if they were created today. Kinds that cannot be read are listed as not reviewed, and never
-    counted as none. Nothing is changed.
+    counted as none. Nothing is changed, except for the reports of --publish.
 
     \b
     The cluster that kubectl talks to:
@@ -46,15 +53,24 @@ def command(
     A cluster that cannot be reached from here, in the files of a snapshot:
       gpu-admission snapshot cluster/
       gpu-admission audit --cluster cluster/
+    Reports for policy tools, in the cluster:
+      gpu-admission audit --publish
 
-    Exit code: 0 if no object would be refused today, 1 if one would be, 2 if the cluster or the input cannot be read, 3
-    if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
+    Exit code: 0 if no object would be refused today, 1 if one would be, 2 if the cluster or the input cannot be read or a
+    report cannot be written, 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     check_cluster_options(cluster, kubeconfig, context, namespace)
+    if cluster and publish:
+        raise click.UsageError("--cluster is for files, and --publish writes into the running cluster that it audits")
     reports = lazy_module("audit reports")
     if cluster:
         audited = reports.audit_files(cluster, namespace, settings)
     else:
-        audited = lazy_module("live audits").audit_cluster(kubeconfig, context, namespace, settings)
+        audited = lazy_module("live audits").audit_cluster(kubeconfig, context, namespace, settings, publishes=publish)
     click.echo(reports.as_json(audited) if output == "json" else reports.text(audited))
+    if audited.published is not None:
+        for line in (*audited.published.problems, audited.published.summary):
+            click.echo(line, err=True)
+        if audited.published.problems:
+            ctx.exit(2)
     ctx.exit(1 if audited.report.has_denials else 0)

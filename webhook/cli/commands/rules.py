@@ -5,12 +5,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib.resources import files
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 
 import click
 
 import policies.review  # noqa: F401 - registers all rules
-from policies.decision import EVERY_KIND, WORKLOAD
+from policies.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.kubernetes.names import plural
 from policies.kubernetes.printable import shown
 from policies.rules import all_rules, get_rule, ruled_kinds, rules_of_kind
@@ -23,12 +23,37 @@ if TYPE_CHECKING:
 
     from policies.decision import Rule
 
-__all__ = ["command", "read_examples"]
+__all__ = ["RuleJSON", "RulesJSON", "command", "read_examples"]
 
 _WIDTH = 100
 _LIKENESS = 0.7
 """How much a kind must have in common with what was written, from 0 to 1."""
 _COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
+
+
+class RuleJSON(TypedDict):
+    """A rule: one with an ID, else a list of them. `needs` is a setting and the value that it must have."""
+
+    id: str
+    title: str
+    default: Annotated[str, Severity]
+    why: str
+    remedy: str
+    source: str
+    wrong: str
+    right: str
+    setting: str
+    rows: list[str]
+    fixed: bool
+    shared_cause: bool
+    kinds: list[str]
+    beside: list[str]
+    needs: list[str | bool] | None
+    cluster_scoped: bool
+
+
+RulesJSON = list[RuleJSON] | RuleJSON
+"""The output of `gpu-admission rules -o json`; one rule if an ID is given."""
 
 
 class RuleExamples(NamedTuple):
@@ -134,17 +159,25 @@ def _table(rules: Sequence[Rule]) -> str:
     return "\n".join(f"{rule.id}  {_severity(rule)}{' ' * (5 - len(rule.default))}  {rule.title}" for rule in rules)
 
 
-def _fields(rule: Rule) -> dict[str, Any]:
+def _fields(rule: Rule) -> RuleJSON:
     """The fields of a rule that users need; its examples follow the other texts."""
-    texts = {name: getattr(rule, name) for name in ("id", "title", "default", "why", "remedy", "source")}
-    others = {name: getattr(rule, name) for name in ("setting", "rows", "fixed", "shared_cause")}
+    examples = read_examples(rule.id)
     return {
-        **texts,
-        **read_examples(rule.id)._asdict(),
-        **others,
-        "kinds": rule.kinds,
+        "id": rule.id,
+        "title": rule.title,
+        "default": str(rule.default),
+        "why": rule.why,
+        "remedy": rule.remedy,
+        "source": rule.source,
+        "wrong": examples.wrong,
+        "right": examples.right,
+        "setting": rule.setting,
+        "rows": list(rule.rows),
+        "fixed": rule.fixed,
+        "shared_cause": rule.shared_cause,
+        "kinds": list(rule.kinds),
         "beside": [each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule)],
-        "needs": rule.needs,
+        "needs": None if rule.needs is None else list(rule.needs),
         "cluster_scoped": rule.cluster_scoped,
     }
 

@@ -96,6 +96,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--explain-port", type=_PORT_RANGE, default=8445, show_default=True, help="The port of explanations, TLS."
 )
 @click.option(
+    "--ui-port",
+    type=_PORT_RANGE,
+    help="The port of a page for browsers at /ui, TLS: the report, live, and why a pod is Pending. Default: no page.",
+)
+@click.option(
     "--peer-host",
     envvar="POD_IP",
     metavar="ADDRESS",
@@ -141,7 +146,7 @@ def command(**given: Any) -> None:
     Answers AdmissionReviews at one path for each entry, such as /convert-pods, /check-pods and /claims. Probes
     (/livez, /readyz) and /metrics are on a second port. Replicas send charges to each other on a third one. The log has
     one line of JSON for each decision. A port of its own answers where a pod or claim fits: to users that RBAC allows;
-    with --cluster, to the clients of --client-name.
+    with --cluster, to the clients of --client-name. --ui-port shows the same users a page.
 
     \b
     Try it out:
@@ -187,6 +192,7 @@ class ServeOptions:
     probe_port: int
     peer_port: int
     explain_port: int
+    ui_port: int | None
     peer_host: str | None
     max_connections: int
     max_connections_per_address: int

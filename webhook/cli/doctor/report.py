@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.health import APIServerCalls, Diagnosis, WebhookCalls
+    from webhook.cli.check_reports import CheckJSON
 
-__all__ = ["as_json", "text"]
+__all__ = ["DiagnosisJSON", "as_json", "text"]
 
 _FORMAT = 1
 """Of the JSON; raised if a field changes its meaning or goes away."""
@@ -55,31 +56,57 @@ def _calls(calls: APIServerCalls) -> Iterator[str]:
     yield from (f"{' ' * GAP}{line}" for line in table(columns, [[[cell] for cell in row] for row in rows]))
 
 
+class _WebhookCallsJSON(TypedDict):
+    """The calls of a webhook.
+
+    A time is null without calls, or if it is longer than the API server measures.
+    """
+
+    calls: int
+    refused: int
+    failedClosed: int
+    failedOpen: int
+    excluded: int
+    conditionErrors: int
+    secondsOfHalf: float | None
+    secondsOf99Percent: float | None
+
+
+class _CallsJSON(TypedDict):
+    """The calls of our webhooks as the API server counts them, by webhook."""
+
+    since: str | None
+    webhooks: dict[str, _WebhookCallsJSON]
+
+
+class DiagnosisJSON(TypedDict):
+    """The output of `gpu-admission doctor -o json`."""
+
+    format: int
+    checks: list[CheckJSON]
+    calls: _CallsJSON | None
+    conclusion: str
+
+
 def as_json(diagnosis: Diagnosis) -> str:
     """Everything, for programs."""
-    return json_text(
-        {
-            "format": _FORMAT,
-            "checks": checks_json(diagnosis.checks),
-            "calls": None if diagnosis.calls is None else _calls_json(diagnosis.calls),
-            "conclusion": diagnosis.conclusion,
-        }
-    )
+    document: DiagnosisJSON = {
+        "format": _FORMAT,
+        "checks": checks_json(diagnosis.checks),
+        "calls": None if diagnosis.calls is None else _calls_json(diagnosis.calls),
+        "conclusion": diagnosis.conclusion,
+    }
+    return json_text(document)
 
 
-def _calls_json(calls: APIServerCalls) -> dict[str, Any]:
+def _calls_json(calls: APIServerCalls) -> _CallsJSON:
     return {
         "since": None if calls.since is None else calls.since.isoformat(),
         "webhooks": {name: _webhook_json(each) for name, each in sorted(calls.webhooks.items())},
     }
 
 
-def _webhook_json(calls: WebhookCalls) -> dict[str, Any]:
-    """The counts of a webhook.
-
-    A time is null without calls, or if it is longer than the API server measures.
-    """
-    times = {"secondsOfHalf": calls.bound(MEDIAN), "secondsOf99Percent": calls.bound(SLOWEST)}
+def _webhook_json(calls: WebhookCalls) -> _WebhookCallsJSON:
     return {
         "calls": calls.calls,
         "refused": calls.refused,
@@ -87,5 +114,10 @@ def _webhook_json(calls: WebhookCalls) -> dict[str, Any]:
         "failedOpen": calls.failed_open,
         "excluded": calls.excluded,
         "conditionErrors": calls.condition_errors,
-        **{key: None if value is None or math.isinf(value) else value for key, value in times.items()},
+        "secondsOfHalf": _finite_seconds(calls.bound(MEDIAN)),
+        "secondsOf99Percent": _finite_seconds(calls.bound(SLOWEST)),
     }
+
+
+def _finite_seconds(seconds: float | None) -> float | None:
+    return None if seconds is None or math.isinf(seconds) else seconds

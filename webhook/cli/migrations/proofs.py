@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -20,9 +20,9 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.migration_proof import Proof, WorkloadProof
+    from policies.migration_proof import Proof, WorkloadProof, WorkloadProofJSON
 
-__all__ = ["as_json", "prove_cluster", "text"]
+__all__ = ["ProofJSON", "as_json", "prove_cluster", "text"]
 
 _COLOURS = {Outcome.KEPT: "green", Outcome.GAINED: "green", Outcome.LOST: "red", Outcome.UNKNOWN: "yellow"}
 _MOST_NAMED = 3
@@ -55,9 +55,20 @@ def prove_cluster(cluster: Sequence[str], namespace: str, settings: str | None) 
         return prove_migration(view, files.settings, namespace)
 
 
+class ProofJSON(TypedDict):
+    """The output of `gpu-admission migrate --prove -o json`."""
+
+    workloads: list[WorkloadProofJSON]
+    assumptions: list[str]
+
+
 def as_json(proof: Proof) -> str:
     """The workloads and the assumptions as one mapping."""
-    return json_text({"workloads": [each.as_json() for each in proof.workloads], "assumptions": [*proof.assumptions]})
+    document: ProofJSON = {
+        "workloads": [each.as_json() for each in proof.workloads],
+        "assumptions": [*proof.assumptions],
+    }
+    return json_text(document)
 
 
 def text(proof: Proof, width: int | None = None) -> str:

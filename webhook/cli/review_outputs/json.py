@@ -2,29 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import click
 
+from policies.decision import Severity
 from policies.kubernetes.objects import name_of
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
+    from webhook.cli.admit import Verdict
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
 
-__all__ = ["show"]
+__all__ = ["ReviewedObjectJSON", "ReviewsJSON", "show"]
+
+
+class _ObjectJSON(TypedDict):
+    """The reviewed object."""
+
+    apiVersion: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class _SourceJSON(TypedDict):
+    """Where the object is written."""
+
+    file: str
+    line: int
+
+
+class _FindingJSON(TypedDict):
+    """A finding, with its place in the file; `known` if a baseline has it."""
+
+    rule: str
+    severity: Annotated[str, Severity]
+    path: str
+    message: str
+    remedy: str
+    waived: str
+    line: int
+    column: int
+    known: bool
+
+
+class ReviewedObjectJSON(TypedDict):
+    """What admission would do with one object."""
+
+    object: _ObjectJSON
+    source: _SourceJSON
+    verdict: Verdict
+    notReviewed: str
+    findings: list[_FindingJSON]
+    findingsLeftOut: int
+    warnings: list[str]
+    patch: list[dict[str, Any]]
+    templates: list[dict[str, Any]]
+
+
+ReviewsJSON = list[ReviewedObjectJSON]
+"""The output of `gpu-admission review -o json`."""
 
 
 def show(review: Review, options: TextOptions) -> None:
     """Print everything about every object."""
-    click.echo(json_text([_fields(reviewed) for reviewed in review.objects]))
+    document: ReviewsJSON = [_fields(reviewed) for reviewed in review.objects]
+    click.echo(json_text(document))
 
 
-def _fields(reviewed: ReviewedObject) -> dict[str, Any]:
+def _fields(reviewed: ReviewedObject) -> ReviewedObjectJSON:
     result = reviewed.result
     subject = result.subject
-    findings = [
+    findings: list[_FindingJSON] = [
         {
             "rule": finding.rule.id,
             "severity": str(finding.severity),

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from policies.audit import Survey, audit
+from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
 from policies.entries import CONFIGURATIONS
 from policies.view import UNKNOWN
 from webhook.cli.audit_reports import Audited, uncovered_notes
@@ -15,6 +15,7 @@ from webhook.cli.progress import Progress
 from webhook.cli.running_clusters.clusters import read_cluster
 from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.running_clusters.object_reads import read_object
+from webhook.cli.running_clusters.published_reports import find_report_api, publish
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import survey_cluster
@@ -28,8 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_cluster", "audited_cluster"]
 
+_MOST_PUBLISHED = 50_000
+"""Findings of all reports together."""
 
-def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, settings: str | None) -> Audited:
+
+def audit_cluster(
+    kubeconfig: str | None, context: str | None, namespace: str, settings: str | None, *, publishes: bool = False
+) -> Audited:
     """Audit a running cluster.
 
     Args:
@@ -37,15 +43,17 @@ def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, s
         context: The context of the kubeconfig; its current one if None.
         namespace: The only namespace to look into; empty for all.
         settings: The file with the administrator's settings; if None, those of the cluster.
+        publishes: True if the findings are written into the cluster as reports for policy tools.
 
     Raises:
         NoClusterError: The cluster cannot be read.
+        NoReportAPIError: The cluster serves no API for reports.
         UnreadableInputError: The settings have problems.
     """
     chosen = chosen_settings(settings)
 
     async def run(progress: Progress) -> Audited:
-        async with audited_cluster(kubeconfig, context, namespace, chosen, progress) as audited:
+        async with audited_cluster(kubeconfig, context, namespace, chosen, progress, publishes=publishes) as audited:
             return audited
 
     with Progress() as progress:
@@ -54,7 +62,13 @@ def audit_cluster(kubeconfig: str | None, context: str | None, namespace: str, s
 
 @asynccontextmanager
 async def audited_cluster(
-    kubeconfig: str | None, context: str | None, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    chosen: GPUAdmissionPolicy | None,
+    progress: Progress,
+    *,
+    publishes: bool = False,
 ) -> AsyncIterator[Audited]:
     """The audit of a running cluster, whose view is kept up to date until the end.
 
@@ -64,11 +78,14 @@ async def audited_cluster(
         namespace: The only namespace to look into; empty for all.
         chosen: The administrator's settings; if None, those of the cluster.
         progress: Shows what is read.
+        publishes: True to write the findings into the cluster, as reports for policy tools.
 
     Raises:
         NoClusterError: The cluster cannot be read.
+        NoReportAPIError: The cluster serves no API for reports.
     """
     async with connected_client(kubeconfig, context) as client, read_cluster(client, progress) as cluster:
+        api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
         check_namespace_exists(cluster.view, namespace)
         policy = chosen or cluster.settings
         survey = Survey(cluster.view, policy, namespace)
@@ -81,9 +98,13 @@ async def audited_cluster(
             progress.show(f"auditing: {count:,} objects")
 
         await survey_cluster(client, survey, take)
-        report = audit(cluster.view, policy, survey)
         notes = (*cluster.notes, *await _uncovered_notes(client, policy))
-        yield Audited(report, notes, cluster.view, policy, client.url)
+        report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
+        if api is not None:
+            reports = policy_reports(report, api, namespace)
+            published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
+        shown = report.limit_findings(MOST_FINDINGS)
+        yield Audited(shown, notes, cluster.view, policy, client.url, published)
 
 
 async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:

@@ -1,0 +1,193 @@
+"""The JSON schemas of all `-o json` outputs, made from the types of the printed documents.
+
+The types are TypedDicts beside the code that makes the documents, so mypy compares each field with them. The published schemas
+allow further fields, because later versions may add some; `closed_schema` does not, for tests.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+# Stubs of it would serve this file only.
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "FOLDER",
+    "OUTPUTS",
+    "check_output",
+    "closed_schema",
+    "output_schema",
+    "schema_file",
+    "schema_text",
+    "validator",
+]
+
+FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
+VERSION = 1
+"""The version of all outputs; raised if a field goes away or changes its meaning."""
+
+OUTPUTS = {
+    "audit": ("webhook.cli.audit_reports", "AuditJSON"),
+    "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
+    "doctor": ("webhook.cli.doctor.report", "DiagnosisJSON"),
+    "explain": ("webhook.cli.explanations", "ExplanationsJSON"),
+    "migrate": ("webhook.cli.migrations.proofs", "ProofJSON"),
+    "plan": ("webhook.cli.plan_reports", "PlanReportJSON"),
+    "preflight": ("webhook.cli.preflight.report", "PreflightJSON"),
+    "quota": ("webhook.cli.quota_reports", "QuotasJSON"),
+    "review": ("webhook.cli.review_outputs.json", "ReviewsJSON"),
+    "rules": ("webhook.cli.commands.rules", "RulesJSON"),
+    "usage": ("webhook.cli.usage_reports", "UsageJSON"),
+}
+"""The module and the name of the type of each command's output."""
+_ELSEWHERE = (
+    "policies.comparison",
+    "policies.explanation.question",
+    "policies.plan.disruptions",
+    "policies.plan.plan",
+    "policies.plan.prediction",
+    "policies.preflight",
+    "policies.migration_proof",
+    "policies.quota.charges",
+    "policies.quota.report.report",
+    "webhook.cli.admit",
+    "webhook.cli.check_reports",
+)
+"""Modules with types that others import for type checking only."""
+_SIMPLE: dict[Any, dict[str, Any]] = {
+    Any: {},
+    bool: {"type": "boolean"},
+    float: {"type": "number"},
+    int: {"type": "integer"},
+    str: {"type": "string"},
+    types.NoneType: {"type": "null"},
+}
+
+
+def output_schema(name: str) -> dict[str, Any]:
+    """The published schema of a command's output."""
+    module, type_name = OUTPUTS[name]
+    definitions = _Definitions()
+    schema = definitions.schema_of(getattr(import_module(module), type_name))
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:gpu-admission:output:{name}:v{VERSION}",
+        "title": f"gpu-admission {name} -o json",
+    }
+    return {**head, **schema, "$defs": dict(sorted(definitions.schemas.items()))}
+
+
+def schema_text(name: str) -> str:
+    """The text of the published file."""
+    return json.dumps(output_schema(name), indent=2) + "\n"
+
+
+def schema_file(name: str) -> Path:
+    """The published file."""
+    return FOLDER / f"{name}.v{VERSION}.json"
+
+
+def closed_schema(schema: Any) -> Any:
+    """The schema without further fields."""
+    if isinstance(schema, list):
+        return [closed_schema(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: closed_schema(each) for key, each in schema.items()}
+    return {**closed, "additionalProperties": False} if "properties" in schema else closed
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """Validates outputs of a command, without further fields, by the schema in docs."""
+    return Draft202012Validator(closed_schema(json.loads(schema_file(name).read_text())))
+
+
+def check_output(arguments: Sequence[str], text: str) -> None:
+    """Check that what a command has printed has its schema, if it is JSON for programs.
+
+    Raises:
+        jsonschema.ValidationError: It has not.
+    """
+    command, *options = arguments or [""]
+    formats = {following for option, following in pairwise(options) if option in ("-o", "--output")}
+    if command in OUTPUTS and text and formats == {"json"}:
+        validator(command).validate(json.loads(text))
+
+
+@cache
+def _names() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for module in _ELSEWHERE:
+        found.update(vars(import_module(module)))
+    return found
+
+
+class _Definitions:
+    """The schemas of types, and of the types that they consist of."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Any] = {}
+        self._records: dict[str, Any] = {}
+
+    def schema_of(self, hint: Any) -> dict[str, Any]:
+        """The schema of a type."""
+        if hint in _SIMPLE:
+            return _SIMPLE[hint]
+        if is_typeddict(hint):
+            return self._reference(hint)
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            base, *more = arguments
+            values = [value.value for each in more for value in each]
+            return {**self.schema_of(base), "enum": values}
+        if origin is Literal:
+            return {"type": "string", "enum": [*arguments]}
+        if origin is list:
+            return {"type": "array", "items": self.schema_of(arguments[0])}
+        if origin is dict:
+            return {"type": "object", "additionalProperties": self.schema_of(arguments[1])}
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self.schema_of(each) for each in arguments]}
+        raise TypeError(f"no schema for {hint}")
+
+    def _reference(self, record: Any) -> dict[str, Any]:
+        name = record.__name__.removeprefix("_").removesuffix("JSON")
+        if name not in self._records:
+            self._records[name] = record
+            self.schemas[name] = self._record_schema(record)
+        if self._records[name] is not record:
+            raise TypeError(f"two types of one output are named {name}")
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _record_schema(self, record: Any) -> dict[str, Any]:
+        hints = get_type_hints(record, localns=_names(), include_extras=True)
+        optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
+        return {
+            "description": " ".join((record.__doc__ or "").split()),
+            "type": "object",
+            "properties": {
+                name: self.schema_of(get_args(hint)[0] if name in optional else hint) for name, hint in hints.items()
+            },
+            "required": [name for name in hints if name not in optional],
+        }

@@ -1,0 +1,5 @@
+"""Clusters of the tests of explanations."""
+
+from tests.explanation.conftest import k8s
+
+__all__ = ["k8s"]

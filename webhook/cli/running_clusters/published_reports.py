@@ -1,0 +1,256 @@
+"""Publishing: writes the reports of an audit into the cluster, and deletes outdated ones."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.audit import OPEN_REPORTS, POLICY_REPORTS, REPORT_NAME, is_our_report
+from policies.kubernetes.names import plural
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.paths import items_at, lookup
+from policies.metadata_keys import MANAGED
+from policies.phrases import format_count
+from webhook.cluster.errors import APIError
+from webhook.cluster.lists import list_all
+from webhook.cluster.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
+
+    from policies.audit import ReportAPI
+    from policies.kubernetes.objects import Object
+    from webhook.cli.progress import Progress
+    from webhook.cluster.client import APIClient
+
+__all__ = ["NoReportAPIError", "Published", "find_report_api", "publish"]
+
+_AT_ONCE = 6
+"""Requests that are sent at a time."""
+_ATTEMPTS = 3
+"""Attempts to write a report that something else changes meanwhile."""
+_OURS = {"labelSelector": f"{MANAGED}=true"}
+_GRANT = "grant the ClusterRole of docs/audit.md"
+
+
+class NoReportAPIError(click.ClickException):
+    """The cluster serves no API for reports."""
+
+    exit_code = 2
+
+
+class _Outcome(Enum):
+    WRITTEN = "written"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    GONE = "gone"
+    """The namespace of the report, or the report to delete, does not exist any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of the reports of an audit."""
+
+    api: ReportAPI
+    outcomes: Sequence[_Outcome]
+    problems: tuple[str, ...]
+    """Why some reports are not up to date; sentences without full stops."""
+
+    @property
+    def summary(self) -> str:
+        """The numbers in one line."""
+        numbers = {outcome: self.outcomes.count(outcome) for outcome in _Outcome}
+        return (
+            f"published to {self.api.group}: {format_count(numbers[_Outcome.WRITTEN], 'report')} written, "
+            f"{numbers[_Outcome.UNCHANGED]:,} unchanged, {numbers[_Outcome.DELETED]:,} deleted"
+        )
+
+
+async def find_report_api(client: APIClient, *, cluster_wide: bool) -> ReportAPI:
+    """The API that reports are written to: OpenReports if it is served.
+
+    Args:
+        client: The connection.
+        cluster_wide: True if a report on cluster-scoped objects is written too.
+
+    Raises:
+        NoReportAPIError: No such API is served.
+        ClusterError: The API server did not answer.
+    """
+    for api in (OPEN_REPORTS, POLICY_REPORTS):
+        try:
+            served = await client.get(f"/apis/{api.group}/{api.version}")
+        except APIError as error:
+            if not error.is_not_found:
+                raise
+            continue
+        kinds = {lookup(each, ("kind",)) for each in items_at(served, ("resources",))}
+        if kinds >= {api.kind, *([api.cluster_kind] if cluster_wide else [])}:
+            return api
+    versions = " nor ".join(
+        f"{api.api_version} ({api.kind}, {api.cluster_kind})" for api in (OPEN_REPORTS, POLICY_REPORTS)
+    )
+    raise NoReportAPIError(
+        f"{client.url} serves neither {versions}, so no reports can be published; install the CRDs of OpenReports: "
+        "helm upgrade --install openreports --repo https://openreports.github.io/reports-api openreports"
+    )
+
+
+async def publish(
+    client: APIClient,
+    api: ReportAPI,
+    reports: Sequence[Object],
+    namespace: str,
+    progress: Progress,
+    *,
+    is_complete: bool,
+) -> Published:
+    """Write the reports that have changed, and delete our reports of namespaces that have none now.
+
+    A report that something else made is not touched. If a right is missing, the other reports are written.
+
+    Args:
+        client: The connection.
+        api: What `find_report_api` returned.
+        reports: The reports of the audit.
+        namespace: The only namespace that was audited; empty for all. Reports outside it are not touched.
+        progress: Shows how many reports were written.
+        is_complete: False if not everything was reviewed; then no report is deleted, because its findings may still hold.
+
+    Raises:
+        ClusterError: The API server did not answer.
+    """
+    publisher = _Publisher(client, api)
+    stored, problems = await publisher.our_reports(namespace)
+    wanted = {namespace_of(report) for report in reports}
+    outdated = [report for where, report in stored.items() if where not in wanted]
+    if outdated and not is_complete:
+        problems.append(
+            f"reports of earlier audits without findings now are kept, because not everything was reviewed: {len(outdated)}"
+        )
+        outdated = []
+    tasks = [
+        *(partial(publisher.write, report, stored.get(namespace_of(report))) for report in reports),
+        *(partial(publisher.delete, report) for report in outdated),
+    ]
+    limit, done = asyncio.Semaphore(_AT_ONCE), 0
+
+    async def run(task: Callable[[], Coroutine[Any, Any, _Outcome | str]]) -> _Outcome | str:
+        nonlocal done
+        async with limit:
+            outcome = await task()
+        done += 1
+        progress.show(f"publishing: {done:,} of {len(tasks):,} reports")
+        return outcome
+
+    found = await asyncio.gather(*map(run, tasks))
+    outcomes = [each for each in found if isinstance(each, _Outcome)]
+    return Published(api, outcomes, (*problems, *(each for each in found if isinstance(each, str))))
+
+
+class _Publisher:
+    """Requests for the reports of one API."""
+
+    def __init__(self, client: APIClient, api: ReportAPI) -> None:
+        self._client = client
+        self._namespaced = Resource(api.group, api.version, plural(api.kind), api.kind, namespaced=True)
+        self._cluster = Resource(api.group, api.version, plural(api.cluster_kind), api.cluster_kind, namespaced=False)
+
+    async def our_reports(self, namespace: str) -> tuple[dict[str, Object], list[str]]:
+        """The stored reports of earlier audits by namespace, and what hides some of them.
+
+        The report on the cluster is under an empty name.
+        """
+        stored: dict[str, Object] = {}
+        problems = []
+        for resource in (self._namespaced,) if namespace else (self._namespaced, self._cluster):
+            try:
+                listed = await list_all(self._client, resource, namespace if resource.namespaced else "", _OURS)
+            except APIError as error:
+                if not error.is_forbidden:
+                    raise
+                problems.append(f"outdated {resource.plural} of earlier audits are not deleted: {error}; {_GRANT}")
+                continue
+            stored.update((namespace_of(report), report) for report in listed if name_of(report) == REPORT_NAME)
+        return stored, problems
+
+    async def write(self, report: Object, stored: Object | None) -> _Outcome | str:
+        """Create or update a report; returns the outcome, or why it was not written.
+
+        Args:
+            report: The report.
+            stored: The report of an earlier audit; None if none is known.
+        """
+        try:
+            return await self._create(report) if stored is None else await self._update(report, stored)
+        except APIError as error:
+            # A namespace that is deleted meanwhile needs no report.
+            return _Outcome.GONE if error.is_not_found else _problem(report, "written", error)
+
+    async def delete(self, stored: Object) -> _Outcome | str:
+        """Delete a report if it is as it was listed; returns the outcome, or why it was not deleted."""
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"resourceVersion": stored["metadata"]["resourceVersion"]},
+        }
+        try:
+            await self._client.delete(self._path(stored), options)
+        except APIError as error:
+            return _Outcome.GONE if error.is_not_found else _problem(stored, "deleted", error)
+        return _Outcome.DELETED
+
+    async def _create(self, report: Object) -> _Outcome | str:
+        try:
+            await self._client.post(self._resource(report).path(namespace_of(report)), report)
+        except APIError as error:
+            if not error.already_exists:
+                raise
+            return await self._update(report, await self._client.get(self._path(report)))
+        return _Outcome.WRITTEN
+
+    async def _update(self, report: Object, stored: Object) -> _Outcome | str:
+        for _ in range(_ATTEMPTS):
+            if not is_our_report(stored):
+                return f"{_label(report)} lacks the label {MANAGED}=true, so it is not ours and stays as it is; delete or rename it"
+            merged = _updated_report(report, stored)
+            if merged == stored:
+                return _Outcome.UNCHANGED
+            try:
+                await self._client.put(self._path(report), merged)
+            except APIError as error:
+                if not error.is_conflict:
+                    raise
+                stored = await self._client.get(self._path(report))
+            else:
+                return _Outcome.WRITTEN
+        return f"{_label(report)} is not written: something else keeps changing it; run the command again"
+
+    def _resource(self, report: Object) -> Resource:
+        return self._namespaced if namespace_of(report) else self._cluster
+
+    def _path(self, report: Object) -> str:
+        return self._resource(report).path(namespace_of(report), REPORT_NAME)
+
+
+def _updated_report(report: Object, stored: Object) -> Object:
+    """The stored report with the content of another; labels and annotations that others have added stay."""
+    labels = {**(lookup(stored, ("metadata", "labels")) or {}), **report["metadata"]["labels"]}
+    return {**stored, **report, "metadata": {**stored["metadata"], "labels": labels}}
+
+
+def _label(report: Object) -> str:
+    """Kind, namespace and name."""
+    namespace = namespace_of(report)
+    return f"{report['kind']} {namespace}/{REPORT_NAME}" if namespace else f"{report['kind']} {REPORT_NAME}"
+
+
+def _problem(report: Object, done: str, error: APIError) -> str:
+    remedy = f"; {_GRANT}" if error.is_forbidden else ""
+    return f"{_label(report)} is not {done}: {error}{remedy}"

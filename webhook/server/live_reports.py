@@ -1,0 +1,191 @@
+"""Live reports: made once for each audience and change, and shared by all streams that show them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakValueDictionary
+
+import orjson
+
+from webhook.cluster.clockwork import Clockwork, rfc3339
+from webhook.cluster.watched_kinds import watched_kinds
+from webhook.server.deadlines import LONGEST_SECONDS, Deadline
+from webhook.server.pacing import Pacer, run_aside, spread
+from webhook.server.turns import Busy, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from policies.explanation import Audience
+    from policies.view import ClusterView
+
+__all__ = ["LARGEST_REPORT", "MOST_BYTES", "LiveReport", "LiveReports", "ReportParts", "ReportUnavailableError"]
+
+LARGEST_REPORT = 8 * 1024 * 1024
+"""Bytes of one report."""
+MOST_BYTES = 48 * 1024 * 1024
+"""Bytes of all reports that are kept."""
+_SHORTEST_REST = 5.0
+"""Seconds between two reports for an audience."""
+_REST = 10.0
+"""Seconds of rest for each second of CPU, times the number of audiences: reports take a tenth of one CPU at most."""
+_OLDEST = 60.0
+"""Seconds after which a report is made again, because what it says may depend on the time."""
+_UNREAD_SECONDS = 60.0
+"""Seconds after which a report that no stream reads is dropped."""
+
+_LATE = "The report was not ready within 30 seconds; try again later, or make it with gpu-admission usage."
+_TOO_LARGE = "The report is larger than 8 MiB; sign in to one namespace."
+_NO_ROOM = "Too many large reports are open; try again later."
+
+_KINDS = tuple(dict.fromkeys(watched.kind for watched in watched_kinds(("",))))
+"""Every kind that a report can depend on."""
+
+
+class ReportUnavailableError(Exception):
+    """No report now; a retry may succeed. Its text is one sentence for the user."""
+
+
+ReportParts: TypeAlias = "Callable[[Audience, datetime], Mapping[str, str]]"
+"""Makes the parts of the report as HTML, by their names; called in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReport:
+    """A report as the lines of a stream."""
+
+    parts: Mapping[str, bytes]
+    """The line of each part, by its name, in the order of the page."""
+    time: str
+    """When the cluster was read."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of all lines."""
+        return sum(map(len, self.parts.values()))
+
+
+@dataclass(slots=True)
+class _Kept:
+    report: LiveReport
+    mark: object
+    made_at: float
+    rests_until: float
+    read_at: float
+
+
+class LiveReports:
+    """Makes reports one at a time in a thread that pauses for reviews; namespaces take turns."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        make_parts: ReportParts,
+        observe: Callable[[float], None],
+        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
+        cpu_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Keep no report yet.
+
+        Args:
+            view: The cluster, which says when something has changed.
+            make_parts: Makes the parts of a report.
+            observe: Called with the seconds that a report took.
+            clockwork: Tells the time.
+            cpu_clock: Returns the seconds of CPU that this thread has used.
+        """
+        self._view = view
+        self._make_parts = make_parts
+        self._observe = observe
+        self._clock = clockwork.clock
+        self._now = clockwork.now
+        self._cpu_clock = cpu_clock
+        self._turns = Turns(clock=self._clock)
+        self._kept: dict[Audience, _Kept] = {}
+        self._locks: WeakValueDictionary[Audience, asyncio.Lock] = WeakValueDictionary()
+
+    async def latest(self, audience: Audience) -> LiveReport:
+        """The report for an audience; made now if the last one is outdated and made long enough ago.
+
+        Raises:
+            ReportUnavailableError: There is none.
+        """
+        self._drop_unread()
+        lock = self._locks.setdefault(audience, asyncio.Lock())
+        kept = self._kept.get(audience)
+        if kept is None or (self._is_due(kept) and not lock.locked()):
+            async with lock:
+                kept = self._kept.get(audience)
+                if kept is None or self._is_due(kept):
+                    kept = await self._make(audience, kept)
+        kept.read_at = self._clock()
+        return kept.report
+
+    def outdate(self) -> None:
+        """Make every report again when it has rested: something has changed that the view does not know."""
+        for kept in self._kept.values():
+            kept.mark = None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _drop_unread(self) -> None:
+        oldest = self._clock() - _UNREAD_SECONDS
+        for audience in [audience for audience, kept in self._kept.items() if kept.read_at < oldest]:
+            del self._kept[audience]
+
+    def _is_due(self, kept: _Kept) -> bool:
+        now = self._clock()
+        if now < kept.rests_until:
+            return False
+        return now >= kept.made_at + _OLDEST or self._view.derive(_change_mark) is not kept.mark
+
+    async def _make(self, audience: Audience, last: _Kept | None) -> _Kept:
+        clock = self._clock
+        deadline = Deadline(clock, clock(), LONGEST_SECONDS)
+        pacer = Pacer()
+        try:
+            await self._turns.take(("", audience.namespace), deadline)
+            began, mark, now = clock(), self._view.derive(_change_mark), self._now()
+            lines, cpu_seconds = await run_aside(
+                lambda: spread(lambda: self._lines(audience, now, last), pacer), deadline.remaining, self._turns.release
+            )
+        except (Busy, TimeoutError) as error:
+            raise ReportUnavailableError(_LATE) from error
+        finally:
+            pacer.stop()
+        report = LiveReport(lines, rfc3339(now))
+        self._check_size(audience, report)
+        self._observe(clock() - began)
+        rest = max(_SHORTEST_REST, _REST * cpu_seconds * len(self._kept.keys() | {audience}))
+        kept = self._kept[audience] = _Kept(report, mark, began, clock() + rest, clock())
+        return kept
+
+    def _lines(self, audience: Audience, now: datetime, last: _Kept | None) -> tuple[Mapping[str, bytes], float]:
+        """The lines of a report, and the seconds of CPU that they took.
+
+        A line that has not changed is the same object, so memory holds it once.
+        """
+        began = self._cpu_clock()
+        before = {} if last is None else last.report.parts
+        parts = self._make_parts(audience, now)
+        lines = {name: orjson.dumps({"part": name, "html": html}) + b"\n" for name, html in parts.items()}
+        kept = {name: before[name] if before.get(name) == line else line for name, line in lines.items()}
+        return kept, self._cpu_clock() - began
+
+    def _check_size(self, audience: Audience, report: LiveReport) -> None:
+        if report.size > LARGEST_REPORT:
+            raise ReportUnavailableError(_TOO_LARGE)
+        if report.size + sum(kept.report.size for each, kept in self._kept.items() if each != audience) > MOST_BYTES:
+            raise ReportUnavailableError(_NO_ROOM)
+
+
+def _change_mark(view: ClusterView) -> object:
+    """An object that stays the same until a kind changes; call it as `view.derive(_change_mark)`."""
+    for kind in _KINDS:
+        view.get(kind, "")
+    return object()

@@ -1,0 +1,187 @@
+"""Questions: who may ask, how many at a time, and their answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from aiohttp import hdrs, web
+
+from policies.kubernetes.objects import namespace_of
+from webhook.cluster.lookups import NotFoundError
+from webhook.server.deadlines import BadDuration
+from webhook.server.explain_gate import NotAdmitted
+from webhook.server.explain_question import BadQuestion, NamedObject, PostedObject, as_sentence
+from webhook.server.explainer import UnavailableError
+from webhook.server.logs import log_explanation
+from webhook.server.token_buckets import TokenBuckets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from policies.settings import AddedKind
+    from webhook.server.bodies import Form
+    from webhook.server.deadlines import Deadline
+    from webhook.server.explain_gate import Caller, ExplainGate
+    from webhook.server.explainer import Explainer, Render
+    from webhook.server.metrics import Metrics
+
+__all__ = ["MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "Questions", "count_while"]
+
+K = TypeVar("K")
+
+_RETRY = {hdrs.RETRY_AFTER: "1"}
+MOST_OF_ONE_USER = 2
+"""Questions of one user of a namespace that wait or are being answered; others have their turn in between."""
+MOST_OF_ONE_NAMESPACE = 4
+"""The same of all users of a namespace: who may create service accounts there is many users."""
+_BURST, _PER_MINUTE = 30, 30
+"""Questions of one user of a namespace: a burst, and the rate after it."""
+_TOO_MANY = f"You have {MOST_OF_ONE_USER} questions here already; wait for their answers."
+_TOO_MANY_OF_NAMESPACE = f"This namespace has {MOST_OF_ONE_NAMESPACE} questions here already; ask again in a moment."
+_TOO_OFTEN = f"You may ask {_PER_MINUTE} questions a minute; ask again in a moment."
+
+
+class Questions:
+    """Answers questions of all ports within the same limits.
+
+    It reads no body of a caller that the gate does not admit.
+    """
+
+    def __init__(self, explainer: Explainer, gate: ExplainGate, metrics: Metrics) -> None:
+        """Prepare."""
+        self._explainer = explainer
+        self.gate = gate
+        self.metrics = metrics
+        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
+        self._of_user: Counter[str] = Counter()
+        self._of_namespace: Counter[str] = Counter()
+
+    async def answer(
+        self,
+        namespace: str,
+        request: web.BaseRequest,
+        form: Form,
+        decode: Callable[[bytes, Iterable[AddedKind]], PostedObject | NamedObject],
+        render: Render,
+    ) -> bytes:
+        """The body of the answer to a call.
+
+        Args:
+            namespace: The namespace in the path of the call; empty for explanations that name everything.
+            request: The call.
+            form: The format of its body.
+            decode: Reads the question in the body; raises BadQuestion.
+            render: Makes the body of the answer, in a thread.
+
+        Raises:
+            web.HTTPException: There is no answer; the text is one sentence.
+        """
+        explainer = self._explainer
+        try:
+            deadline = explainer.deadline(request.query.get("timeout"))
+            caller = await self.admit(request, namespace, deadline)
+            with self._turn_of(caller):
+                form.check(request)
+                body = await form.read(request, deadline)
+                asked = _within(namespace, decode(body, explainer.added_kinds))
+                is_awaited = partial(_is_connected, request)
+                answer = await explainer.answer(asked, deadline, is_awaited, render, caller.audience)
+        except (BadDuration, BadQuestion) as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        except NotFoundError as error:
+            raise web.HTTPNotFound(text=_not_found(error)) from error
+        except UnavailableError as error:
+            raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
+        self.metrics.count_explanation("answered")
+        self.metrics.time_explanation(deadline.elapsed)
+        log_explanation(caller.name, asked, answer.verdicts, deadline.elapsed)
+        return answer.body
+
+    async def admit(self, request: web.BaseRequest, namespace: str, deadline: Deadline) -> Caller:
+        """The caller, if the gate admits it.
+
+        Raises:
+            web.HTTPException: It does not; the text is one sentence.
+        """
+        try:
+            caller = await self.gate.admit(request, namespace, deadline)
+        except NotAdmitted as error:
+            self.metrics.count_explain_caller(error.outcome)
+            raise _refusal(error) from error
+        self.metrics.count_explain_caller("allowed")
+        return caller
+
+    @contextmanager
+    def _turn_of(self, caller: Caller) -> Iterator[None]:
+        """Count a question of a user of one namespace while it is answered; others are not limited.
+
+        Raises:
+            web.HTTPTooManyRequests: The user has too many.
+        """
+        if not caller.audience.namespace:
+            yield
+            return
+        user, namespace = caller.name, caller.audience.namespace
+        if self._of_user[user] >= MOST_OF_ONE_USER:
+            raise web.HTTPTooManyRequests(text=_TOO_MANY, headers=_RETRY)
+        if self._of_namespace[namespace] >= MOST_OF_ONE_NAMESPACE:
+            raise web.HTTPTooManyRequests(text=_TOO_MANY_OF_NAMESPACE, headers=_RETRY)
+        if not self._rates.take(user):
+            seconds = str(self._rates.seconds_until_next(user))
+            raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
+        with count_while(self._of_user, user), count_while(self._of_namespace, namespace):
+            yield
+
+
+@contextmanager
+def count_while(pending: Counter[K], key: K) -> Iterator[None]:
+    """Count a call under a key until it ends; keys without calls are left out."""
+    pending[key] += 1
+    try:
+        yield
+    finally:
+        pending[key] -= 1
+        if not pending[key]:
+            del pending[key]
+
+
+def _is_connected(request: web.BaseRequest) -> bool:
+    return request.transport is not None
+
+
+def _within(namespace: str, asked: PostedObject | NamedObject) -> PostedObject | NamedObject:
+    """The question about the namespace of the path; unchanged without one.
+
+    Raises:
+        BadQuestion: The question names another namespace.
+    """
+    if not namespace:
+        return asked
+    named = {asked.namespace, namespace_of(asked.object) if isinstance(asked, PostedObject) else ""} - {"", namespace}
+    if named:
+        other = json.dumps(min(named)[:100])
+        raise BadQuestion(f"The question is about namespace {other}; ask it at the path of that namespace.")
+    return replace(asked, namespace=namespace)
+
+
+def _refusal(error: NotAdmitted) -> web.HTTPException:
+    match error.outcome:
+        case "unauthenticated":
+            return web.HTTPUnauthorized(text=str(error), headers={hdrs.WWW_AUTHENTICATE: "Bearer"})
+        case "forbidden":
+            return web.HTTPForbidden(text=str(error))
+        case "unavailable":
+            seconds = str(math.ceil(error.retry_after))
+            return web.HTTPServiceUnavailable(text=str(error), headers={hdrs.RETRY_AFTER: seconds})
+
+
+def _not_found(error: NotFoundError) -> str:
+    sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
+    remedy = "" if error.is_certain else "; post the object itself"
+    return as_sentence(f"{sentence}{remedy}{error.hint}")

@@ -1,0 +1,266 @@
+"""Streams of the live report: lines of JSON, sent while the caller may see them and something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import hdrs, web
+
+from webhook.server.bodies import Form
+from webhook.server.browser_rules import HEADERS
+from webhook.server.deadlines import Deadline
+from webhook.server.explain_gate import NotAdmitted
+from webhook.server.guarded_connection import guarded_connection
+from webhook.server.live_reports import ReportUnavailableError
+from webhook.server.logs import log_crash, log_stream
+from webhook.server.questions import count_while
+from webhook.server.strict_json import BadJSON, read_json
+from webhook.server.token_buckets import TokenBuckets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from webhook.server.explain_gate import Caller
+    from webhook.server.live_reports import LiveReport, LiveReports
+    from webhook.server.questions import Questions
+    from webhook.server.routed_calls import Traffic
+
+__all__ = ["MOST_OF_NAMESPACE", "MOST_OF_USER", "MOST_STREAMS", "ReportStreams", "StreamTimes"]
+
+MOST_STREAMS = 16
+"""Streams of users of one namespace, and as many of all others."""
+MOST_OF_NAMESPACE = 8
+"""Streams of all users of a namespace: who may create service accounts there is many users."""
+MOST_OF_USER = 4
+"""Streams of one user."""
+_BURST, _PER_MINUTE = 20, 20
+"""Streams that a user may begin: a burst, and the rate after it."""
+
+_PIECE = 128 * 1024
+"""Bytes; after more than 64 KiB, aiohttp waits until the socket takes more."""
+
+_FORM = Form(holds="{}", largest=1024, refusal="The body is larger than 1 KiB; send {}.")
+_RETRY = {hdrs.RETRY_AFTER: "5"}
+_NO_QUESTION = "The body is not {}; the report takes no options."
+_STOPPING = "This replica is stopping; another one answers in a moment."
+_NO_CONNECTION = "Too many connections are open; try again in a moment."
+_TOO_MANY = f"At most {MOST_STREAMS} reports are shown at a time; try again later."
+_TOO_MANY_OF_NAMESPACE = f"Users of this namespace have {MOST_OF_NAMESPACE} reports open; close one of them."
+_TOO_MANY_OF_USER = f"You have {MOST_OF_USER} reports open; close one of them."
+_TOO_OFTEN = f"You may open {_PER_MINUTE} reports a minute; try again in a moment."
+_CHANGED = "Your rights have changed; the page begins again."
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTimes:
+    """Seconds in the life of a stream."""
+
+    between: float = 5.0
+    """Between two looks for changes."""
+    review: float = 10.0
+    """After which the caller is checked again before anything is sent."""
+    beat: float = 15.0
+    """Of silence, after which a line without content shows that the stream lives."""
+    write: float = 30.0
+    """In which the caller must have read a piece of a line."""
+
+
+class _Ended(Exception):  # noqa: N818 - the name says what happened; it is no error
+    """The stream ends here. Its text is one sentence for the user; empty if the user has gone."""
+
+    def __init__(self, reason: str, sentence: str = "") -> None:
+        super().__init__(sentence)
+        self.reason = reason
+        """One of `STREAM_ENDS`."""
+
+
+class ReportStreams:
+    """Answers calls for the live report, within limits for each user and in number."""
+
+    def __init__(
+        self,
+        reports: LiveReports,
+        questions: Questions,
+        traffic: Traffic,
+        times: StreamTimes = StreamTimes(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            reports: Makes the reports.
+            questions: Its gate admits the callers.
+            traffic: Says when the server drains.
+            times: Seconds in the life of a stream.
+            clock: Returns monotonic seconds.
+        """
+        self.reports = reports
+        self._questions = questions
+        self._metrics = questions.metrics
+        self._traffic = traffic
+        self._times = times
+        self._clock = clock
+        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
+        self._of_user: Counter[str] = Counter()
+        self._of_namespace: Counter[str] = Counter()
+        self._open: Counter[bool] = Counter()
+        """Streams of users of one namespace, apart from all others."""
+        self._metrics.watch_streams(self.__len__)
+
+    def __len__(self) -> int:
+        return self._open.total()
+
+    async def answer(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
+        """Send the report of a namespace, or of everything, until the stream ends.
+
+        Raises:
+            web.HTTPException: There is no stream; the text is one sentence.
+        """
+        if self._traffic.draining:
+            raise web.HTTPServiceUnavailable(text=_STOPPING, headers=_RETRY)
+        deadline = Deadline.start(self._clock)
+        caller = await self._questions.admit(request, namespace, deadline)
+        _FORM.check(request)
+        await _check_body(request, deadline)
+        with self._place_of(caller):
+            connection = guarded_connection(request.transport)
+            if connection is not None and not connection.answer_begins():
+                raise web.HTTPServiceUnavailable(text=_NO_CONNECTION, headers=_RETRY)
+            response = web.StreamResponse(
+                headers={**HEADERS, hdrs.CONTENT_TYPE: "application/x-ndjson", "X-Accel-Buffering": "no"}
+            )
+            await response.prepare(request)
+            stream = _Stream(request, response, self._times)
+            log_stream("the report is being shown", caller.name, namespace, "")
+            reason = await self._run(stream, namespace, caller)
+            log_stream("the report is no longer shown", caller.name, namespace, reason)
+            self._metrics.count_stream_end(reason)
+        return response
+
+    async def _run(self, stream: _Stream, namespace: str, caller: Caller) -> str:
+        """Send reports until the stream ends; returns why, one of `STREAM_ENDS`."""
+        try:
+            await self._follow(stream, namespace, caller)
+        except _Ended as end:
+            reason, sentence = end.reason, str(end)
+        except NotAdmitted as refusal:
+            reason, sentence = refusal.outcome, str(refusal)
+        except ReportUnavailableError as error:
+            reason, sentence = "unavailable", str(error)
+        except ConnectionError:
+            reason, sentence = "closed", ""
+        except Exception as error:  # noqa: BLE001 - a bug must not show a traceback to the caller
+            identifier = secrets.token_hex(4)
+            log_crash(stream.request.path, identifier, error)
+            reason = "failed"
+            sentence = f"The server failed; its log has the details under the id {identifier}."
+        if sentence:
+            with suppress(ConnectionError, _Ended):
+                await stream.write_json({"end": reason, "text": sentence})
+        return reason
+
+    async def _follow(self, stream: _Stream, namespace: str, caller: Caller) -> None:
+        times, clock = self._times, self._clock
+        reviewed = clock()
+        audience = caller.audience
+        sees = {"user": caller.name, "namespace": audience.namespace, "seesNodes": audience.sees_nodes}
+        await stream.write_json({"begin": sees})
+        while True:
+            report = await self.reports.latest(audience)
+            if stream.request.transport is None:
+                raise _Ended("closed")
+            if clock() - reviewed >= times.review:
+                reviewed = clock()
+                if await self._questions.gate.admit(stream.request, namespace, Deadline.start(clock)) != caller:
+                    raise _Ended("changed", _CHANGED)
+            await stream.send(report, clock())
+            if await self._traffic.wait_until_draining(times.between):
+                raise _Ended("stopping", _STOPPING)
+
+    @contextmanager
+    def _place_of(self, caller: Caller) -> Iterator[None]:
+        """Count a stream while it is open.
+
+        Raises:
+            web.HTTPTooManyRequests: There are too many.
+        """
+        user, namespace = caller.name, caller.audience.namespace
+        is_member = bool(namespace)
+        for is_full, sentence in (
+            (self._of_user[user] >= MOST_OF_USER, _TOO_MANY_OF_USER),
+            (is_member and self._of_namespace[namespace] >= MOST_OF_NAMESPACE, _TOO_MANY_OF_NAMESPACE),
+            (self._open[is_member] >= MOST_STREAMS, _TOO_MANY),
+        ):
+            if is_full:
+                raise web.HTTPTooManyRequests(text=sentence, headers=_RETRY)
+        if not self._rates.take(user):
+            seconds = str(self._rates.seconds_until_next(user))
+            raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
+        with (
+            count_while(self._of_user, user),
+            count_while(self._of_namespace, namespace),
+            count_while(self._open, is_member),
+        ):
+            yield
+
+
+class _Stream:
+    """One stream, and what it has sent."""
+
+    def __init__(self, request: web.BaseRequest, response: web.StreamResponse, times: StreamTimes) -> None:
+        self.request = request
+        self._response = response
+        self._times = times
+        self._sent: dict[str, bytes] = {}
+        self._written_at = 0.0
+
+    async def send(self, report: LiveReport, now: float) -> None:
+        """Send the parts that have changed; nothing but a beat now and then if none has."""
+        changed = [line for name, line in report.parts.items() if self._sent.get(name) != line]
+        if changed or self._sent.keys() != report.parts.keys():
+            for line in changed:
+                await self._write(line)
+            self._sent = dict(report.parts)
+            await self.write_json({"shown": [*report.parts], "time": report.time})
+        elif now - self._written_at >= self._times.beat:
+            await self.write_json({"beat": report.time})
+        else:
+            return
+        self._written_at = now
+
+    async def write_json(self, line: dict[str, Any]) -> None:
+        """Send one line.
+
+        Raises:
+            ConnectionError: The caller has gone.
+            _Ended: The caller does not read.
+        """
+        await self._write(orjson.dumps(line) + b"\n")
+
+    async def _write(self, line: bytes) -> None:
+        # In pieces, because the socket takes a write as a whole into memory before it makes us wait.
+        pieces = memoryview(line)
+        try:
+            for start in range(0, len(line), _PIECE):
+                async with asyncio.timeout(self._times.write):
+                    await self._response.write(pieces[start : start + _PIECE])
+        except TimeoutError as error:
+            if self.request.transport is not None:
+                self.request.transport.abort()
+            raise _Ended("slow") from error
+
+
+async def _check_body(request: web.BaseRequest, deadline: Deadline) -> None:
+    try:
+        document = read_json(await _FORM.read(request, deadline))
+    except BadJSON as error:
+        raise web.HTTPBadRequest(text=str(error)) from error
+    if document != {}:
+        raise web.HTTPBadRequest(text=_NO_QUESTION)
