@@ -197,8 +197,11 @@ async def test_pending_pod_is_explained_by_name(start_ui, cluster):
     assert "gpu-a100-01" not in html
     status, text = await ui.ask({"kind": "claim", "name": "gpus", "namespace": "team-a"})
     assert (status, text) == (404, "ResourceClaim gpus in namespace team-a not found; did you mean gpu?\n")
-    assert 'gpu_admission_ui_calls_total{call="explanation",outcome="answered"} 1.0' in ui.metrics.text().decode()
-    assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in ui.metrics.text().decode()
+    assert (
+        'gpu_admission_ui_calls_total{call="explanation",outcome="answered"} 1.0'
+        in ui.metrics.exposition().text().decode()
+    )
+    assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in ui.metrics.exposition().text().decode()
 
 
 async def test_question_about_another_namespace_is_refused(ui):
