@@ -13,6 +13,7 @@ from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
+from policies.explanation.redacted import name_redactor
 from policies.explanation.report import (
     Change,
     DeviceOutcome,
@@ -45,6 +46,7 @@ __all__ = [
     "ReasonKind",
     "Suggestion",
     "explain",
+    "name_redactor",
     "parse_explanations",
     "questions",
     "warm",
