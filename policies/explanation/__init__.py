@@ -14,6 +14,7 @@ from policies.explanation.group_report import DeviceOutcome, NodeGroup, OutcomeS
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
+from policies.explanation.redacted import name_redactor
 from policies.explanation.report import Change, Explanation, ExplanationJSON, Feasibility, Suggestion
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "ReasonKind",
     "Suggestion",
     "explain",
+    "name_redactor",
     "parse_explanations",
     "questions",
     "warm",

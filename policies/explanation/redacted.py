@@ -23,13 +23,13 @@ from policies.kubernetes.resourceslices import device_fields
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.explanation.audience import Audience
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
 
-__all__ = ["redacted_explanation"]
+__all__ = ["name_redactor", "redacted_explanation"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,8 @@ _OBJECT = "<object of another namespace>"
 _RUN = re.compile(r"[A-Za-z0-9]+(?:[-./]+[A-Za-z0-9]+)*")
 _SEPARATOR = re.compile(r"([-./]+)")
 _NODES = re.compile(rf"{_NODE}(?:(?:, | and | or ){_NODE})+")
+_OWN_KINDS = ("Pod", "ResourceClaim", "ResourceClaimTemplate", "GPUQuota")
+"""The kinds of objects that the members of a namespace write, as far as a view keeps them."""
 _PARTS = (Explanation, NodeGroup, DeviceOutcome, Reason, Suggestion, Obstacle, ReviewWarning)
 
 
@@ -59,14 +61,29 @@ def redacted_explanation(
     Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do. Of
     an object in another namespace the author must have written the namespace and the name.
     """
+    shown: Explanation = _redaction(_documents(question), view, audience).of(explanation)
+    return shown
+
+
+def name_redactor(view: ClusterView, audience: Audience) -> Callable[[str], str]:
+    """Returns a function that hides the names in a text that an audience must not see.
+
+    Names that the objects of the audience's namespace contain stay, as in explanations.
+    """
+    listed = (view.list(kind, audience.namespace) for kind in _OWN_KINDS)
+    own = chain.from_iterable(objects for objects in listed if objects is not UNKNOWN)
+    return _redaction(own if audience.namespace else (), view, audience).text
+
+
+def _redaction(documents: Iterable[Object], view: ClusterView, audience: Audience) -> _Redaction:
+    """What hides the names that an audience must not see, but for those that these documents contain."""
     known = view.derive(_names)
     nodes = frozenset() if audience.sees_nodes else known.nodes
     namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
     found = _Redaction(_Names(nodes, namespaces), audience.namespace)
-    own = {name for document in _written_parts(question) for text in _texts(document) for name in found.names_in(text)}
-    hidden = _Redaction(_Names(nodes - own, namespaces, frozenset(own)), audience.namespace)
-    shown: Explanation = hidden.of(explanation)
-    return shown
+    texts = (text for document in documents for text in _texts(_written_part(document)))
+    own = {name for text in texts for name in found.names_in(text)}
+    return _Redaction(_Names(nodes - own, namespaces, frozenset(own)), audience.namespace)
 
 
 class _Redaction:
@@ -82,7 +99,7 @@ class _Redaction:
             case Enum():
                 return value
             case str():
-                return self._text(value)
+                return self.text(value)
             case list() | tuple() if type(value) in (list, tuple):
                 return type(value)(map(self.of, value))
             case Mapping():
@@ -98,7 +115,8 @@ class _Redaction:
                 if replacement:
                     yield name
 
-    def _text(self, text: str) -> str:
+    def text(self, text: str) -> str:
+        """A text without hidden names."""
         replaced = _RUN.sub(lambda run: "".join(other or piece for piece, other in self._pieces(run[0])), text)
         return _NODES.sub(lambda found: f"<{found[0].count(_NODE)} nodes>", replaced)
 
@@ -160,18 +178,19 @@ def _names_in_slice(document: Object) -> tuple[str, ...]:
     return (name_of(document), pool, *named)
 
 
-def _written_parts(question: Question) -> Iterator[Object]:
-    """What the author of the explained object wrote: no status, and not the node that was chosen."""
+def _documents(question: Question) -> Iterator[Object]:
+    """The explained object and its claims."""
     claims = (each.claim.document for each in (*question.claims, *question.allocated))
     for document in (question.pod.document if question.pod else None, question.written, *claims):
         if document is not None:
-            spec = document.get("spec")
-            yield {
-                "metadata": document.get("metadata"),
-                "spec": {key: value for key, value in spec.items() if key != "nodeName"}
-                if isinstance(spec, dict)
-                else {},
-            }
+            yield document
+
+
+def _written_part(document: Object) -> Object:
+    """What the author of an object wrote: no status, and not the node that was chosen."""
+    spec = document.get("spec")
+    written = {key: value for key, value in spec.items() if key != "nodeName"} if isinstance(spec, dict) else {}
+    return {"metadata": document.get("metadata"), "spec": written}
 
 
 def _texts(value: Any) -> Iterator[str]:

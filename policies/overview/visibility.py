@@ -6,13 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.dra.holders import Holder
+from policies.explanation import name_redactor
 
 if TYPE_CHECKING:
-    from policies.audit import AuditReport
+    from collections.abc import Callable
+
+    from policies.audit import AuditReport, ConversionObstacle, Readiness
     from policies.explanation import Audience
-    from policies.overview.overview import NodeOverview, Overview
+    from policies.overview.overview import NodeOverview, Overview, QuotaOverview
     from policies.usage.gpu_cells import GPUCell
     from policies.usage.node_gpus import HeldDevices, NodeGPUs
+    from policies.view import ClusterView
 
 __all__ = ["HIDDEN", "visible_overview"]
 
@@ -21,11 +25,12 @@ HIDDEN = Holder("", ())
 _NAMELESS_REASON = "no pod can get it now"
 
 
-def visible_overview(overview: Overview, audience: Audience) -> Overview:
-    """The overview for an audience.
+def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
+    """The overview of a cluster for an audience.
 
     An audience of one namespace sees its quota, workloads, findings and holders; other holders are `HIDDEN`. It never sees
-    findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products.
+    findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products. Sentences of
+    findings and quotas can contain any name, so names are replaced in them.
     """
     namespace = audience.namespace
     if not namespace:
@@ -39,13 +44,16 @@ def visible_overview(overview: Overview, audience: Audience) -> Overview:
         # Problems name nodes and what others hold.
         problems=(),
     )
+    redact = name_redactor(view, audience)
     quotas = overview.quotas
     return replace(
         overview,
         usage=usage,
         nodes=tuple(nodes),
-        quotas=None if quotas is None else tuple(each for each in quotas if each.report.namespace == namespace),
-        audit=overview.audit and _visible_audit(overview.audit, namespace),
+        quotas=None
+        if quotas is None
+        else tuple(_visible_quota(each, redact) for each in quotas if each.report.namespace == namespace),
+        audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
         namespace=namespace,
         hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
     )
@@ -83,9 +91,17 @@ def _visible_holder(holder: Holder, namespace: str) -> Holder:
     return holder if holder.namespace == namespace else HIDDEN
 
 
-def _visible_audit(report: AuditReport, namespace: str) -> AuditReport:
+def _visible_quota(quota: QuotaOverview, redact: Callable[[str], str]) -> QuotaOverview:
+    return replace(quota, report=replace(quota.report, remarks=tuple(map(redact, quota.report.remarks))))
+
+
+def _visible_audit(report: AuditReport, namespace: str, redact: Callable[[str], str]) -> AuditReport:
     """The findings and the readiness of one namespace."""
-    findings = tuple(each for each in report.findings if each.namespace == namespace)
+    findings = tuple(
+        replace(each, message=redact(each.message), remedy=redact(each.remedy), owners=tuple(map(redact, each.owners)))
+        for each in report.findings
+        if each.namespace == namespace
+    )
     counts = {(each.rule, each.severity): 0 for each in findings}
     waived = dict(counts)
     for each in findings:
@@ -97,5 +113,18 @@ def _visible_audit(report: AuditReport, namespace: str) -> AuditReport:
         left_out=0,
         found=counts,
         waived=waived,
-        readiness=tuple(each for each in report.readiness if each.namespace == namespace),
+        readiness=tuple(_visible_readiness(each, redact) for each in report.readiness if each.namespace == namespace),
     )
+
+
+def _visible_readiness(readiness: Readiness, redact: Callable[[str], str]) -> Readiness:
+    preemption = readiness.preemption
+    return replace(
+        readiness,
+        obstacles=tuple(_visible_obstacle(each, redact) for each in readiness.obstacles),
+        preemption=None if preemption is None else _visible_obstacle(preemption, redact),
+    )
+
+
+def _visible_obstacle(obstacle: ConversionObstacle, redact: Callable[[str], str]) -> ConversionObstacle:
+    return replace(obstacle, message=redact(obstacle.message), remedy=redact(obstacle.remedy))

@@ -75,7 +75,7 @@ def _counted_parts(gpus: NodeGPUs) -> Iterator[CellPart]:
 
 
 def _mig_cells(divided: Sequence[NodeGPUs]) -> Iterator[GPUCell]:
-    """Cells of MIG devices of the device plugin: one for each GPU if a layout is known, else one for each device."""
+    """Cells of MIG devices of the device plugin: one for each GPU if a layout is known, else each alone."""
     by_product: dict[str, list[NodeGPUs]] = {}
     for each in divided:
         by_product.setdefault(each.kind.product, []).append(each)

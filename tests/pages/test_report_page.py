@@ -11,9 +11,11 @@ import pytest
 
 from policies.explanation import Audience
 from policies.overview import visible_overview
+from policies.usage.node_gpus import UnusableKind
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, node, pod
-from webhook.pages.report import PARTS, render_report_parts
+from webhook.cluster.manifests import ManifestsView
+from webhook.pages.report import _REASON_WORDS, PARTS, render_report_parts
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'{{7*7}}</script><script>alert(2)</script>"
 
@@ -110,7 +112,12 @@ def test_gpus_show_their_holders(tree):
     assert "3g.40gb team-b/notebook claim 2g.20gb free 1g.10gb free" in cards["a100-mig"]
     assert "GPU team-c/web-1 device plugin team-c/web-2 device plugin" in cards["t4-shared"]
     assert "the node is cordoned" in cards["h100-02"]
+    assert cards["h100-02"].count("GPU cordoned") == 2
     assert "given out twice team-c/second device plugin" in cards["h100-03"]
+
+
+def test_every_reason_has_words():
+    assert _REASON_WORDS.keys() == {*UnusableKind}
 
 
 def test_findings_say_what_to_do(tree):
@@ -120,7 +127,9 @@ def test_findings_say_what_to_do(tree):
 
 
 def test_reader_of_a_namespace_sees_no_other_names(overview_of):
-    seen = visible_overview(overview_of(shown_objects()), Audience("team-a", sees_nodes=False))
+    seen = visible_overview(
+        overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a", sees_nodes=False)
+    )
     text = " ".join(render_report_parts(seen).values())
     assert "train-0" in text
     for name in ("team-b", "team-c", "chat", "notebook", "web-1", "h100-01", "a100-mig", "t4-shared"):
@@ -128,7 +137,7 @@ def test_reader_of_a_namespace_sees_no_other_names(overview_of):
 
 
 def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of):
-    seen = visible_overview(overview_of(shown_objects()), Audience("team-a"))
+    seen = visible_overview(overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a"))
     parts = render_report_parts(seen)
     assert "another namespace" in parts["nodes"]
     assert "h100-01" in parts["nodes"]
@@ -137,7 +146,7 @@ def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of
 
 
 def test_hidden_claims_are_drawn_as_claims(overview_of):
-    seen = visible_overview(overview_of(shown_objects()), Audience("team-a"))
+    seen = visible_overview(overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a"))
     (card,) = re.findall(r'data-group="h100-01">(.*?)</ul>\n</li>', render_report_parts(seen)["nodes"], re.DOTALL)
     assert "another namespace" in card
     assert 'class="claim"' in card

@@ -1,6 +1,6 @@
 """The workbench for selectors: which devices they match, why, and what an edit changes.
 
-`selections_of` and `selection_of_expression` return what can be analyzed, and `analyze` analyzes it. The result is data;
+`selector_sets_of` and `selector_set_of_expression` return what can be analyzed, and `analyze` analyzes it. The result is data;
 callers render it.
 """
 
@@ -8,31 +8,36 @@ from policies.dra.workbench.analysis import analyze
 from policies.dra.workbench.report import (
     Analysis,
     AnalysisJSON,
-    Change,
-    Comparison,
     DeviceChange,
     DeviceRow,
+    DeviceVerdict,
+    EditComparison,
+    EditEffect,
     Truth,
-    Verdict,
 )
-from policies.dra.workbench.selections import Selection, edited_selection, selection_of_expression, selections_of
 from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
+from policies.dra.workbench.selector_sets import (
+    SelectorSet,
+    edited_selector_set,
+    selector_set_of_expression,
+    selector_sets_of,
+)
 
 __all__ = [
     "Analysis",
     "AnalysisJSON",
-    "Change",
     "ClauseReport",
-    "Comparison",
     "DeviceChange",
     "DeviceRow",
-    "Selection",
+    "DeviceVerdict",
+    "EditComparison",
+    "EditEffect",
     "SelectorProblem",
     "SelectorReport",
+    "SelectorSet",
     "Truth",
-    "Verdict",
     "analyze",
-    "edited_selection",
-    "selection_of_expression",
-    "selections_of",
+    "edited_selector_set",
+    "selector_set_of_expression",
+    "selector_sets_of",
 ]

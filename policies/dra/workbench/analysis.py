@@ -12,9 +12,17 @@ from policies.dra.device_groups import DeviceGroup
 from policies.dra.published_devices import published_devices
 from policies.dra.workbench.compiled import compiled_selectors, reads_of
 from policies.dra.workbench.evaluation import Evaluator, GroupVerdict
-from policies.dra.workbench.report import Analysis, Change, Comparison, DeviceChange, DeviceRow, Truth, Verdict
-from policies.dra.workbench.selections import edited_selection
+from policies.dra.workbench.report import (
+    Analysis,
+    DeviceChange,
+    DeviceRow,
+    DeviceVerdict,
+    EditComparison,
+    EditEffect,
+    Truth,
+)
 from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
+from policies.dra.workbench.selector_sets import edited_selector_set
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.dra.workbench.compiled import CompiledSelector
-    from policies.dra.workbench.selections import Selection
+    from policies.dra.workbench.selector_sets import SelectorSet
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["MOST_ROWS", "MOST_WORK", "analyze"]
@@ -37,17 +45,17 @@ MOST_WORK = 5_000_000
 """The limit for evaluating the selectors, in units of CEL's cost; about ten seconds."""
 _MOST_PROBLEMS = 20
 _MOST_NAMES = 5
-_ORDER = {Verdict.MATCHES: 0, Verdict.FAILS: 1, Verdict.EXCLUDED: 2, Verdict.NOT_EVALUATED: 3}
+_ORDER = {DeviceVerdict.MATCHES: 0, DeviceVerdict.FAILS: 1, DeviceVerdict.EXCLUDED: 2, DeviceVerdict.NOT_EVALUATED: 3}
 
 
 def analyze(
-    selection: Selection,
+    selection: SelectorSet,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     edit: str | None = None,
     check_cancelled: CancelCheck = never_cancelled,
 ) -> Analysis:
-    """Which devices of a cluster the selectors of a selection match, and why not the others.
+    """Which devices of a cluster the selectors of a set match, and why not the others.
 
     Only selectors are evaluated: it does not matter whether devices are in use, tainted, or on nodes where a pod can run.
 
@@ -55,10 +63,10 @@ def analyze(
         selection: the selectors.
         view: the cluster.
         settings: which version of NVIDIA's driver the cluster has, if they say so.
-        edit: an expression in place of those of the selection, to compare both; None for no comparison.
+        edit: an expression in place of those of the set, to compare both; None for no comparison.
         check_cancelled: may raise an exception to stop the work.
     """
-    variants = [selection] if edit is None else [selection, edited_selection(selection, edit)]
+    variants = [selection] if edit is None else [selection, edited_selector_set(selection, edit)]
     compiled = [compiled_selectors(each, Facts(view, settings)) for each in variants]
     groups = _groups(view, [each for selectors in compiled for each in selectors])
     found = [
@@ -88,7 +96,7 @@ def _groups(view: ClusterView, selectors: Sequence[CompiledSelector]) -> Sequenc
 
 
 def _evaluation_of(
-    selection: Selection,
+    selection: SelectorSet,
     selectors: Sequence[CompiledSelector],
     groups: Sequence[DeviceGroup] | None,
     view: ClusterView,
@@ -100,24 +108,24 @@ def _evaluation_of(
     verdicts = [evaluator.verdict(group) for group in groups] if compiles and groups is not None else []
     rows = _rows(groups or (), verdicts) if verdicts else []
     total = None if groups is None else sum(len(group.devices) for group in groups)
-    counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in Verdict}
+    counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in DeviceVerdict}
     analysis = Analysis(
         label=printable(selection.label),
         selectors=tuple(_selector_reports(selectors, evaluator, groups or (), verdicts)),
         problems=tuple(_problems(selection, Facts(view, settings))),
         compiles=compiles,
         devices=total,
-        matched=counts[Verdict.MATCHES],
-        excluded=counts[Verdict.EXCLUDED],
-        failed=counts[Verdict.FAILS],
-        not_evaluated=counts[Verdict.NOT_EVALUATED],
+        matched=counts[DeviceVerdict.MATCHES],
+        excluded=counts[DeviceVerdict.EXCLUDED],
+        failed=counts[DeviceVerdict.FAILS],
+        not_evaluated=counts[DeviceVerdict.NOT_EVALUATED],
         rows=tuple(rows[:MOST_ROWS]),
         rows_left_out=max(0, len(rows) - MOST_ROWS),
         notes=tuple(
             _notes(
                 selection,
                 selectors,
-                counts[Verdict.NOT_EVALUATED],
+                counts[DeviceVerdict.NOT_EVALUATED],
                 Facts(view, settings),
                 has_devices=total is not None,
             )
@@ -201,7 +209,7 @@ def _clause_report(
     return ClauseReport(text, true, false, failed, excluded, alone)
 
 
-def _problems(selection: Selection, facts: Facts) -> Iterable[SelectorProblem]:
+def _problems(selection: SelectorSet, facts: Facts) -> Iterable[SelectorProblem]:
     """The findings of review about the selectors."""
     document = selection.document
     version = str(document.get("apiVersion") or "").rpartition("/")[2]
@@ -219,7 +227,7 @@ def _problem(finding: Finding) -> SelectorProblem:
 
 
 def _notes(
-    selection: Selection, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
+    selection: SelectorSet, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
 ) -> Iterable[str]:
     if not has_devices:
         yield "no ResourceSlices are known, so the devices are unknown"
@@ -235,9 +243,9 @@ def _notes(
         yield f"{format_count(unknown, 'device')} left out: evaluating the selectors on all devices is too much work"
 
 
-def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[DeviceGroup]) -> Comparison:
-    changes: defaultdict[Hashable, list[tuple[DeviceGroup, GroupVerdict, Change]]] = defaultdict(list)
-    totals = dict.fromkeys(Change, 0)
+def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[DeviceGroup]) -> EditComparison:
+    changes: defaultdict[Hashable, list[tuple[DeviceGroup, GroupVerdict, EditEffect]]] = defaultdict(list)
+    totals = dict.fromkeys(EditEffect, 0)
     for group, old, new in zip(groups, before.verdicts, after.verdicts, strict=False):
         change = _change(old.verdict, new.verdict)
         if change is not None:
@@ -245,21 +253,21 @@ def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[Device
             changes[change, _kind(group), new].append((group, new, change))
     rows = [DeviceChange(each[0][2], _row([group for group, *_ in each], each[0][1])) for each in changes.values()]
     rows.sort(key=lambda each: -each.row.count)
-    return Comparison(
+    return EditComparison(
         edited=after.analysis,
-        gained=totals[Change.GAINED],
-        lost=totals[Change.LOST],
-        failing=totals[Change.FAILS],
+        gained=totals[EditEffect.GAINED],
+        lost=totals[EditEffect.LOST],
+        failing=totals[EditEffect.FAILS],
         changes=tuple(rows[:MOST_ROWS]),
         changes_left_out=max(0, len(rows) - MOST_ROWS),
     )
 
 
-def _change(old: Verdict, new: Verdict) -> Change | None:
-    if Verdict.NOT_EVALUATED in (old, new) or old is new:
+def _change(old: DeviceVerdict, new: DeviceVerdict) -> EditEffect | None:
+    if DeviceVerdict.NOT_EVALUATED in (old, new) or old is new:
         return None
-    if new is Verdict.FAILS:
-        return Change.FAILS
-    if new is Verdict.MATCHES:
-        return Change.GAINED
-    return Change.LOST if old is Verdict.MATCHES else None
+    if new is DeviceVerdict.FAILS:
+        return EditEffect.FAILS
+    if new is DeviceVerdict.MATCHES:
+        return EditEffect.GAINED
+    return EditEffect.LOST if old is DeviceVerdict.MATCHES else None

@@ -19,16 +19,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "AnalysisJSON",
-    "Change",
-    "Comparison",
     "DeviceChange",
     "DeviceRow",
+    "EditComparison",
+    "EditEffect",
     "Truth",
-    "Verdict",
 ]
 
 
-class Verdict(StrEnum):
+class DeviceVerdict(StrEnum):
     """The result of the selectors for a device."""
 
     MATCHES = "matches"
@@ -63,7 +62,7 @@ class _DeviceRowJSON(TypedDict):
     count: int
     nodes: int
     devices: list[str]
-    verdict: Annotated[str, Verdict]
+    verdict: Annotated[str, DeviceVerdict]
     truths: list[list[Annotated[str, Truth]]]
     excludedBy: _ExcludedByJSON | None
     why: str
@@ -81,7 +80,7 @@ class DeviceRow:
     """The number of nodes that have some of them."""
     devices: tuple[str, ...]
     """The first ones: `gpu-0 on node-1`."""
-    verdict: Verdict
+    verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...]
     """For each selector, the result of each condition; empty if the devices were not evaluated."""
     excluded_by: tuple[int, int] | None = None
@@ -113,7 +112,7 @@ class DeviceRow:
         }
 
 
-class Change(StrEnum):
+class EditEffect(StrEnum):
     """What an edit changes for a device."""
 
     GAINED = "gained"
@@ -127,14 +126,14 @@ class Change(StrEnum):
 class _DeviceChangeJSON(_DeviceRowJSON):
     """Alike devices for which an edit changes the same."""
 
-    change: Annotated[str, Change]
+    change: Annotated[str, EditEffect]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceChange:
     """Alike devices for which an edit changes the same."""
 
-    change: Change
+    change: EditEffect
     row: DeviceRow
     """The devices, as the edited selectors see them."""
 
@@ -155,7 +154,7 @@ class _ComparisonJSON(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EditComparison:
     """What an edit changes."""
 
     edited: Analysis
@@ -219,7 +218,7 @@ class Analysis:
     rows_left_out: int = 0
     notes: tuple[str, ...] = ()
     """What is unknown or was left out; sentences without a full stop."""
-    comparison: Comparison | None = None
+    comparison: EditComparison | None = None
     """What an edit changes; None without an edit."""
 
     @property
