@@ -53,7 +53,7 @@ class ReportAPI:
     cluster_kind: str
     """The kind of a report on cluster-scoped objects."""
     has_source: bool
-    """True if a report names its source, beside its results."""
+    """True if a report has a source, not only its results."""
 
     @property
     def api_version(self) -> str:
@@ -84,7 +84,8 @@ def policy_reports(report: AuditReport, api: ReportAPI, namespace: str = "") -> 
     Args:
         report: The audit; its findings are in the order of their severity.
         api: The API of the reports.
-        namespace: The only namespace that was audited; empty for all. Kinds that were not reviewed are then in its report.
+        namespace: The only namespace that was audited; empty for all. Its report names the kinds that were not reviewed; for
+            all namespaces, the report on cluster-scoped objects does.
     """
     # First, so that they are never left out: without them, a report would look complete.
     found: dict[str, list[dict[str, Any]]] = (

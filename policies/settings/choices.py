@@ -237,7 +237,7 @@ class Workloads:
 
 @dataclass(frozen=True, slots=True)
 class Explanations:
-    """Where the reasons appear why pods wait for GPUs."""
+    """Where users see why pods wait for GPUs."""
 
     __pydantic_config__ = _MODEL
 

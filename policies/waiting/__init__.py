@@ -1,7 +1,7 @@
 """Pods that wait for GPUs, and the result of their explanation as a condition and an event.
 
-Nothing is decided here: the verdict and the reasons are those of `policies.explanation`. This package says which pods wait,
-which of them have the same explanation, and how a verdict reads in the status of a pod.
+The verdict and the reasons come from `policies.explanation`. This package decides which pods wait, which of them share an
+explanation, and what the condition and the event of a pod contain.
 """
 
 from __future__ import annotations

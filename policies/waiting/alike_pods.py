@@ -52,9 +52,9 @@ def alike_key(question: Question) -> str:
 
 
 def for_all_alike(question: Question) -> Question:
-    """The question without the identity of the pod, for an explanation of all alike pods.
+    """The question without the identity of the pod, so that one explanation is true for all alike pods.
 
-    An explanation shows names that the pod itself contains, and those in its metadata or its environment are its own.
+    Explanations show names that the pod contains; its metadata and environment can contain names of its own.
     """
     if question.pod is None:
         return question

@@ -18,7 +18,7 @@ __all__ = ["PodState", "is_waiting", "pod_state"]
 _SCHEDULED = "PodScheduled"
 """The type of the condition that the scheduler writes."""
 _MIN_AGE = timedelta(seconds=30)
-"""Pods that are younger have usually not been tried on all nodes yet."""
+"""The scheduler has usually not tried younger pods on all nodes yet."""
 
 
 class PodState(NamedTuple):

@@ -21,9 +21,9 @@ __all__ = [
 ]
 
 _CONDITION_SECONDS = 60.0
-"""At least so long between two texts of a condition."""
+"""The least time between two texts of a condition."""
 _EVENT_SECONDS = 600.0
-"""At least so long between two events with one reason; the numbers in their texts change often in a busy cluster."""
+"""The least time between two events with the same reason; numbers in texts change often in a busy cluster."""
 _RENEWAL_SECONDS = 1800.0
 """After that time an event is renewed: API servers delete events after an hour by default."""
 
@@ -40,7 +40,7 @@ class EventStep(Enum):
 
     CREATE = "create"
     RENEW = "renew"
-    """Count the last event once more, as a series."""
+    """Increase the count of the last event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class WrittenToPod:
     set_at: float | None = None
     """Seconds of the last condition; None before the first."""
     has_condition: bool = False
-    """True if the condition was set and not removed, whatever the view shows yet."""
+    """True if the condition was set and not removed; the view may not show it yet."""
     event: WrittenEvent | None = None
     known_since: float | None = None
     """Seconds when a condition was found that another leader had written with its event."""

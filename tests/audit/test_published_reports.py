@@ -176,8 +176,8 @@ async def test_reports_of_others_are_not_touched(start_sandbox, k8s):
     sandbox = await start_sandbox(foreign, other_name, k8s.pod())
     assert await publish(sandbox) == [
         (
-            "Report team-a/gpu-admission lacks the label gpu-admission.io/managed=true, so it is not ours and stays as it is; "
-            "delete or rename it"
+            "Report team-a/gpu-admission does not have the label gpu-admission.io/managed=true, so another tool wrote it and it is "
+            "not changed; delete it"
         ),
         "published to openreports.io: 0 reports written, 0 unchanged, 0 deleted",
     ]
@@ -253,7 +253,7 @@ async def test_report_that_keeps_changing_is_named(start_sandbox, k8s):
     sandbox.create(k8s.pod("another", gpus=2))
     sandbox.faults.add(faults.conflict(), verb="PUT")
     assert (await publish(sandbox))[0] == (
-        "Report team-a/gpu-admission is not written: something else keeps changing it; run the command again"
+        "Report team-a/gpu-admission is not written, because it changes all the time; run the command again"
     )
 
 

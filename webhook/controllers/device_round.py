@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_ROWS", "DeviceRound"]
 
 MOST_ROWS = 10_000
-"""Nodes times kinds of devices that are exported one by one, each with up to four series; more are summed over all nodes."""
+"""The limit for nodes times kinds of devices, each with up to four series; beyond it, devices are summed over all nodes."""
 _SECONDS = 300.0
 """The limit for one count, which takes seconds in a cluster of 5,000 nodes."""
 _NAME = "gpu_admission_devices"
@@ -87,7 +87,8 @@ class _Counted(NamedTuple):
 class _Series(list[Any]):
     """The labels and the value of each series, all in one list.
 
-    They become samples one by one when they are encoded. As samples, they would take ten times the memory, and collections of garbage would traverse them.
+    They become samples one by one when they are encoded. Stored samples would take ten times the memory, and garbage
+    collections would traverse them.
     """
 
     def __iter__(self) -> Iterator[Sample]:

@@ -26,7 +26,7 @@ __all__ = ["POSTPONED", "PodAnswer", "WaitingAnswers", "WaitingExplainer", "with
 _logger = logging.getLogger("gpu_admission.controllers")
 
 POSTPONED = "postponed"
-"""The answer for pods that the time did not suffice for; they are first in the next round."""
+"""Counted instead of a verdict for pods that a round had no time for; they are first in the next round."""
 
 _ROUND_SECONDS = 20.0
 """For all explanations of a round, pauses for reviews included."""
@@ -69,7 +69,7 @@ class _TooLongError(Exception):
 
 @dataclass(slots=True)
 class WaitingExplainer:
-    """Explains waiting pods; runs in a thread, and remembers whose turn is next."""
+    """Explains waiting pods in a thread; pods that were explained longest ago come first."""
 
     view: ClusterView
     clock: Callable[[], float]
@@ -169,7 +169,7 @@ class WaitingExplainer:
 
 
 def _confirmed_result(state: PodState, result: WaitingResult | None) -> WaitingResult | None:
-    """The result, if the scheduler has come to it as well, or does not try the pod."""
+    """The result if the scheduler rejected the pod too, or does not try it; None otherwise."""
     return result if result is not None and (state.is_rejected or result.is_before_scheduling) else None
 
 

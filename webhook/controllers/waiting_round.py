@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["WaitingRound"]
 
 _COMPUTE_SECONDS = 120.0
-"""Limit of the thread. Explanations end earlier by themselves; 5,000 pods are read in a second."""
+"""The limit for the thread. Explanations have a shorter limit of their own; reading 5,000 pods takes a second."""
 _WITHDRAWAL_SECONDS = 60.0
-"""While the setting is off, conditions are looked for this often; if some are found, they are removed round by round."""
+"""While the setting is off, the interval of checks for conditions to remove; while there are some, every round removes some."""
 _WRITE_SECONDS = 15.0
-"""For the writes of a round; the rest is computed anew in the next one, so that no text is outdated when it is written."""
+"""The limit for the writes of a round. The next round computes the others again, so that no outdated text is written."""
 
 
 @dataclass(slots=True)

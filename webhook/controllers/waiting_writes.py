@@ -81,11 +81,11 @@ class WaitingWriter:
         return self._written[uid][1] if uid in self._written else NOTHING_WRITTEN
 
     def note_known(self, pod: PodId) -> None:
-        """Record a condition that another leader wrote, together with an event."""
+        """Record that another leader wrote the condition and an event."""
         self._written[pod.uid] = (pod, WrittenToPod(has_condition=True, known_since=self.clockwork.clock()))
 
     def drop_all_except(self, uids: Iterable[str]) -> list[PodId]:
-        """Forget all other pods; returns those of them that still had a condition when they were seen last."""
+        """Forget all other pods; returns those that still had a condition."""
         kept = {*uids}
         gone = [uid for uid in self._written if uid not in kept]
         dropped = [self._written.pop(uid) for uid in gone]
@@ -122,7 +122,7 @@ class WaitingWriter:
         self._note(pod, has_condition=False, event=None)
 
     def _patch_condition(self, pod: PodId, condition: Object) -> Awaitable[Any]:
-        """The uid is a precondition: a pod that was created again with the name is left alone."""
+        """The uid is a precondition, so that a new pod with the same name is not changed."""
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         path = _POD.path(pod.namespace, pod.name, "status")
         return self.client.patch(path, body, FIELD_MANAGER, content_type=STRATEGIC_PATCH)

@@ -16,8 +16,8 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types gpu-admission"
 )
-"""Nothing but the files of the port runs or is loaded, nothing is sent elsewhere, and only the function that inserts the parts of
-the server may write HTML. A name that escaped the templates could show text, and nothing else."""
+"""Only files of this port are loaded and run, nothing is sent elsewhere, and only one function may write HTML: the one that inserts
+the parts that the server renders. So a name that the templates failed to escape cannot run a script."""
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": _POLICY,
@@ -29,7 +29,7 @@ HEADERS: Mapping[str, str] = {
     hdrs.CACHE_CONTROL: "no-store",
     hdrs.SERVER: "gpu-admission",
 }
-"""The headers of every answer; those of files may be cached all the same."""
+"""The headers of every answer; files replace `Cache-Control`."""
 
 _ELSEWHERE = "This call comes from another page; open /ui of this address."
 
@@ -37,8 +37,8 @@ _ELSEWHERE = "This call comes from another page; open /ui of this address."
 def check_origin(request: web.BaseRequest) -> None:
     """Refuse a call that a page of another origin makes.
 
-    Browsers say so in `Sec-Fetch-Site`, and older ones in `Origin`; a script cannot change either. Programs send neither. It
-    matters where a browser identifies itself by a client certificate, as it would for a page of another origin too.
+    Browsers send `Sec-Fetch-Site`, and older ones `Origin`; a script cannot change either. Programs send neither. Without this
+    check, a page of another origin could use the client certificate of the browser.
 
     Raises:
         web.HTTPForbidden: The text is one sentence.

@@ -1,4 +1,4 @@
-"""Live reports: made once for each audience and change, and shared by all streams that show them."""
+"""Live reports: made once for each audience and change, and shared by all streams of the audience."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SHORTEST_REST = 5.0
 _REST = 10.0
 """Seconds of rest for each second of CPU, times the number of audiences: reports take a tenth of one CPU at most."""
 _OLDEST = 60.0
-"""Seconds after which a report is made again, because what it says may depend on the time."""
+"""Seconds after which a report is made again even without a change, because it shows ages."""
 _UNREAD_SECONDS = 60.0
 """Seconds after which a report that no stream reads is dropped."""
 
@@ -47,7 +47,7 @@ _KINDS = tuple(dict.fromkeys(watched.kind for watched in watched_kinds(("",))))
 
 
 class ReportUnavailableError(Exception):
-    """No report now; a retry may succeed. Its text is one sentence for the user."""
+    """There is no report now; a retry may succeed. The text is one sentence for the user."""
 
 
 ReportParts: TypeAlias = "Callable[[Audience, datetime], Mapping[str, str]]"
@@ -70,7 +70,7 @@ class LiveReport:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptReport:
     report: LiveReport
     mark: object
     made_at: float
@@ -95,7 +95,7 @@ class LiveReports:
             view: The cluster, which says when something has changed.
             make_parts: Makes the parts of a report.
             observe: Called with the seconds that a report took.
-            clockwork: Tells the time.
+            clockwork: The time.
             cpu_clock: Returns the seconds of CPU that this thread has used.
         """
         self._view = view
@@ -105,7 +105,7 @@ class LiveReports:
         self._now = clockwork.now
         self._cpu_clock = cpu_clock
         self._turns = Turns(clock=self._clock)
-        self._kept: dict[Audience, _Kept] = {}
+        self._kept: dict[Audience, _KeptReport] = {}
         self._locks: WeakValueDictionary[Audience, asyncio.Lock] = WeakValueDictionary()
 
     async def latest(self, audience: Audience) -> LiveReport:
@@ -126,7 +126,7 @@ class LiveReports:
         return kept.report
 
     def outdate(self) -> None:
-        """Make every report again when it has rested: something has changed that the view does not know."""
+        """Make every report again after its rest: something changed that is not in the view."""
         for kept in self._kept.values():
             kept.mark = None
 
@@ -138,13 +138,13 @@ class LiveReports:
         for audience in [audience for audience, kept in self._kept.items() if kept.read_at < oldest]:
             del self._kept[audience]
 
-    def _is_due(self, kept: _Kept) -> bool:
+    def _is_due(self, kept: _KeptReport) -> bool:
         now = self._clock()
         if now < kept.rests_until:
             return False
         return now >= kept.made_at + _OLDEST or self._view.derive(_change_mark) is not kept.mark
 
-    async def _make(self, audience: Audience, last: _Kept | None) -> _Kept:
+    async def _make(self, audience: Audience, last: _KeptReport | None) -> _KeptReport:
         clock = self._clock
         deadline = Deadline(clock, clock(), LONGEST_SECONDS)
         pacer = Pacer()
@@ -162,10 +162,10 @@ class LiveReports:
         self._check_size(audience, report)
         self._observe(clock() - began)
         rest = max(_SHORTEST_REST, _REST * cpu_seconds * len(self._kept.keys() | {audience}))
-        kept = self._kept[audience] = _Kept(report, mark, began, clock() + rest, clock())
+        kept = self._kept[audience] = _KeptReport(report, mark, began, clock() + rest, clock())
         return kept
 
-    def _lines(self, audience: Audience, now: datetime, last: _Kept | None) -> tuple[Mapping[str, bytes], float]:
+    def _lines(self, audience: Audience, now: datetime, last: _KeptReport | None) -> tuple[Mapping[str, bytes], float]:
         """The lines of a report, and the seconds of CPU that they took.
 
         A line that has not changed is the same object, so memory holds it once.

@@ -1,4 +1,4 @@
-"""Questions: who may ask, how many at a time, and their answers."""
+"""Questions of users: admission, limits and answers."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ K = TypeVar("K")
 
 _RETRY = {hdrs.RETRY_AFTER: "1"}
 MOST_OF_ONE_USER = 2
-"""Questions of one user of a namespace that wait or are being answered; others have their turn in between."""
+"""Questions of one user of a namespace that wait or are being answered, so that other users get their turn."""
 MOST_OF_ONE_NAMESPACE = 4
-"""The same of all users of a namespace: who may create service accounts there is many users."""
+"""The same for all users of a namespace, because a user who may create service accounts can act as many users."""
 _BURST, _PER_MINUTE = 30, 30
-"""Questions of one user of a namespace: a burst, and the rate after it."""
+"""Questions that a user of a namespace may ask at once, and then in a minute."""
 _TOO_MANY = f"You have {MOST_OF_ONE_USER} questions here already; wait for their answers."
 _TOO_MANY_OF_NAMESPACE = f"This namespace has {MOST_OF_ONE_NAMESPACE} questions here already; ask again in a moment."
 _TOO_OFTEN = f"You may ask {_PER_MINUTE} questions a minute; ask again in a moment."

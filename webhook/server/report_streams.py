@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["MOST_OF_NAMESPACE", "MOST_OF_USER", "MOST_STREAMS", "ReportStreams", "StreamTimes"]
 
 MOST_STREAMS = 16
-"""Streams of users of one namespace, and as many of all others."""
+"""Streams of users of single namespaces; users who see everything have as many together."""
 MOST_OF_NAMESPACE = 8
-"""Streams of all users of a namespace: who may create service accounts there is many users."""
+"""Streams of all users of a namespace, because a user who may create service accounts can act as many users."""
 MOST_OF_USER = 4
 """Streams of one user."""
 _BURST, _PER_MINUTE = 20, 20
-"""Streams that a user may begin: a burst, and the rate after it."""
+"""Streams that a user may start at once, and then in a minute."""
 
 _PIECE = 128 * 1024
 """Bytes; after more than 64 KiB, aiohttp waits until the socket takes more."""
@@ -55,7 +55,7 @@ _TOO_MANY = f"At most {MOST_STREAMS} reports are shown at a time; try again late
 _TOO_MANY_OF_NAMESPACE = f"Users of this namespace have {MOST_OF_NAMESPACE} reports open; close one of them."
 _TOO_MANY_OF_USER = f"You have {MOST_OF_USER} reports open; close one of them."
 _TOO_OFTEN = f"You may open {_PER_MINUTE} reports a minute; try again in a moment."
-_CHANGED = "Your rights have changed; the page begins again."
+_CHANGED = "Your rights have changed; the page reloads the report."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ class StreamTimes:
     """Seconds in the life of a stream."""
 
     between: float = 5.0
-    """Between two looks for changes."""
+    """Between two checks for changes."""
     review: float = 10.0
-    """After which the caller is checked again before anything is sent."""
+    """After which the rights of the caller are checked again before anything is sent."""
     beat: float = 15.0
-    """Of silence, after which a line without content shows that the stream lives."""
+    """Without a line, after which a line without content shows that the stream is open."""
     write: float = 30.0
-    """In which the caller must have read a piece of a line."""
+    """In which the caller must read a piece of a line."""
 
 
 class _Ended(Exception):  # noqa: N818 - the name says what happened; it is no error
@@ -111,7 +111,7 @@ class ReportStreams:
         self._of_user: Counter[str] = Counter()
         self._of_namespace: Counter[str] = Counter()
         self._open: Counter[bool] = Counter()
-        """Streams of users of one namespace, apart from all others."""
+        """Open streams; the key is true for users of one namespace."""
         self._metrics.watch_streams(self.__len__)
 
     def __len__(self) -> int:
@@ -222,7 +222,7 @@ class _Stream:
         self._written_at = 0.0
 
     async def send(self, report: LiveReport, now: float) -> None:
-        """Send the parts that have changed; nothing but a beat now and then if none has."""
+        """Send the parts that have changed, or a beat after some time without changes."""
         changed = [line for name, line in report.parts.items() if self._sent.get(name) != line]
         if changed or self._sent.keys() != report.parts.keys():
             for line in changed:
@@ -245,7 +245,7 @@ class _Stream:
         await self._write(orjson.dumps(line) + b"\n")
 
     async def _write(self, line: bytes) -> None:
-        # In pieces, because the socket takes a write as a whole into memory before it makes us wait.
+        # In pieces: a write is copied into memory as a whole before it waits for the caller.
         pieces = memoryview(line)
         try:
             for start in range(0, len(line), _PIECE):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PARTS", "UICalls", "create_ui_calls", "part_maker"]
 
 MOST_PARTS = 8000
-"""Parts of GPUs that are drawn, with a kilobyte at most for each: those of 900 nodes with 8 GPUs."""
+"""Parts of GPUs that are drawn, at most a kilobyte for each; enough for 900 nodes with 8 GPUs."""
 
 _FORM = Form(holds="the question", largest=4096, refusal="The body is larger than 4 KiB; send a kind and a name.")
 _DATA = re.compile(r"/ui/v1/(?:namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/)?(report|explain)")
@@ -144,7 +144,7 @@ def create_ui_calls(
 def part_maker(
     view: ClusterView, settings: Callable[[], GPUAdmissionPolicy], last_audit: Callable[[], AuditReport | None]
 ) -> ReportParts:
-    """What makes the parts of the report on a cluster; arguments as for `create_ui_calls`."""
+    """A function that renders the parts of the report; arguments as for `create_ui_calls`."""
 
     def make_parts(audience: Audience, now: datetime) -> Mapping[str, str]:
         found = overview(view, settings(), now, last_audit())

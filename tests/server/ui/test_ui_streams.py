@@ -148,7 +148,10 @@ async def test_stream_ends_when_the_user_may_see_something_else(ui, rights, cloc
         await stream.parts()
         rights.node_viewers = {ALICE}
         clock.seconds += 11
-        assert await stream.line() == {"end": "changed", "text": "Your rights have changed; the page begins again."}
+        assert await stream.line() == {
+            "end": "changed",
+            "text": "Your rights have changed; the page reloads the report.",
+        }
 
 
 async def test_report_that_cannot_be_made_ends_the_stream_with_the_reason(start_ui):

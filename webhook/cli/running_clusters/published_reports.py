@@ -34,7 +34,7 @@ __all__ = ["NoReportAPIError", "Published", "find_report_api", "publish"]
 _AT_ONCE = 6
 """Requests that are sent at a time."""
 _ATTEMPTS = 3
-"""Attempts to write a report that something else changes meanwhile."""
+"""Attempts to write a report that changes at the same time."""
 _OURS = {"labelSelector": f"{MANAGED}=true"}
 _GRANT = "grant the ClusterRole of docs/audit.md"
 
@@ -55,7 +55,7 @@ class _Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of the reports of an audit."""
+    """The result of publishing the reports of an audit."""
 
     api: ReportAPI
     outcomes: Sequence[_Outcome]
@@ -218,7 +218,7 @@ class _Publisher:
     async def _update(self, report: Object, stored: Object) -> _Outcome | str:
         for _ in range(_ATTEMPTS):
             if not is_our_report(stored):
-                return f"{_label(report)} lacks the label {MANAGED}=true, so it is not ours and stays as it is; delete or rename it"
+                return f"{_label(report)} does not have the label {MANAGED}=true, so another tool wrote it and it is not changed; delete it"
             merged = _updated_report(report, stored)
             if merged == stored:
                 return _Outcome.UNCHANGED
@@ -230,7 +230,7 @@ class _Publisher:
                 stored = await self._client.get(self._path(report))
             else:
                 return _Outcome.WRITTEN
-        return f"{_label(report)} is not written: something else keeps changing it; run the command again"
+        return f"{_label(report)} is not written, because it changes all the time; run the command again"
 
     def _resource(self, report: Object) -> Resource:
         return self._namespaced if namespace_of(report) else self._cluster
