@@ -13,6 +13,7 @@ from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
+from policies.explanation.redacted import text_redaction
 from policies.explanation.report import (
     Change,
     DeviceOutcome,
@@ -47,5 +48,6 @@ __all__ = [
     "explain",
     "parse_explanations",
     "questions",
+    "text_redaction",
     "warm",
 ]

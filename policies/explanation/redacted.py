@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
 
-__all__ = ["redacted_explanation"]
+__all__ = ["redacted_explanation", "text_redaction"]
 
 T = TypeVar("T")
 
@@ -58,14 +58,27 @@ def redacted_explanation(
     Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do. Of
     an object in another namespace the author must have written the namespace and the name.
     """
-    known = view.derive(_names)
-    nodes = frozenset() if audience.sees_nodes else known.nodes
-    namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
-    found = _Redaction(_Names(nodes, namespaces), audience.namespace)
+    names = _hidden_names(view, audience)
+    found = _Redaction(names, audience.namespace)
     own = {name for document in _written_parts(question) for text in _texts(document) for name in found.names_in(text)}
-    hidden = _Redaction(_Names(nodes - own, namespaces, frozenset(own)), audience.namespace)
+    hidden = _Redaction(names._replace(nodes=names.nodes - own, shown=frozenset(own)), audience.namespace)
     shown: Explanation = hidden.of(explanation)
     return shown
+
+
+def _hidden_names(view: ClusterView, audience: Audience) -> _Names:
+    """The names that an audience must not see."""
+    known = view.derive(_names)
+    namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
+    return _Names(frozenset() if audience.sees_nodes else known.nodes, namespaces)
+
+
+def text_redaction(view: ClusterView, audience: Audience) -> Callable[[str], str]:
+    """A function that removes from a text all names that an audience must not see.
+
+    For sentences about objects that are not at hand, such as the findings of an audit.
+    """
+    return _Redaction(_hidden_names(view, audience), audience.namespace).text
 
 
 class _Redaction:
@@ -81,7 +94,7 @@ class _Redaction:
             case Enum():
                 return value
             case str():
-                return self._text(value)
+                return self.text(value)
             case list() | tuple() if type(value) in (list, tuple):
                 return type(value)(map(self.of, value))
             case Mapping():
@@ -97,7 +110,8 @@ class _Redaction:
                 if replacement:
                     yield name
 
-    def _text(self, text: str) -> str:
+    def text(self, text: str) -> str:
+        """A text without hidden names."""
         replaced = _RUN.sub(lambda run: "".join(other or piece for piece, other in self._pieces(run[0])), text)
         return _NODES.sub(lambda found: f"<{found[0].count(_NODE)} nodes>", replaced)
 

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from policies.dra.holders import Holder
+from policies.explanation import text_redaction
 
 if TYPE_CHECKING:
-    from policies.audit import AuditReport
+    from collections.abc import Callable, Iterable, Iterator
+
+    from policies.audit import AuditFinding, AuditReport, ConversionObstacle
     from policies.explanation import Audience
     from policies.overview.overview import NodeOverview, Overview
     from policies.usage.gpu_cells import GPUCell
-    from policies.usage.node_gpus import HeldDevices, NodeGPUs
+    from policies.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason
+    from policies.view import ClusterView
 
 __all__ = ["HIDDEN", "visible_overview"]
 
 HIDDEN = Holder("", ())
 """Stands for the holders of other namespaces."""
+_Redact: TypeAlias = "Callable[[str], str]"
 _NAMELESS_REASON = "no pod can get it now"
 
 
-def visible_overview(overview: Overview, audience: Audience) -> Overview:
+def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
     """The overview for an audience.
 
     A reader of one namespace sees its quota, its workloads and findings, and its holders; other holders are `HIDDEN`. Who may
-    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case.
+    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case. Sentences
+    quote labels, attributes of devices and errors, which can contain any name, so hidden names are removed from each.
+
+    Args:
+        overview: The whole overview.
+        view: The cluster of the overview, which knows the names that must be hidden.
+        audience: The reader.
     """
     namespace = audience.namespace
     if not namespace:
         return overview
-    nodes = [_visible_node(node, namespace) for node in overview.nodes] if audience.sees_nodes else []
-    gpus = [_visible_gpus(each, namespace) for each in overview.usage.gpus]
+    redact = text_redaction(view, audience)
+    nodes = [_visible_node(node, namespace, redact) for node in overview.nodes] if audience.sees_nodes else []
+    gpus = [_visible_gpus(each, namespace, redact) for each in overview.usage.gpus]
     usage = replace(
         overview.usage,
         gpus=tuple(gpus if audience.sees_nodes else [_without_node(each) for each in gpus]),
@@ -45,27 +57,36 @@ def visible_overview(overview: Overview, audience: Audience) -> Overview:
         usage=usage,
         nodes=tuple(nodes),
         quotas=None if quotas is None else tuple(each for each in quotas if each.report.namespace == namespace),
-        audit=overview.audit and _visible_audit(overview.audit, namespace),
+        audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
         namespace=namespace,
         hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
     )
 
 
-def _visible_node(node: NodeOverview, namespace: str) -> NodeOverview:
-    gpus = tuple(_visible_gpus(each, namespace) for each in node.gpus)
-    return replace(node, gpus=gpus, cells=tuple(_visible_cell(cell, namespace) for cell in node.cells))
+def _visible_node(node: NodeOverview, namespace: str, redact: _Redact) -> NodeOverview:
+    gpus = tuple(_visible_gpus(each, namespace, redact) for each in node.gpus)
+    return replace(node, gpus=gpus, cells=tuple(_visible_cell(cell, namespace, redact) for cell in node.cells))
 
 
-def _visible_cell(cell: GPUCell, namespace: str) -> GPUCell:
+def _visible_cell(cell: GPUCell, namespace: str, redact: _Redact) -> GPUCell:
     parts = tuple(
-        part if part.holder is None else part._replace(holder=_visible_holder(part.holder, namespace))
+        part._replace(
+            holder=part.holder and _visible_holder(part.holder, namespace),
+            reason=part.reason and _visible_reason(part.reason, redact),
+        )
         for part in cell.parts
     )
     return replace(cell, parts=parts)
 
 
-def _visible_gpus(gpus: NodeGPUs, namespace: str) -> NodeGPUs:
-    return replace(gpus, holdings=tuple(_visible_holding(each, namespace) for each in gpus.holdings), units=())
+def _visible_gpus(gpus: NodeGPUs, namespace: str, redact: _Redact) -> NodeGPUs:
+    holdings = tuple(_visible_holding(each, namespace) for each in gpus.holdings)
+    reasons = tuple(_visible_reason(each, redact) for each in gpus.reasons)
+    return replace(gpus, holdings=holdings, reasons=reasons, units=())
+
+
+def _visible_reason(reason: UnusableReason, redact: _Redact) -> UnusableReason:
+    return reason._replace(sentence=redact(reason.sentence))
 
 
 def _without_node(gpus: NodeGPUs) -> NodeGPUs:
@@ -83,19 +104,37 @@ def _visible_holder(holder: Holder, namespace: str) -> Holder:
     return holder if holder.namespace == namespace else HIDDEN
 
 
-def _visible_audit(report: AuditReport, namespace: str) -> AuditReport:
+def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> AuditReport:
     """The findings and the readiness of one namespace."""
-    findings = tuple(each for each in report.findings if each.namespace == namespace)
+    findings = tuple(_visible_finding(each, redact) for each in report.findings if each.namespace == namespace)
     counts = {(each.rule, each.severity): 0 for each in findings}
     waived = dict(counts)
     for each in findings:
         counts[each.rule, each.severity] += each.count
         waived[each.rule, each.severity] += each.count if each.waived else 0
+    readiness = (
+        replace(
+            each,
+            obstacles=tuple(_visible_obstacles(each.obstacles, redact)),
+            preemption=next(_visible_obstacles([each.preemption] if each.preemption else [], redact), None),
+        )
+        for each in report.readiness
+        if each.namespace == namespace
+    )
     return replace(
         report,
         findings=findings,
-        left_out=0,
         found=counts,
         waived=waived,
-        readiness=tuple(each for each in report.readiness if each.namespace == namespace),
+        readiness=tuple(readiness),
+        gaps=tuple(replace(gap, reason=redact(gap.reason)) for gap in report.gaps),
     )
+
+
+def _visible_finding(finding: AuditFinding, redact: _Redact) -> AuditFinding:
+    return replace(finding, message=redact(finding.message), remedy=redact(finding.remedy))
+
+
+def _visible_obstacles(obstacles: Iterable[ConversionObstacle], redact: _Redact) -> Iterator[ConversionObstacle]:
+    for each in obstacles:
+        yield replace(each, message=redact(each.message), remedy=redact(each.remedy))

@@ -36,7 +36,7 @@ def test_nodes_with_problems_are_shown_first_and_in_their_order(whole):
 
 
 def test_nodes_of_the_namespace_are_shown_first(whole):
-    limited = limited_overview(visible_overview(whole, Audience("team-a")), 10)
+    limited = limited_overview(visible_overview(whole, ManifestsView(shown_objects()), Audience("team-a")), 10)
     assert names(limited) == ["h100-01"]
 
 

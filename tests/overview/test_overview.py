@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
 
-from policies.audit import Survey, audit
+from policies.audit import ConversionObstacle, Gap, Survey, audit
+from policies.conversion.preemption import PREEMPTION
+from policies.decision import Severity
 from policies.explanation import Audience
+from policies.kubernetes.paths import FieldPath
 from policies.overview import HIDDEN, overview, visible_overview
 from policies.settings import DEFAULTS
 from tests.pages.shown_cluster import earlier_objects, quota, shown_objects
 from webhook.cluster.manifests import ManifestsView
+from webhook.pages.report import render_report_parts
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 MEMBER = Audience("team-a", sees_nodes=False)
+
+
+UNGUARDED = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "unguarded", "namespace": "team-a"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "any"}}]}}},
+}
+UNGUARDED["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [
+    {"cel": {"expression": 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'}}
+]
+ANY_CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}
 
 
 def overview_of(objects, before=None):
@@ -24,6 +41,10 @@ def overview_of(objects, before=None):
     survey.add(objects)
     earlier = None if before is None else ManifestsView(before)
     return overview(view, DEFAULTS, NOW, audit(view, DEFAULTS, survey), earlier)
+
+
+def seen_by(audience, found, objects=None):
+    return visible_overview(found, ManifestsView(shown_objects() if objects is None else objects), audience)
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +82,11 @@ def test_quotas_that_cannot_be_read_are_unknown():
 
 
 def test_reader_of_everything_sees_everything(whole):
-    assert visible_overview(whole, Audience()) is whole
+    assert seen_by(Audience(), whole) is whole
 
 
 def test_totals_of_products_are_the_same_for_members(whole):
-    seen = visible_overview(whole, MEMBER)
+    seen = seen_by(MEMBER, whole)
 
     def amounts(found):
         return [(str(use.kind), use.total, use.held, use.free, use.unusable) for use in found.usage.products]
@@ -74,27 +95,71 @@ def test_totals_of_products_are_the_same_for_members(whole):
 
 
 def test_member_who_may_not_list_nodes_gets_their_number(whole):
-    seen = visible_overview(whole, MEMBER)
+    seen = seen_by(MEMBER, whole)
     assert (seen.nodes, seen.hidden_nodes) == ((), 5)
     assert {each.node for each in seen.usage.gpus} == {""}
 
 
 def test_member_sees_holders_of_the_namespace_only(whole):
-    seen = visible_overview(whole, MEMBER)
+    seen = seen_by(MEMBER, whole)
     assert {each.holder.namespace for each in seen.usage.holders} == {"team-a"}
     assert [each.namespace for each in seen.usage.namespaces] == ["team-a"]
 
 
 def test_holders_of_others_are_hidden_on_nodes(whole):
-    seen = visible_overview(whole, Audience("team-a"))
+    seen = seen_by(Audience("team-a"), whole)
     holders = {part.holder for node in seen.nodes for cell in node.cells for part in cell.parts if part.holder}
     assert {each.namespace for each in holders} == {"team-a", ""}
     assert HIDDEN in holders
 
 
 def test_member_sees_findings_of_the_namespace_only(whole):
-    seen = visible_overview(whole, MEMBER)
+    seen = seen_by(MEMBER, whole)
     assert {each.namespace for each in seen.audit.findings} == {"team-a"}
     assert sum(seen.audit.found.values()) == sum(each.count for each in seen.audit.findings)
     assert {each.namespace for each in seen.audit.readiness} == {"team-a"}
     assert [each.report.namespace for each in seen.quotas] == ["team-a"]
+
+
+@pytest.mark.parametrize(("sees_nodes", "named"), [(True, "gpu-0 on h100-01"), (False, "gpu-0 on <node>")])
+def test_findings_name_nodes_only_to_readers_who_see_them(sees_nodes, named):
+    objects = [*shown_objects(), ANY_CLASS, UNGUARDED]
+    seen = seen_by(Audience("team-a", sees_nodes=sees_nodes), overview_of(objects), objects)
+    (message,) = (each.message for each in seen.audit.findings if each.name == "unguarded")
+    assert named in message
+
+
+def test_obstacles_and_gaps_name_nothing_that_the_reader_must_not_see(whole):
+    text = "node h100-01 runs team-b/notebook and team-a/train-0"
+    (row,) = (each for each in whole.audit.readiness if each.namespace == "team-a")
+    obstacle = ConversionObstacle(PREEMPTION, Severity.WARN, "Pod train-0", FieldPath(), text, text, 1)
+    odd = replace(row, obstacles=(obstacle,), preemption=obstacle)
+    found = replace(whole, audit=replace(whole.audit, readiness=(odd,), gaps=(Gap(("Pod",), text, "unknown"),)))
+    audit = seen_by(MEMBER, found).audit
+    (seen,) = audit.readiness
+    hidden = "node <node> runs <object of another namespace> and team-a/train-0"
+    shown = (*seen.obstacles, seen.preemption)
+    assert {*(each.message for each in shown), *(each.remedy for each in shown), audit.gaps[0].reason} == {hidden}
+
+
+def test_reasons_name_nothing_that_the_reader_must_not_see(whole):
+    def odd(reason):
+        return reason and reason._replace(sentence="kept for team-b/notebook")
+
+    (cordoned,) = (each for each in whole.nodes if each.name == "h100-02")
+    cells = tuple(
+        replace(cell, parts=tuple(part._replace(reason=odd(part.reason)) for part in cell.parts))
+        for cell in cordoned.cells
+    )
+    gpus = tuple(replace(each, reasons=tuple(map(odd, each.reasons))) for each in cordoned.gpus)
+    found = replace(whole, nodes=(replace(cordoned, gpus=gpus, cells=cells),))
+    (node,) = seen_by(Audience("team-a"), found).nodes
+    of_parts = {part.reason.sentence for cell in node.cells for part in cell.parts if part.reason}
+    assert {*node.remarks, *of_parts} == {"kept for <object of another namespace>"}
+
+
+def test_member_is_told_that_findings_may_be_missing(whole):
+    cut = replace(whole, audit=replace(whole.audit, findings=(), left_out=7))
+    shown = render_report_parts(seen_by(MEMBER, cut))["findings"]
+    assert "Less severe findings may be missing" in shown
+    assert "Nothing was found" not in shown

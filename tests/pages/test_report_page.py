@@ -13,6 +13,7 @@ from policies.explanation import Audience
 from policies.overview import visible_overview
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, node, pod
+from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import PARTS, render_report_parts
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'{{7*7}}</script><script>alert(2)</script>"
@@ -120,7 +121,9 @@ def test_findings_say_what_to_do(tree):
 
 
 def test_reader_of_a_namespace_sees_no_other_names(overview_of):
-    seen = visible_overview(overview_of(shown_objects()), Audience("team-a", sees_nodes=False))
+    seen = visible_overview(
+        overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a", sees_nodes=False)
+    )
     text = " ".join(render_report_parts(seen).values())
     assert "train-0" in text
     for name in ("team-b", "team-c", "chat", "notebook", "web-1", "h100-01", "a100-mig", "t4-shared"):
@@ -128,7 +131,7 @@ def test_reader_of_a_namespace_sees_no_other_names(overview_of):
 
 
 def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of):
-    seen = visible_overview(overview_of(shown_objects()), Audience("team-a"))
+    seen = visible_overview(overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a"))
     parts = render_report_parts(seen)
     assert "another namespace" in parts["nodes"]
     assert "h100-01" in parts["nodes"]

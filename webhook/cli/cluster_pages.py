@@ -68,7 +68,7 @@ def page_of(audited: Audited, namespace: str, cluster: str, before: ClusterView 
     """
     now = datetime.now(UTC)
     found = overview(audited.view, audited.settings, now, audited.report, before)
-    shown = visible_overview(found, Audience(namespace))
+    shown = visible_overview(found, audited.view, Audience(namespace))
     of = f", namespace {namespace}" if namespace else ""
     title = f"GPUs of {cluster}{of}"
     return render_report(shown, title=title, moment=f"{now:%Y-%m-%d %H:%M} UTC", notes=audited.notes)

@@ -148,7 +148,7 @@ def part_maker(
 
     def make_parts(audience: Audience, now: datetime) -> Mapping[str, str]:
         found = overview(view, settings(), now, last_audit())
-        return render_report_parts(limited_overview(visible_overview(found, audience), MOST_PARTS))
+        return render_report_parts(limited_overview(visible_overview(found, view, audience), MOST_PARTS))
 
     return make_parts
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
 from policies.entries import CONFIGURATIONS
+from policies.explanation import Audience, text_redaction
 from policies.view import UNKNOWN
 from webhook.cli.audit_reports import Audited, uncovered_notes
 from webhook.cli.options import check_namespace_exists
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
     from webhook.cluster.client import APIClient
 
 __all__ = ["audit_cluster", "audited_cluster"]
@@ -101,10 +104,15 @@ async def audited_cluster(
         notes = (*cluster.notes, *await _uncovered_notes(client, policy))
         report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
         if api is not None:
-            reports = policy_reports(report, api, namespace)
+            reports = policy_reports(report, api, namespace, partial(_redacted_text, cluster.view))
             published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
         shown = report.limit_findings(MOST_FINDINGS)
         yield Audited(shown, notes, cluster.view, policy, client.url, published)
+
+
+def _redacted_text(view: ClusterView, namespace: str, text: str) -> str:
+    """A text for readers of a namespace: its report can be read by users who may not list nodes."""
+    return text_redaction(view, Audience(namespace, sees_nodes=False))(text) if namespace else text
 
 
 async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
