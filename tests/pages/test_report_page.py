@@ -137,3 +137,11 @@ def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of
     assert "h100-01" in parts["nodes"]
     for name in ("team-b", "team-c", "chat", "notebook", "web-1"):
         assert name not in " ".join(parts.values())
+
+
+def test_texts_of_any_type_have_no_characters_that_cannot_be_printed(report_page):
+    """A kind of devices is shown as a text, but is none itself."""
+    odd = "Tesla\x1b[31m\x00\u202e\ud800T4"
+    page = report_page([*NOTHING, node("node-1", gpus=1, labels={"nvidia.com/gpu.product": odd})])
+    assert "Tesla [31m   T4" in page
+    assert not {"\x1b", "\x00", "\u202e", "\ud800"} & {*page}
