@@ -13,7 +13,7 @@ from policies.explanation.explain import explain
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
-from policies.explanation.redacted import text_redaction
+from policies.explanation.redacted import name_redactor
 from policies.explanation.report import (
     Change,
     DeviceOutcome,
@@ -46,8 +46,8 @@ __all__ = [
     "ReasonKind",
     "Suggestion",
     "explain",
+    "name_redactor",
     "parse_explanations",
     "questions",
-    "text_redaction",
     "warm",
 ]

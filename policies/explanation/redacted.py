@@ -22,13 +22,13 @@ from policies.kubernetes.resourceslices import device_fields
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.explanation.audience import Audience
     from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
 
-__all__ = ["redacted_explanation", "text_redaction"]
+__all__ = ["name_redactor", "redacted_explanation"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,8 @@ _OBJECT = "<object of another namespace>"
 _RUN = re.compile(r"[A-Za-z0-9]+(?:[-./]+[A-Za-z0-9]+)*")
 _SEPARATOR = re.compile(r"([-./]+)")
 _NODES = re.compile(rf"{_NODE}(?:(?:, | and | or ){_NODE})+")
+_OWN_KINDS = ("Pod", "ResourceClaim", "ResourceClaimTemplate", "GPUQuota")
+"""The kinds of objects that the members of a namespace write, as far as a view keeps them."""
 _PARTS = (Explanation, NodeGroup, DeviceOutcome, Reason, Suggestion, Obstacle, ReviewWarning)
 
 
@@ -58,27 +60,29 @@ def redacted_explanation(
     Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do. Of
     an object in another namespace the author must have written the namespace and the name.
     """
-    names = _hidden_names(view, audience)
-    found = _Redaction(names, audience.namespace)
-    own = {name for document in _written_parts(question) for text in _texts(document) for name in found.names_in(text)}
-    hidden = _Redaction(names._replace(nodes=names.nodes - own, shown=frozenset(own)), audience.namespace)
-    shown: Explanation = hidden.of(explanation)
+    shown: Explanation = _redaction(_documents(question), view, audience).of(explanation)
     return shown
 
 
-def _hidden_names(view: ClusterView, audience: Audience) -> _Names:
-    """The names that an audience must not see."""
-    known = view.derive(_names)
-    namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
-    return _Names(frozenset() if audience.sees_nodes else known.nodes, namespaces)
+def name_redactor(view: ClusterView, audience: Audience) -> Callable[[str], str]:
+    """Returns a function that hides the names in a text that an audience must not see.
 
-
-def text_redaction(view: ClusterView, audience: Audience) -> Callable[[str], str]:
-    """A function that removes from a text all names that an audience must not see.
-
-    For sentences about objects that are not at hand, such as the findings of an audit.
+    Names that the objects of the audience's namespace contain stay, as in explanations.
     """
-    return _Redaction(_hidden_names(view, audience), audience.namespace).text
+    listed = (view.list(kind, audience.namespace) for kind in _OWN_KINDS)
+    own = chain.from_iterable(objects for objects in listed if objects is not UNKNOWN)
+    return _redaction(own if audience.namespace else (), view, audience).text
+
+
+def _redaction(documents: Iterable[Object], view: ClusterView, audience: Audience) -> _Redaction:
+    """What hides the names that an audience must not see, but for those that these documents contain."""
+    known = view.derive(_names)
+    nodes = frozenset() if audience.sees_nodes else known.nodes
+    namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
+    found = _Redaction(_Names(nodes, namespaces), audience.namespace)
+    texts = (text for document in documents for text in _texts(_written_part(document)))
+    own = {name for text in texts for name in found.names_in(text)}
+    return _Redaction(_Names(nodes - own, namespaces, frozenset(own)), audience.namespace)
 
 
 class _Redaction:
@@ -173,18 +177,19 @@ def _names_in_slice(document: Object) -> tuple[str, ...]:
     return (name_of(document), pool, *named)
 
 
-def _written_parts(question: Question) -> Iterator[Object]:
-    """What the author of the explained object wrote: no status, and not the node that was chosen."""
+def _documents(question: Question) -> Iterator[Object]:
+    """The explained object and its claims."""
     claims = (each.claim.document for each in (*question.claims, *question.allocated))
     for document in (question.pod.document if question.pod else None, question.written, *claims):
         if document is not None:
-            spec = document.get("spec")
-            yield {
-                "metadata": document.get("metadata"),
-                "spec": {key: value for key, value in spec.items() if key != "nodeName"}
-                if isinstance(spec, dict)
-                else {},
-            }
+            yield document
+
+
+def _written_part(document: Object) -> Object:
+    """What the author of an object wrote: no status, and not the node that was chosen."""
+    spec = document.get("spec")
+    written = {key: value for key, value in spec.items() if key != "nodeName"} if isinstance(spec, dict) else {}
+    return {"metadata": document.get("metadata"), "spec": written}
 
 
 def _texts(value: Any) -> Iterator[str]:

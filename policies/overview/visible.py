@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from policies.dra.holders import Holder
-from policies.explanation import text_redaction
+from policies.explanation import name_redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
-    from policies.audit import AuditFinding, AuditReport, ConversionObstacle
+    from policies.audit import AuditReport, ConversionObstacle, Readiness
     from policies.explanation import Audience
-    from policies.overview.overview import NodeOverview, Overview
+    from policies.overview.overview import NodeOverview, Overview, QuotaOverview
     from policies.usage.gpu_cells import GPUCell
     from policies.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason
     from policies.view import ClusterView
@@ -27,21 +27,16 @@ _NAMELESS_REASON = "no pod can get it now"
 
 
 def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
-    """The overview for an audience.
+    """The overview of a cluster for an audience.
 
     A reader of one namespace sees its quota, its workloads and findings, and its holders; other holders are `HIDDEN`. Who may
-    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case. Sentences
-    quote labels, attributes of devices and errors, which can contain any name, so hidden names are removed from each.
-
-    Args:
-        overview: The whole overview.
-        view: The cluster of the overview, which knows the names that must be hidden.
-        audience: The reader.
+    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case. Sentences of
+    findings, quotas, and errors can contain any name, so they are searched.
     """
     namespace = audience.namespace
     if not namespace:
         return overview
-    redact = text_redaction(view, audience)
+    redact = name_redactor(view, audience)
     nodes = [_visible_node(node, namespace, redact) for node in overview.nodes] if audience.sees_nodes else []
     gpus = [_visible_gpus(each, namespace, redact) for each in overview.usage.gpus]
     usage = replace(
@@ -56,7 +51,9 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
         overview,
         usage=usage,
         nodes=tuple(nodes),
-        quotas=None if quotas is None else tuple(each for each in quotas if each.report.namespace == namespace),
+        quotas=None
+        if quotas is None
+        else tuple(_visible_quota(each, redact) for each in quotas if each.report.namespace == namespace),
         audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
         namespace=namespace,
         hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
@@ -104,37 +101,40 @@ def _visible_holder(holder: Holder, namespace: str) -> Holder:
     return holder if holder.namespace == namespace else HIDDEN
 
 
+def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:
+    return replace(quota, report=replace(quota.report, remarks=tuple(map(redact, quota.report.remarks))))
+
+
 def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> AuditReport:
     """The findings and the readiness of one namespace."""
-    findings = tuple(_visible_finding(each, redact) for each in report.findings if each.namespace == namespace)
+    findings = tuple(
+        replace(each, message=redact(each.message), remedy=redact(each.remedy), owners=tuple(map(redact, each.owners)))
+        for each in report.findings
+        if each.namespace == namespace
+    )
     counts = {(each.rule, each.severity): 0 for each in findings}
     waived = dict(counts)
     for each in findings:
         counts[each.rule, each.severity] += each.count
         waived[each.rule, each.severity] += each.count if each.waived else 0
-    readiness = (
-        replace(
-            each,
-            obstacles=tuple(_visible_obstacles(each.obstacles, redact)),
-            preemption=next(_visible_obstacles([each.preemption] if each.preemption else [], redact), None),
-        )
-        for each in report.readiness
-        if each.namespace == namespace
-    )
     return replace(
         report,
         findings=findings,
         found=counts,
         waived=waived,
-        readiness=tuple(readiness),
+        readiness=tuple(_visible_readiness(each, redact) for each in report.readiness if each.namespace == namespace),
         gaps=tuple(replace(gap, reason=redact(gap.reason)) for gap in report.gaps),
     )
 
 
-def _visible_finding(finding: AuditFinding, redact: _Redact) -> AuditFinding:
-    return replace(finding, message=redact(finding.message), remedy=redact(finding.remedy))
+def _visible_readiness(readiness: Readiness, redact: _Redact) -> Readiness:
+    preemption = readiness.preemption
+    return replace(
+        readiness,
+        obstacles=tuple(_visible_obstacle(each, redact) for each in readiness.obstacles),
+        preemption=None if preemption is None else _visible_obstacle(preemption, redact),
+    )
 
 
-def _visible_obstacles(obstacles: Iterable[ConversionObstacle], redact: _Redact) -> Iterator[ConversionObstacle]:
-    for each in obstacles:
-        yield replace(each, message=redact(each.message), remedy=redact(each.remedy))
+def _visible_obstacle(obstacle: ConversionObstacle, redact: _Redact) -> ConversionObstacle:
+    return replace(obstacle, message=redact(obstacle.message), remedy=redact(obstacle.remedy))

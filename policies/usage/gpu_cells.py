@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.dra.holders import Holder
-    from policies.usage.node_gpus import NodeGPUs, OfferedKind, PublishedUnit, UnusableReason
+    from policies.usage.node_gpus import NodeGPUs, OfferedKind, PublishedUnit, UnusableKind, UnusableReason
 
 __all__ = ["CellPart", "CellState", "GPUCell", "published_cells"]
 
@@ -86,6 +86,11 @@ class GPUCell:
         if not self.is_known:
             return CellState.UNKNOWN
         return CellState.PARTLY_HELD if is_held else CellState.FREE
+
+    @property
+    def reasons(self) -> tuple[UnusableKind, ...]:
+        """The kinds of reasons why parts serve no pod, each once."""
+        return tuple(dict.fromkeys(part.reason.kind for part in self.parts if part.reason is not None))
 
 
 def published_cells(gpus: Iterable[NodeGPUs]) -> Iterator[GPUCell]:

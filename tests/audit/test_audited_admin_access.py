@@ -4,7 +4,9 @@ import pytest
 from click import unstyle
 
 from policies.decision import Severity
+from policies.settings import DEFAULTS
 from webhook.cli.audit_reports import Audited, text
+from webhook.cluster.manifests import ManifestsView
 
 LABEL = "resource.kubernetes.io/admin-access"
 ALL = {
@@ -92,7 +94,7 @@ def test_one_namespace_is_audited_with_its_label(k8s, audited):
 
 def test_text_names_claims_and_the_pods_that_hold_them(k8s, audited):
     held = claim(k8s, reservedFor=[{"resource": "pods", "name": "agent", "uid": "u"}])
-    lines = unstyle(text(Audited(audited(admin(k8s), held), ()))).splitlines()
+    lines = unstyle(text(Audited(audited(admin(k8s), held), (), ManifestsView(()), DEFAULTS))).splitlines()
     assert lines[:7] == [
         "Warnings",
         "  GA231  ResourceClaim team-a/monitor (Pod agent)",

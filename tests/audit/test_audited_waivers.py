@@ -6,8 +6,9 @@ import click
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from policies.settings import parse_settings
+from policies.settings import DEFAULTS, parse_settings
 from webhook.cli.audit_reports import Audited, as_json, text
+from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.audit_round import AuditMetrics
 
 IGNORE = {"gpu-admission.io/ignore": "GA321 because it ends on Friday"}
@@ -40,7 +41,9 @@ def test_waived_finding_is_counted_on_its_own(report):
 
 def test_text_has_a_section_for_waived_findings(report):
     sections = dict(
-        part.split("\n", 1) for part in click.unstyle(text(Audited(report, ()))).split("\n\n") if "\n" in part
+        part.split("\n", 1)
+        for part in click.unstyle(text(Audited(report, (), ManifestsView(()), DEFAULTS))).split("\n\n")
+        if "\n" in part
     )
     assert sections["Waived"].splitlines()[0] == "  GA321  Pod team-a/b"
     assert sections["Waived"].splitlines()[-1] == "    Waived because it ends on Friday"
@@ -48,7 +51,7 @@ def test_text_has_a_section_for_waived_findings(report):
 
 
 def test_json_has_the_reason(report):
-    assert '"waived": "it ends on Friday"' in as_json(Audited(report, ()))
+    assert '"waived": "it ends on Friday"' in as_json(Audited(report, (), ManifestsView(()), DEFAULTS))
 
 
 def test_metrics_count_waived_findings_among_all(report):

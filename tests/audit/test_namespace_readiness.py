@@ -8,6 +8,7 @@ from policies.audit import audit
 from policies.conversion.opt_in import Mode
 from policies.settings import DEFAULTS
 from webhook.cli.audit_reports import Audited, text
+from webhook.cluster.manifests import ManifestsView
 
 
 def rows(report):
@@ -61,7 +62,7 @@ def test_namespace_whose_pods_cannot_be_read_is_not_called_ready(k8s, workload, 
     report = audit(view, DEFAULTS, survey)
     (row,) = report.readiness
     assert (row.is_ready, row.as_json()["ready"], report.counts["namespacesReady"]) == (ready, ready, 0)
-    assert f"enabled  {shown} " in text(Audited(report, ()))
+    assert f"enabled  {shown} " in text(Audited(report, (), ManifestsView(()), DEFAULTS))
 
 
 def test_obstacles_that_stop_most_come_first(k8s, audited):
@@ -207,7 +208,7 @@ def test_workloads_that_could_preempt_others_are_counted(k8s, audited):
 def test_loss_of_preemption_is_reported_below_the_table(k8s, audited):
     objects = [k8s.pod("batch", "team-b", priority=0), k8s.workload(priorityClassName="production")]
     report = audited(CLASS, k8s.namespace(mode=""), *objects)
-    reported = text(Audited(report, ()))
+    reported = text(Audited(report, (), ManifestsView(()), DEFAULTS))
     assert (
         "\nteam-a:\n"
         "  Deployment train converts and loses preemption [GA335]\n"

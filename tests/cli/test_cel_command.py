@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from policies.dra.workbench import Truth, Verdict, analyze, selection_of_expression
+from policies.dra.workbench import DeviceVerdict, Truth, analyze, selector_set_of_expression
 from policies.settings import DEFAULTS
 from tests.cli.quota_files import ROOT
 from tests.explanation.conftest import claim, device_class, selecting, template
@@ -142,7 +142,7 @@ def test_odd_expressions_are_answered(invoke, cluster, expression):
 
 def test_json_is_what_the_policies_say(analyzed, cluster):
     view = ManifestsView(ManifestReader().cluster([cluster]))
-    found = analyze(selection_of_expression(HOPPER), view, DEFAULTS)
+    found = analyze(selector_set_of_expression(HOPPER), view, DEFAULTS)
     assert analyzed(HOPPER) == json.loads(as_json([found]))
 
 
@@ -154,7 +154,7 @@ def test_text_counts_what_a_class_excludes(invoke, cluster):
 
 def test_text_of_a_narrow_terminal_is_complete(cluster):
     view = ManifestsView(ManifestReader().cluster([cluster]))
-    found = analyze(selection_of_expression(HOPPER, "gpu.nvidia.com"), view, DEFAULTS, NONE)
+    found = analyze(selector_set_of_expression(HOPPER, "gpu.nvidia.com"), view, DEFAULTS, NONE)
     shown = text([found], 60)
     assert "The edit gains 0, loses 16, and 0 more fail." in shown
     assert max(map(len, shown.splitlines())) <= 110
@@ -175,5 +175,5 @@ def test_documentation_shows_what_the_command_prints(invoke, cluster, command, s
 
 
 def test_documentation_names_every_verdict_and_truth():
-    for word in (*Verdict, *Truth):
+    for word in (*DeviceVerdict, *Truth):
         assert f"`{word}`" in PAGE

@@ -13,10 +13,12 @@ from tests.pages.shown_cluster import shown_objects
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report_parts
 
+VIEW = ManifestsView(shown_objects())
+
 
 @pytest.fixture(scope="module")
 def whole():
-    return overview(ManifestsView(shown_objects()), DEFAULTS, datetime(2026, 11, 28, tzinfo=UTC))
+    return overview(VIEW, DEFAULTS, datetime(2026, 11, 28, tzinfo=UTC))
 
 
 def names(found):
@@ -36,7 +38,7 @@ def test_nodes_with_problems_are_shown_first_and_in_their_order(whole):
 
 
 def test_nodes_of_the_namespace_are_shown_first(whole):
-    limited = limited_overview(visible_overview(whole, ManifestsView(shown_objects()), Audience("team-a")), 10)
+    limited = limited_overview(visible_overview(whole, VIEW, Audience("team-a")), 10)
     assert names(limited) == ["h100-01"]
 
 

@@ -20,6 +20,13 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report_parts
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
+GPU_CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu.nvidia.com"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]},
+}
+VIEW = ManifestsView(shown_objects())
 MEMBER = Audience("team-a", sees_nodes=False)
 
 
@@ -82,11 +89,11 @@ def test_quotas_that_cannot_be_read_are_unknown():
 
 
 def test_reader_of_everything_sees_everything(whole):
-    assert seen_by(Audience(), whole) is whole
+    assert visible_overview(whole, VIEW, Audience()) is whole
 
 
 def test_totals_of_products_are_the_same_for_members(whole):
-    seen = seen_by(MEMBER, whole)
+    seen = visible_overview(whole, VIEW, MEMBER)
 
     def amounts(found):
         return [(str(use.kind), use.total, use.held, use.free, use.unusable) for use in found.usage.products]
@@ -95,30 +102,46 @@ def test_totals_of_products_are_the_same_for_members(whole):
 
 
 def test_member_who_may_not_list_nodes_gets_their_number(whole):
-    seen = seen_by(MEMBER, whole)
+    seen = visible_overview(whole, VIEW, MEMBER)
     assert (seen.nodes, seen.hidden_nodes) == ((), 5)
     assert {each.node for each in seen.usage.gpus} == {""}
 
 
 def test_member_sees_holders_of_the_namespace_only(whole):
-    seen = seen_by(MEMBER, whole)
+    seen = visible_overview(whole, VIEW, MEMBER)
     assert {each.holder.namespace for each in seen.usage.holders} == {"team-a"}
     assert [each.namespace for each in seen.usage.namespaces] == ["team-a"]
 
 
 def test_holders_of_others_are_hidden_on_nodes(whole):
-    seen = seen_by(Audience("team-a"), whole)
+    seen = visible_overview(whole, VIEW, Audience("team-a"))
     holders = {part.holder for node in seen.nodes for cell in node.cells for part in cell.parts if part.holder}
     assert {each.namespace for each in holders} == {"team-a", ""}
     assert HIDDEN in holders
 
 
 def test_member_sees_findings_of_the_namespace_only(whole):
-    seen = seen_by(MEMBER, whole)
+    seen = visible_overview(whole, VIEW, MEMBER)
     assert {each.namespace for each in seen.audit.findings} == {"team-a"}
     assert sum(seen.audit.found.values()) == sum(each.count for each in seen.audit.findings)
     assert {each.namespace for each in seen.audit.readiness} == {"team-a"}
     assert [each.report.namespace for each in seen.quotas] == ["team-a"]
+
+
+@pytest.mark.parametrize("sees_nodes", [False, True])
+def test_sentences_of_findings_name_no_hidden_node(sees_nodes):
+    wanted = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 9}}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "huge", "namespace": "team-a"},
+        "spec": {"devices": {"requests": [wanted]}},
+    }
+    objects = [*shown_objects(), claim, GPU_CLASS]
+    seen = visible_overview(overview_of(objects), ManifestsView(objects), Audience("team-a", sees_nodes=sees_nodes))
+    (message,) = (each.message for each in seen.audit.findings if each.name == "huge")
+    shown = "h100-01" if sees_nodes else "<node>"
+    assert message == f"requests 9 devices, and no node has more than 8 of this kind ({shown}); a claim is for one node"
 
 
 @pytest.mark.parametrize(("sees_nodes", "named"), [(True, "gpu-0 on h100-01"), (False, "gpu-0 on <node>")])

@@ -11,10 +11,11 @@ import pytest
 
 from policies.explanation import Audience
 from policies.overview import visible_overview
+from policies.usage.node_gpus import UnusableKind
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
-from webhook.pages.report import PARTS, render_report_parts
+from webhook.pages.report import _REASON_WORDS, PARTS, render_report_parts
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'{{7*7}}</script><script>alert(2)</script>"
 
@@ -111,7 +112,12 @@ def test_gpus_show_their_holders(tree):
     assert "3g.40gb team-b/notebook claim 2g.20gb free 1g.10gb free" in cards["a100-mig"]
     assert "GPU team-c/web-1 device plugin team-c/web-2 device plugin" in cards["t4-shared"]
     assert "the node is cordoned" in cards["h100-02"]
+    assert cards["h100-02"].count("GPU cordoned") == 2
     assert "given out twice team-c/second device plugin" in cards["h100-03"]
+
+
+def test_every_reason_has_words():
+    assert _REASON_WORDS.keys() == {*UnusableKind}
 
 
 def test_findings_say_what_to_do(tree):

@@ -10,15 +10,15 @@ from playwright.sync_api import expect
 
 from policies.dra.workbench import (
     Analysis,
-    Change,
     ClauseReport,
-    Comparison,
     DeviceChange,
     DeviceRow,
+    DeviceVerdict,
+    EditComparison,
+    EditEffect,
     SelectorProblem,
     SelectorReport,
     Truth,
-    Verdict,
 )
 from tests.pages.test_report_page import HOSTILE, parse, text_of
 from webhook.pages.selectors import render_analyses, render_analysis
@@ -26,7 +26,7 @@ from webhook.pages.selectors import render_analyses, render_analysis
 T, F, FAILS, NOT_ASKED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.NOT_ASKED
 
 
-def row(kind="H100", verdict=Verdict.MATCHES, truths=((T,), (T, T)), **facts):
+def row(kind="H100", verdict=DeviceVerdict.MATCHES, truths=((T,), (T, T)), **facts):
     return DeviceRow(kind, 16, 2, ("gpu-0 on node-1",), verdict, truths, **facts)
 
 
@@ -41,18 +41,18 @@ def everything():
     """An analysis with all verdicts and truths, problems, notes and an edit."""
     rows = (
         row(),
-        row("T4", Verdict.FAILS, ((T,), (FAILS, T)), error="no such key: x"),
-        row("A100", Verdict.EXCLUDED, ((F,), (NOT_ASKED, NOT_ASKED)), excluded_by=(0, 0), why="has no x"),
-        row("A10", Verdict.UNKNOWN, ()),
+        row("T4", DeviceVerdict.FAILS, ((T,), (FAILS, T)), error="no such key: x"),
+        row("A100", DeviceVerdict.EXCLUDED, ((F,), (NOT_ASKED, NOT_ASKED)), excluded_by=(0, 0), why="has no x"),
+        row("A10", DeviceVerdict.UNKNOWN, ()),
     )
-    changes = tuple(DeviceChange(change, rows[0]) for change in Change)
+    changes = tuple(DeviceChange(change, rows[0]) for change in EditEffect)
     problem = SelectorProblem("GA221", "reads x", "ask first", 1, 7)
     return analysis(
         *rows,
         problems=(problem,),
         notes=("something is unknown",),
         rows_left_out=3,
-        comparison=Comparison(analysis(*rows), 1, 2, 3, changes, 4),
+        comparison=EditComparison(analysis(*rows), 1, 2, 3, changes, 4),
     )
 
 
@@ -106,7 +106,7 @@ def test_page_names_every_analysis():
 
 def hostile_analysis(text):
     report = SelectorReport(text, text, 1, (1, 1), (ClauseReport(text),))
-    one = DeviceRow(text, 1, 1, (text,), Verdict.EXCLUDED, ((F,),), (0, 0), text, text)
+    one = DeviceRow(text, 1, 1, (text,), DeviceVerdict.EXCLUDED, ((F,),), (0, 0), text, text)
     return Analysis(
         text,
         (report,),
@@ -114,7 +114,7 @@ def hostile_analysis(text):
         devices=1,
         rows=(one,),
         notes=(text,),
-        comparison=Comparison(Analysis(text, (report,)), changes=(DeviceChange(Change.LOST, one),)),
+        comparison=EditComparison(Analysis(text, (report,)), changes=(DeviceChange(EditEffect.LOST, one),)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.dra.workbench import analyze, selection_of_expression
+from policies.dra.workbench import analyze, selector_set_of_expression
 from policies.settings import DEFAULTS
 from tests.explanation.conftest import device_class, gpu, gpus, resource_slice
 from webhook.cluster.manifests import ManifestsView
@@ -32,4 +32,4 @@ def cluster(*objects):
 
 def analysis_of(expression, edit=None, *, of_class="gpu.nvidia.com", view=None):
     """The analysis of an expression for the devices of a class."""
-    return analyze(selection_of_expression(expression, of_class), view or cluster(), DEFAULTS, edit)
+    return analyze(selector_set_of_expression(expression, of_class), view or cluster(), DEFAULTS, edit)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policies.dra.cel import MOST_COST, CelRuntimeError, compile_selector
 from policies.dra.published_devices import published_devices
-from policies.dra.workbench import Truth, Verdict, analysis
+from policies.dra.workbench import DeviceVerdict, Truth, analysis
 from policies.dra.workbench.analysis import MOST_ROWS
 from tests.workbench.devices import (
     ARCHITECTURE,
@@ -295,17 +295,17 @@ EXPRESSIONS = st.lists(
 def test_verdicts_are_those_of_each_device_alone(expression):
     view = cluster()
     selector = compile_selector(expression)
-    counts = dict.fromkeys(Verdict, 0)
+    counts = dict.fromkeys(DeviceVerdict, 0)
     for group in view.derive(published_devices).groups:
         for device in group.devices:
             verdict = selector.matches_all([{"driver": device.driver, **device.body}])[0]
             if isinstance(verdict, CelRuntimeError):
-                counts[Verdict.FAILS] += 1
+                counts[DeviceVerdict.FAILS] += 1
             else:
-                counts[Verdict.MATCHES if verdict else Verdict.EXCLUDED] += 1
+                counts[DeviceVerdict.MATCHES if verdict else DeviceVerdict.EXCLUDED] += 1
     found = analysis_of(expression, of_class="", view=view)
     assert (found.matched, found.excluded, found.failed) == (
-        counts[Verdict.MATCHES],
-        counts[Verdict.EXCLUDED],
-        counts[Verdict.FAILS],
+        counts[DeviceVerdict.MATCHES],
+        counts[DeviceVerdict.EXCLUDED],
+        counts[DeviceVerdict.FAILS],
     )

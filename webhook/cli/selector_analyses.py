@@ -11,11 +11,11 @@ from policies.dra.resource_claims import LONGEST_SELECTOR
 from policies.dra.workbench import (
     Analysis,
     AnalysisJSON,
+    DeviceVerdict,
     Truth,
-    Verdict,
     analyze,
-    selection_of_expression,
-    selections_of,
+    selector_set_of_expression,
+    selector_sets_of,
 )
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list
@@ -29,7 +29,7 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.dra.workbench import DeviceRow, Selection
+    from policies.dra.workbench import DeviceRow, SelectorSet
     from policies.view import ClusterView
     from webhook.cli.progress import Progress
     from webhook.cli.running_clusters.live_facts import RunningCluster
@@ -43,7 +43,12 @@ _MOST_SHOWN = 20
 _MOST_BYTES = 4 * LONGEST_SELECTOR
 """Of a file with an expression; more is not read, and what is longer than a selector may be is refused later."""
 _SIGNS = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.FAILS: "!", Truth.NOT_ASKED: "."}
-_COLOURS = {Verdict.MATCHES: "green", Verdict.FAILS: "red", Verdict.EXCLUDED: "yellow", Verdict.UNKNOWN: "yellow"}
+_COLOURS = {
+    DeviceVerdict.MATCHES: "green",
+    DeviceVerdict.FAILS: "red",
+    DeviceVerdict.EXCLUDED: "yellow",
+    DeviceVerdict.UNKNOWN: "yellow",
+}
 
 
 class SelectorInput(NamedTuple):
@@ -82,23 +87,23 @@ def analyses_of(given: SelectorInput, running: RunningCluster | None, progress: 
         else running.files(given.settings, reader)
     )
     files.print_notes()
-    selections = _selections(given, reader)
+    selections = _selector_sets(given, reader)
     edit = None if given.edit is None else _expression(given.edit, reader)
     reader.check()
     for line in reader.others.lines:
         click.echo(line, err=True)
-    selections = _chosen_selections(given, selections)
+    selections = _chosen_sets(given, selections)
     view: ClusterView = ManifestsView(files.facts) if running is None else running.view(files.settings, ())
     return [analyze(each, view, files.settings, edit) for each in progress.count("evaluating selectors", selections)]
 
 
-def _selections(given: SelectorInput, reader: ManifestReader) -> list[Selection]:
+def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[SelectorSet]:
     source = given.source
     if not _is_path(source) or _is_expression_file(source):
-        return [selection_of_expression(_expression(source, reader), given.device_class)]
+        return [selector_set_of_expression(_expression(source, reader), given.device_class)]
     if given.device_class:
         raise click.UsageError("--class is for an expression; requests name their class themselves")
-    return [selection for each in reader.manifests([source]) for selection in selections_of(each.object)]
+    return [selection for each in reader.manifests([source]) for selection in selector_sets_of(each.object)]
 
 
 def _is_path(source: str) -> bool:
@@ -130,8 +135,8 @@ def _expression(source: str, reader: ManifestReader) -> str:
         return ""
 
 
-def _chosen_selections(given: SelectorInput, selections: list[Selection]) -> list[Selection]:
-    """The selections with the request that was chosen.
+def _chosen_sets(given: SelectorInput, selections: list[SelectorSet]) -> list[SelectorSet]:
+    """The selector sets with the request that was chosen.
 
     Raises:
         click.UsageError: There is none, or the edit could be for several.

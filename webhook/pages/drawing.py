@@ -25,7 +25,7 @@ _CHARACTER = 7.0
 """The width of a character, on average; a little more than most have."""
 
 
-class Shape(NamedTuple):
+class DrawnShape(NamedTuple):
     """A text, or a rectangle if the text is empty."""
 
     left: int
@@ -47,21 +47,21 @@ class Drawing:
     def __init__(self, width: int) -> None:
         """Start an empty drawing of a width in pixels."""
         self.width = width
-        self.shapes: list[Shape] = []
+        self.shapes: list[DrawnShape] = []
 
     def write(self, left: int, top: int, lines: Iterable[str], kind: str = "text") -> int:
         """Write lines below each other, beginning at `top`; returns the top of what follows."""
         for line in lines:
             if line:
-                self.shapes.append(Shape(left, top + 13, kind, line))
+                self.shapes.append(DrawnShape(left, top + 13, kind, line))
             top += LINE
         return top
 
     def box(self, left: int, top: int, width: int, height: int, kind: str, *, sign: str = "", title: str = "") -> None:
         """Draw a rectangle with a sign in its middle."""
-        self.shapes.append(Shape(left, top, kind, width=width, height=height, title=title))
+        self.shapes.append(DrawnShape(left, top, kind, width=width, height=height, title=title))
         if sign:
-            self.shapes.append(Shape(left + width // 2, top + height // 2 + 5, "sign", sign, is_centred=True))
+            self.shapes.append(DrawnShape(left + width // 2, top + height // 2 + 5, "sign", sign, is_centred=True))
 
     def render(self, title: str, description: str, height: int) -> str:
         """The drawing as a file; title and description are for screen readers."""

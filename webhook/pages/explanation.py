@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.explanation import Explanation
-    from webhook.pages.explanation_columns import Blocker, Column, State
+    from webhook.pages.explanation_columns import Blocker, NodeColumn, ShownState
 
 __all__ = ["render_explanation", "render_explanations"]
 
@@ -53,8 +53,8 @@ class _Part:
     warnings: Sequence[str]
     counts: Sequence[tuple[str, str]]
     """The numbers of nodes and replicas, each with what it counts; empty if no node was checked."""
-    columns: Sequence[Column]
-    states: Sequence[State]
+    columns: Sequence[NodeColumn]
+    states: Sequence[ShownState]
     """Those of the legend."""
     left_out: str
     blockers: Sequence[Blocker]

@@ -19,10 +19,10 @@ __all__ = [
     "MOST_CELLS",
     "STATES",
     "Blocker",
-    "Cell",
-    "Column",
-    "Row",
-    "State",
+    "DeviceCell",
+    "NodeColumn",
+    "OutcomeRow",
+    "ShownState",
     "blockers_of",
     "columns_of",
     "states_in",
@@ -43,7 +43,7 @@ MOST_CELLS = 48
 _MOST_BLOCKERS = 50
 
 
-class State(NamedTuple):
+class ShownState(NamedTuple):
     """How a picture shows a state: never by colour alone."""
 
     name: str
@@ -54,38 +54,38 @@ class State(NamedTuple):
 
 
 STATES = {
-    DeviceState.CHOSEN: State("chosen", "✓", "would be allocated"),
-    DeviceState.USABLE: State("usable", "○", "could be allocated"),
-    DeviceState.IN_USE: State("in-use", "■", "in use"),
-    DeviceState.UNSUITABLE: State("unsuitable", "✕", "unsuitable"),
+    DeviceState.CHOSEN: ShownState("chosen", "✓", "would be allocated"),
+    DeviceState.USABLE: ShownState("usable", "○", "could be allocated"),
+    DeviceState.IN_USE: ShownState("in-use", "■", "in use"),
+    DeviceState.UNSUITABLE: ShownState("unsuitable", "✕", "unsuitable"),
 }
 """The best state first: a device has the best state that one of the requests finds."""
 _RANKS = {state: rank for rank, state in enumerate(STATES)}
 
 
-class Cell(NamedTuple):
+class DeviceCell(NamedTuple):
     """One device."""
 
     name: str
     """Empty for a device of a device plugin."""
-    state: State
+    state: ShownState
     why: str
     """Why it cannot be used, or its state."""
     short: str
     """The same without what all devices of the column that cannot be used have in common."""
 
 
-class Row(NamedTuple):
+class OutcomeRow(NamedTuple):
     """Devices with one outcome, in words."""
 
     devices: str
     request: str
-    state: State
+    state: ShownState
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class NodeColumn:
     """The nodes of a group, and the devices of the first of them."""
 
     title: str
@@ -94,9 +94,9 @@ class Column:
     """The other nodes: `node-2, node-3 and 5 more`; empty if there are none."""
     fits: str
     """`yes`, `if empty` or `no`."""
-    cells: tuple[Cell, ...]
+    cells: tuple[DeviceCell, ...]
     cells_left_out: int
-    rows: tuple[Row, ...]
+    rows: tuple[OutcomeRow, ...]
     why: tuple[str, ...]
     """Why the nodes do not fit, in sentences, or the devices that the first one would give."""
 
@@ -125,12 +125,12 @@ class Blocker(NamedTuple):
     node: str
 
 
-def columns_of(explanation: Explanation) -> list[Column]:
+def columns_of(explanation: Explanation) -> list[NodeColumn]:
     """A column for each group of nodes."""
     return [_column(group) for group in explanation.groups]
 
 
-def states_in(columns: Sequence[Column]) -> list[State]:
+def states_in(columns: Sequence[NodeColumn]) -> list[ShownState]:
     """The states that the cells of columns have, for a legend."""
     found = {cell.state for column in columns for cell in column.cells}
     return [state for state in STATES.values() if state in found]
@@ -147,27 +147,27 @@ def blockers_of(explanation: Explanation) -> tuple[list[Blocker], int]:
     return blockers[:_MOST_BLOCKERS], max(0, len(blockers) - _MOST_BLOCKERS)
 
 
-def _column(group: NodeGroup) -> Column:
+def _column(group: NodeGroup) -> NodeColumn:
     first, *others = group.nodes or (format_count(group.count, "node"),)
     more = group.count - max(1, len(group.nodes)) if group.nodes else 0
     names = [*others, *([f"{more:,} more"] if more else [])]
     cells = [*_cells(group.outcomes)]
     several = len({(outcome.claim, outcome.request) for outcome in group.outcomes}) > 1
-    return Column(
+    return NodeColumn(
         title=first,
         others=", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else "",
         fits=fit_word(group),
         cells=tuple(cells[:MOST_CELLS]),
         cells_left_out=_device_count(group.outcomes) - len(cells[:MOST_CELLS]),
         rows=tuple(
-            Row(_devices_text(each), _request(each), STATES[each.state], _why(each, several=several))
+            OutcomeRow(_devices_text(each), _request(each), STATES[each.state], _why(each, several=several))
             for each in group.outcomes
         ),
         why=why_sentences(group),
     )
 
 
-def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[Cell]:
+def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[DeviceCell]:
     """One cell for each device that is named, with its best state, and for each device of a device plugin."""
     best: dict[str, DeviceOutcome] = {}
     for outcome in outcomes:
@@ -182,10 +182,10 @@ def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[Cell]:
             yield _cell("", outcome, is_common=False)
 
 
-def _cell(name: str, outcome: DeviceOutcome, *, is_common: bool) -> Cell:
+def _cell(name: str, outcome: DeviceOutcome, *, is_common: bool) -> DeviceCell:
     state = STATES[outcome.state]
     why = outcome.sentence.removeprefix("is ") or state.words
-    return Cell(name, state, why, state.words if is_common and outcome.state is DeviceState.UNSUITABLE else why)
+    return DeviceCell(name, state, why, state.words if is_common and outcome.state is DeviceState.UNSUITABLE else why)
 
 
 def _device_count(outcomes: Sequence[DeviceOutcome]) -> int:

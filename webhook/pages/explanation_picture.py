@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.explanation import Explanation
-    from webhook.pages.explanation_columns import Column
+    from webhook.pages.explanation_columns import NodeColumn
 
 __all__ = ["draw_explanations"]
 
@@ -89,7 +89,7 @@ def _draw_texts(drawing: Drawing, texts: Iterable[str], top: int) -> int:
     return top
 
 
-def _draw_legend(drawing: Drawing, columns: Sequence[Column], top: int) -> int:
+def _draw_legend(drawing: Drawing, columns: Sequence[NodeColumn], top: int) -> int:
     states = states_in(columns)
     for place, state in enumerate(states):
         left = _MARGIN + place * (_COLUMN + _GAP)
@@ -98,7 +98,7 @@ def _draw_legend(drawing: Drawing, columns: Sequence[Column], top: int) -> int:
     return top + _CELL + _GAP if states else top
 
 
-def _draw_column(drawing: Drawing, column: Column, left: int, top: int) -> int:
+def _draw_column(drawing: Drawing, column: NodeColumn, left: int, top: int) -> int:
     """Draw a column without its frame; returns its end."""
     left, width = left + _PADDING, _COLUMN - 2 * _PADDING
     top = drawing.write(left, top + _PADDING, lines_of(column.title, width - 20, 1), "title")
@@ -116,7 +116,7 @@ def _draw_column(drawing: Drawing, column: Column, left: int, top: int) -> int:
     return top + _PADDING
 
 
-def _draw_cells(drawing: Drawing, column: Column, left: int, top: int) -> int:
+def _draw_cells(drawing: Drawing, column: NodeColumn, left: int, top: int) -> int:
     for start in range(0, len(column.cells), _CELLS_IN_A_ROW):
         for place, cell in enumerate(column.cells[start : start + _CELLS_IN_A_ROW]):
             title = f"{cell.name}: {cell.why}" if cell.name else cell.why

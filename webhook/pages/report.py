@@ -8,7 +8,7 @@ from policies.decision import Severity
 from policies.overview import HIDDEN
 from policies.phrases import format_count, format_ranges
 from policies.usage.gpu_cells import CellState
-from policies.usage.node_gpus import DeviceForm
+from policies.usage.node_gpus import DeviceForm, UnusableKind
 from policies.usage.report import sum_if_known
 from webhook.pages.rendering import one_word, render_page, render_part
 
@@ -85,6 +85,7 @@ def _facts(overview: Overview) -> dict[str, Any]:
         "totals": _totals(overview),
         "rules": _rules(overview),
         "holder_text": _holder_text,
+        "reason_words": _REASON_WORDS,
         "hidden": HIDDEN,
         "most": _MOST_ROWS,
         "count": format_count,
@@ -92,6 +93,18 @@ def _facts(overview: Overview) -> dict[str, Any]:
     }
 
 
+_REASON_WORDS = {
+    UnusableKind.CORDONED: "cordoned",
+    UnusableKind.TAINTED: "tainted node",
+    UnusableKind.NO_ROOM: "no room on the node",
+    UnusableKind.UNHEALTHY: "unhealthy",
+    UnusableKind.DEVICE_TAINTED: "tainted",
+    UnusableKind.POOL: "incomplete pool",
+    UnusableKind.FRAGMENTED: "too small a rest",
+    UnusableKind.NODE_MISSING: "no such node",
+    UnusableKind.NOT_ADVERTISED: "not offered",
+}
+"""Why a GPU is unusable, in the room of a cell."""
 _FORMS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares of GPUs"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.workbench import Truth, Verdict
+from policies.dra.workbench import DeviceVerdict, Truth
 from webhook.pages.rendering import render_page, render_part
 
 if TYPE_CHECKING:
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["render_analyses", "render_analysis"]
 
 _FACTS = {
-    "badges": {Verdict.MATCHES: "good", Verdict.FAILS: "bad", Verdict.EXCLUDED: "warn", Verdict.UNKNOWN: "warn"},
+    "badges": {
+        DeviceVerdict.MATCHES: "good",
+        DeviceVerdict.FAILS: "bad",
+        DeviceVerdict.EXCLUDED: "warn",
+        DeviceVerdict.UNKNOWN: "warn",
+    },
     "signs": {
         Truth.TRUE: ("yes", "✓", "true"),
         Truth.FALSE: ("no", "✕", "false"),

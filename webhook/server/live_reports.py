@@ -38,7 +38,7 @@ _OLDEST = 60.0
 _UNREAD_SECONDS = 60.0
 """Seconds after which a report that no stream reads is dropped."""
 
-_LATE = "The report was not ready within 30 seconds; try again later, or make it with gpu-admission usage."
+_LATE = "The report was not ready within 30 seconds; try again later, or make it with gpu-admission report."
 _TOO_LARGE = "The report is larger than 8 MiB; sign in to one namespace."
 _NO_ROOM = "Too many large reports are open; try again later."
 

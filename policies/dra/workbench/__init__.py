@@ -1,6 +1,6 @@
 """The workbench for selectors: what they say of each device, why, at what cost, and after an edit.
 
-`selections_of` and `selection_of_expression` say what is analyzed, `analyze` makes the table. The result is data; the
+`selector_sets_of` and `selector_set_of_expression` say what is analyzed, `analyze` makes the table. The result is data; the
 callers render it.
 """
 
@@ -8,33 +8,38 @@ from policies.dra.workbench.analysis import analyze
 from policies.dra.workbench.report import (
     Analysis,
     AnalysisJSON,
-    Change,
     ClauseReport,
-    Comparison,
     DeviceChange,
     DeviceRow,
+    DeviceVerdict,
+    EditComparison,
+    EditEffect,
     SelectorProblem,
     SelectorReport,
     Truth,
-    Verdict,
 )
-from policies.dra.workbench.selections import Selection, edited_selection, selection_of_expression, selections_of
+from policies.dra.workbench.selector_sets import (
+    SelectorSet,
+    edited_selector_set,
+    selector_set_of_expression,
+    selector_sets_of,
+)
 
 __all__ = [
     "Analysis",
     "AnalysisJSON",
-    "Change",
     "ClauseReport",
-    "Comparison",
     "DeviceChange",
     "DeviceRow",
-    "Selection",
+    "DeviceVerdict",
+    "EditComparison",
+    "EditEffect",
     "SelectorProblem",
     "SelectorReport",
+    "SelectorSet",
     "Truth",
-    "Verdict",
     "analyze",
-    "edited_selection",
-    "selection_of_expression",
-    "selections_of",
+    "edited_selector_set",
+    "selector_set_of_expression",
+    "selector_sets_of",
 ]

@@ -14,17 +14,17 @@ from policies.dra.workbench.compiled import compiled_selectors, reads_of
 from policies.dra.workbench.evaluation import Evaluator, GroupVerdict
 from policies.dra.workbench.report import (
     Analysis,
-    Change,
     ClauseReport,
-    Comparison,
     DeviceChange,
     DeviceRow,
+    DeviceVerdict,
+    EditComparison,
+    EditEffect,
     SelectorProblem,
     SelectorReport,
     Truth,
-    Verdict,
 )
-from policies.dra.workbench.selections import edited_selection
+from policies.dra.workbench.selector_sets import edited_selector_set
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.dra.workbench.compiled import CompiledSelector
-    from policies.dra.workbench.selections import Selection
+    from policies.dra.workbench.selector_sets import SelectorSet
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["MOST_ROWS", "MOST_WORK", "analyze"]
@@ -47,17 +47,17 @@ MOST_WORK = 5_000_000
 """What evaluating the selectors may cost, in the units of CEL's costs; some ten seconds."""
 _MOST_PROBLEMS = 20
 _MOST_NAMES = 5
-_ORDER = {Verdict.MATCHES: 0, Verdict.FAILS: 1, Verdict.EXCLUDED: 2, Verdict.UNKNOWN: 3}
+_ORDER = {DeviceVerdict.MATCHES: 0, DeviceVerdict.FAILS: 1, DeviceVerdict.EXCLUDED: 2, DeviceVerdict.UNKNOWN: 3}
 
 
 def analyze(
-    selection: Selection,
+    selection: SelectorSet,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     edit: str | None = None,
     check_cancelled: CancelCheck = never_cancelled,
 ) -> Analysis:
-    """What the selectors of a selection say of the devices of a cluster.
+    """What the selectors of a set say of the devices of a cluster.
 
     The selectors alone are looked at: not which devices are in use, tainted or on nodes that a pod can run on.
 
@@ -65,10 +65,10 @@ def analyze(
         selection: the selectors.
         view: the cluster.
         settings: which version of NVIDIA's driver the cluster has, if they say so.
-        edit: an expression in place of those of the selection, which are compared then; None for no comparison.
+        edit: an expression in place of those of the set, which are compared then; None for no comparison.
         check_cancelled: may raise an exception to stop the work.
     """
-    variants = [selection] if edit is None else [selection, edited_selection(selection, edit)]
+    variants = [selection] if edit is None else [selection, edited_selector_set(selection, edit)]
     compiled = [compiled_selectors(each, Facts(view, settings)) for each in variants]
     groups = _groups(view, [each for selectors in compiled for each in selectors])
     found = [
@@ -98,7 +98,7 @@ def _groups(view: ClusterView, selectors: Sequence[CompiledSelector]) -> Sequenc
 
 
 def _evaluation_of(
-    selection: Selection,
+    selection: SelectorSet,
     selectors: Sequence[CompiledSelector],
     groups: Sequence[DeviceGroup] | None,
     view: ClusterView,
@@ -110,21 +110,27 @@ def _evaluation_of(
     verdicts = [evaluator.verdict(group) for group in groups] if compiles and groups is not None else []
     rows = _rows(groups or (), verdicts) if verdicts else []
     total = None if groups is None else sum(len(group.devices) for group in groups)
-    counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in Verdict}
+    counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in DeviceVerdict}
     analysis = Analysis(
         label=printable(selection.label),
         selectors=tuple(_selector_reports(selectors, evaluator, groups or (), verdicts)),
         problems=tuple(_problems(selection, Facts(view, settings))),
         compiles=compiles,
         devices=total,
-        matched=counts[Verdict.MATCHES],
-        excluded=counts[Verdict.EXCLUDED],
-        failed=counts[Verdict.FAILS],
-        unknown=counts[Verdict.UNKNOWN],
+        matched=counts[DeviceVerdict.MATCHES],
+        excluded=counts[DeviceVerdict.EXCLUDED],
+        failed=counts[DeviceVerdict.FAILS],
+        unknown=counts[DeviceVerdict.UNKNOWN],
         rows=tuple(rows[:MOST_ROWS]),
         rows_left_out=max(0, len(rows) - MOST_ROWS),
         notes=tuple(
-            _notes(selection, selectors, counts[Verdict.UNKNOWN], Facts(view, settings), has_devices=total is not None)
+            _notes(
+                selection,
+                selectors,
+                counts[DeviceVerdict.UNKNOWN],
+                Facts(view, settings),
+                has_devices=total is not None,
+            )
         ),
     )
     return _Evaluation(analysis, verdicts)
@@ -205,7 +211,7 @@ def _clause_report(
     return ClauseReport(text, true, false, failed, excluded, alone)
 
 
-def _problems(selection: Selection, facts: Facts) -> Iterable[SelectorProblem]:
+def _problems(selection: SelectorSet, facts: Facts) -> Iterable[SelectorProblem]:
     """What the rules of review say of the selectors themselves."""
     document = selection.document
     version = str(document.get("apiVersion") or "").rpartition("/")[2]
@@ -223,7 +229,7 @@ def _problem(finding: Finding) -> SelectorProblem:
 
 
 def _notes(
-    selection: Selection, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
+    selection: SelectorSet, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
 ) -> Iterable[str]:
     if not has_devices:
         yield "no ResourceSlices are known, so the devices are unknown"
@@ -239,9 +245,9 @@ def _notes(
         yield f"{format_count(unknown, 'device')} left out: evaluating the selectors on all devices is too much work"
 
 
-def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[DeviceGroup]) -> Comparison:
-    changes: defaultdict[Hashable, list[tuple[DeviceGroup, GroupVerdict, Change]]] = defaultdict(list)
-    totals = dict.fromkeys(Change, 0)
+def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[DeviceGroup]) -> EditComparison:
+    changes: defaultdict[Hashable, list[tuple[DeviceGroup, GroupVerdict, EditEffect]]] = defaultdict(list)
+    totals = dict.fromkeys(EditEffect, 0)
     for group, old, new in zip(groups, before.verdicts, after.verdicts, strict=False):
         change = _change(old.verdict, new.verdict)
         if change is not None:
@@ -249,21 +255,21 @@ def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[Device
             changes[change, _kind(group), new].append((group, new, change))
     rows = [DeviceChange(each[0][2], _row([group for group, *_ in each], each[0][1])) for each in changes.values()]
     rows.sort(key=lambda each: -each.row.count)
-    return Comparison(
+    return EditComparison(
         edited=after.analysis,
-        gained=totals[Change.GAINED],
-        lost=totals[Change.LOST],
-        failing=totals[Change.FAILS],
+        gained=totals[EditEffect.GAINED],
+        lost=totals[EditEffect.LOST],
+        failing=totals[EditEffect.FAILS],
         changes=tuple(rows[:MOST_ROWS]),
         changes_left_out=max(0, len(rows) - MOST_ROWS),
     )
 
 
-def _change(old: Verdict, new: Verdict) -> Change | None:
-    if Verdict.UNKNOWN in (old, new) or old is new:
+def _change(old: DeviceVerdict, new: DeviceVerdict) -> EditEffect | None:
+    if DeviceVerdict.UNKNOWN in (old, new) or old is new:
         return None
-    if new is Verdict.FAILS:
-        return Change.FAILS
-    if new is Verdict.MATCHES:
-        return Change.GAINED
-    return Change.LOST if old is Verdict.MATCHES else None
+    if new is DeviceVerdict.FAILS:
+        return EditEffect.FAILS
+    if new is DeviceVerdict.MATCHES:
+        return EditEffect.GAINED
+    return EditEffect.LOST if old is DeviceVerdict.MATCHES else None

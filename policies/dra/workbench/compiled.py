@@ -1,4 +1,4 @@
-"""Compiled selections: selectors and their conditions, ready to be evaluated one by one."""
+"""Compiled selector sets: selectors and their conditions, ready to be evaluated one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from policies.dra.cel import Read, Selector
     from policies.dra.claims.facts import Facts
-    from policies.dra.workbench.selections import Selection
+    from policies.dra.workbench.selector_sets import SelectorSet
 
 __all__ = ["CompiledClause", "CompiledSelector", "compiled_selectors", "reads_of"]
 
@@ -40,8 +40,8 @@ class CompiledSelector(NamedTuple):
     clauses: tuple[CompiledClause, ...]
 
 
-def compiled_selectors(selection: Selection, facts: Facts) -> list[CompiledSelector]:
-    """The selectors of a selection, those of its class first."""
+def compiled_selectors(selection: SelectorSet, facts: Facts) -> list[CompiledSelector]:
+    """The selectors of a set, those of its class first."""
     name = selection.device_class
     of_class = (facts.class_selectors(name) or ()) if name else ()
     return [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.cel import CelRuntimeError, begin_evaluation, steps_spent
 from policies.dra.failed_conditions import describe_failure
-from policies.dra.workbench.report import Truth, Verdict
+from policies.dra.workbench.report import DeviceVerdict, Truth
 from policies.phrases import shorten
 from policies.work import CancelCheck, never_cancelled
 
@@ -33,7 +33,7 @@ _LONGEST = 300
 class GroupVerdict(NamedTuple):
     """What selectors say of a group of alike devices."""
 
-    verdict: Verdict
+    verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...] = ()
     excluded_by: tuple[int, int] | None = None
     why: str = ""
@@ -48,15 +48,15 @@ class GroupVerdict(NamedTuple):
             for place, truth in enumerate(truths)
             if truth is not Truth.TRUE
         ]
-        return found[0] if len(found) == 1 and self.verdict is Verdict.EXCLUDED else None
+        return found[0] if len(found) == 1 and self.verdict is DeviceVerdict.EXCLUDED else None
 
 
-UNKNOWN = GroupVerdict(Verdict.UNKNOWN)
+UNKNOWN = GroupVerdict(DeviceVerdict.UNKNOWN)
 
 
 @dataclass(slots=True)
 class Evaluator:
-    """Evaluates the selectors of one selection; the work is counted, and ends at its bound."""
+    """Evaluates the selectors of one set; the work is counted, and ends at its bound."""
 
     selectors: Sequence[CompiledSelector]
     left: int
@@ -87,7 +87,7 @@ class Evaluator:
             if decided is not None and each.owner:
                 break
         rest = tuple((Truth.NOT_ASKED,) * len(each.clauses) for each in self.selectors[len(truths) :])
-        return (decided or GroupVerdict(Verdict.MATCHES))._replace(truths=(*truths, *rest))
+        return (decided or GroupVerdict(DeviceVerdict.MATCHES))._replace(truths=(*truths, *rest))
 
     def _clause_truths(self, each: CompiledSelector, group: DeviceGroup) -> tuple[Truth, ...]:
         return tuple(
@@ -105,11 +105,11 @@ class Evaluator:
         if verdict is True:
             return None
         if isinstance(verdict, CelRuntimeError):
-            return GroupVerdict(Verdict.FAILS, error=shorten(verdict.message, _LONGEST))
+            return GroupVerdict(DeviceVerdict.FAILS, error=shorten(verdict.message, _LONGEST))
         place = next((place for place, truth in enumerate(truths) if truth is Truth.FALSE), -1)
         text = each.clauses[place].text if place >= 0 else each.text
         why = shorten(describe_failure(text, group.value_of).text, _LONGEST)
-        return GroupVerdict(Verdict.EXCLUDED, excluded_by=(number, place), why=why)
+        return GroupVerdict(DeviceVerdict.EXCLUDED, excluded_by=(number, place), why=why)
 
     def _ask(self, selector: Selector, group: DeviceGroup, number: int | None = None) -> bool | CelRuntimeError:
         """Evaluate once; with a number, the cost is of the selector with that number."""

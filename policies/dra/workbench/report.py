@@ -12,19 +12,19 @@ from policies.phrases import format_count
 __all__ = [
     "Analysis",
     "AnalysisJSON",
-    "Change",
     "ClauseReport",
-    "Comparison",
     "DeviceChange",
     "DeviceRow",
+    "DeviceVerdict",
+    "EditComparison",
+    "EditEffect",
     "SelectorProblem",
     "SelectorReport",
     "Truth",
-    "Verdict",
 ]
 
 
-class Verdict(StrEnum):
+class DeviceVerdict(StrEnum):
     """What selectors say of a device."""
 
     MATCHES = "matches"
@@ -211,7 +211,7 @@ class DeviceRow:
     """The number of nodes that have some of them."""
     devices: tuple[str, ...]
     """The first ones: `gpu-0 on node-1`."""
-    verdict: Verdict
+    verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...]
     """For each selector, what each condition says; empty if the devices were left out."""
     excluded_by: tuple[int, int] | None = None
@@ -243,7 +243,7 @@ class DeviceRow:
         }
 
 
-class Change(StrEnum):
+class EditEffect(StrEnum):
     """What an edit changes for a device."""
 
     GAINED = "gained"
@@ -264,7 +264,7 @@ class _DeviceChangeJSON(_DeviceRowJSON):
 class DeviceChange:
     """Alike devices for which an edit changes the same."""
 
-    change: Change
+    change: EditEffect
     row: DeviceRow
     """The devices, as the edited selectors see them."""
 
@@ -285,7 +285,7 @@ class _ComparisonJSON(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EditComparison:
     """What an edit changes."""
 
     edited: Analysis
@@ -349,7 +349,7 @@ class Analysis:
     rows_left_out: int = 0
     notes: tuple[str, ...] = ()
     """What is unknown or was left out; sentences without a full stop."""
-    comparison: Comparison | None = None
+    comparison: EditComparison | None = None
     """What an edit changes; None without an edit."""
 
     @property

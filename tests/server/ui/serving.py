@@ -44,7 +44,7 @@ class ServedUI:
 
 
 @asynccontextmanager
-async def served_ui(view, gate, authority, clock, *, parts=None, audit=None, times=None, port=0):
+async def served_ui(view, gate, authority, clock, *, parts=None, audit=None, times=None, port=0, limits=None):
     """Serve the page about a cluster; `parts` makes the report, if it is not the real one."""
     view, metrics, traffic = Changing(view), Metrics(), Traffic()
     questions = Questions(Explainer(view, lambda: DEFAULTS), gate, metrics)
@@ -54,7 +54,7 @@ async def served_ui(view, gate, authority, clock, *, parts=None, audit=None, tim
     calls = UICalls(questions, streams, traffic)
     runner = create_runner(calls.handle)
     await runner.setup()
-    connections = OpenConnections(ConnectionLimits(), metrics.closed_by("ui"))
+    connections = OpenConnections(limits or ConnectionLimits(), metrics.closed_by("ui"))
     try:
         pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
         endpoint = Endpoint(runner.server, connections, server_context(pair, None), frozenset())

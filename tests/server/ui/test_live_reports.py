@@ -189,7 +189,7 @@ async def test_report_that_takes_too_long_is_given_up(view, clock, monkeypatch, 
     reports = LiveReports(view, endless, [].append, Clockwork(clock=clock))
     with pytest.raises(
         ReportUnavailableError,
-        match=r"^The report was not ready within 30 seconds; try again later, or make it with gpu-admission usage\.$",
+        match=r"^The report was not ready within 30 seconds; try again later, or make it with gpu-admission report\.$",
     ):
         await reports.latest(EVERYTHING)
     assert await asyncio.to_thread(ended.wait, 10)

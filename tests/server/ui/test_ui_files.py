@@ -117,8 +117,8 @@ async def test_calls_are_counted(ui):
     await ui.refusal(user="mallory")
     async with ui.stream() as stream:
         await stream.parts()
-        assert "gpu_admission_ui_streams 1.0" in ui.metrics.text().decode()
-    text = ui.metrics.text().decode()
+        assert "gpu_admission_ui_streams 1.0" in ui.metrics.exposition().text().decode()
+    text = ui.metrics.exposition().text().decode()
     assert 'gpu_admission_ui_calls_total{call="page",outcome="answered"} 1.0' in text
     assert 'gpu_admission_ui_calls_total{call="report",outcome="turned_down"} 1.0' in text
     assert "gpu_admission_ui_report_duration_seconds_count 1.0" in text

@@ -5,6 +5,8 @@ import json
 import html5lib
 import pytest
 
+from policies.audit import Survey, audit
+from policies.settings import DEFAULTS
 from tests.pages.shown_cluster import shown_objects
 from tests.pages.test_report_page import HOSTILE
 from tests.server.ui.conftest import ALICE
@@ -57,7 +59,11 @@ NODES = ("h100-01", "h100-02", "h100-03", "a100-mig", "t4-shared")
 @pytest.mark.parametrize("sees_nodes", [False, True])
 async def test_names_of_others_are_in_no_part(start_ui, rights, sees_nodes):
     rights.node_viewers = {ALICE} if sees_nodes else set()
-    ui = await start_ui(view=ManifestsView(shown_objects()))
+    objects = shown_objects()
+    view = ManifestsView(objects)
+    survey = Survey(view, DEFAULTS)
+    survey.add(objects)
+    ui = await start_ui(view=view, audit=audit(view, DEFAULTS, survey))
     async with ui.stream(ALICE, "team-a") as stream:
         text = "".join((await stream.parts()).values())
     assert [name for name in SECRET_NAMES if name in text] == []

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import json
+import socket
 
 import pytest
 
 from tests.server.ui.conftest import ADMIN, ALICE
+from webhook.server.open_connections import FEWEST, ConnectionLimits
 from webhook.server.report_streams import MOST_OF_NAMESPACE, MOST_OF_USER, MOST_STREAMS
 
 ELSEWHERE = "This call comes from another page; open /ui of this address.\n"
@@ -166,6 +168,35 @@ async def test_user_begins_streams_at_a_rate(start_ui, until):
     assert await ui.refusal(user=ADMIN) == (429, refusal)
 
 
+SMALLEST = ConnectionLimits(FEWEST, FEWEST)
+
+
+async def test_stream_outlives_a_crowd_of_silent_connections(start_ui, clock, until):
+    ui = await start_ui(parts=lambda _, now: {"part": str(now)}, limits=SMALLEST)
+    async with ui.stream() as stream:
+        with contextlib.ExitStack() as stack:
+            await stream.parts()
+            for _ in range(3 * FEWEST):
+                stack.enter_context(socket.create_connection(("127.0.0.1", ui.port)))
+            await until(lambda: ui.metrics._closed["ui", "address_limit"]._value.get() >= FEWEST)
+            clock.seconds += 60
+            assert await stream.parts()
+
+
+async def test_stream_needs_room_for_its_connection(start_ui, rights, clock):
+    ui = await start_ui(parts=lambda *_: {"part": ""}, limits=SMALLEST)
+    users = [f"user-{number}" for number in range(FEWEST)]
+    rights.members = {(user, user) for user in users}
+    async with contextlib.AsyncExitStack() as stack:
+        for user in users[:-1]:
+            await stack.enter_async_context(opened(ui, [user], user, clock))
+        clock.seconds += 1
+        assert await ui.refusal(user=users[-1], namespace=users[-1]) == (
+            503,
+            "Too many connections are open; try again in a moment.\n",
+        )
+
+
 async def test_crowd_of_streams_does_not_stop_the_server(start_ui):
     ui = await start_ui(parts=lambda *_: {"part": ""})
     statuses = [status for status, _ in await asyncio.gather(*(attempt(ui) for _ in range(60)))]
@@ -197,8 +228,11 @@ async def test_pending_pod_is_explained_by_name(start_ui, cluster):
     assert "gpu-a100-01" not in html
     status, text = await ui.ask({"kind": "claim", "name": "gpus", "namespace": "team-a"})
     assert (status, text) == (404, "ResourceClaim gpus in namespace team-a not found; did you mean gpu?\n")
-    assert 'gpu_admission_ui_calls_total{call="explanation",outcome="answered"} 1.0' in ui.metrics.text().decode()
-    assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in ui.metrics.text().decode()
+    assert (
+        'gpu_admission_ui_calls_total{call="explanation",outcome="answered"} 1.0'
+        in ui.metrics.exposition().text().decode()
+    )
+    assert 'gpu_admission_explanations_total{outcome="answered"} 1.0' in ui.metrics.exposition().text().decode()
 
 
 async def test_question_about_another_namespace_is_refused(ui):

@@ -125,7 +125,9 @@ async def test_stream_ends_when_the_token_is_revoked(start_ui, api, clock):
         line = await stream.line()
         assert line["end"] == "unauthenticated", "a part was sent after the token was revoked"
         assert await stream.line() is None
-    assert 'gpu_admission_ui_streams_ended_total{reason="unauthenticated"} 1.0' in ui.metrics.text().decode()
+    assert (
+        'gpu_admission_ui_streams_ended_total{reason="unauthenticated"} 1.0' in ui.metrics.exposition().text().decode()
+    )
 
 
 async def test_nothing_is_sent_while_the_token_cannot_be_checked(start_ui, api, clock):
@@ -193,7 +195,7 @@ async def test_stream_of_a_user_who_has_gone_ends(ui, until):
         assert len(ui.calls.streams) == 1
     stream.response.close()
     await until(lambda: not len(ui.calls.streams))
-    assert 'gpu_admission_ui_streams_ended_total{reason="closed"} 1.0' in ui.metrics.text().decode()
+    assert 'gpu_admission_ui_streams_ended_total{reason="closed"} 1.0' in ui.metrics.exposition().text().decode()
 
 
 async def test_user_who_does_not_read_is_cut_off(start_ui, client_context, until):

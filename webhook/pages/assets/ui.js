@@ -40,7 +40,6 @@
   function begin(token, namespace) {
     const own = { token, namespace, stop: new AbortController() };
     session = own;
-    message.textContent = "";
     state.textContent = "Signing in…";
     follow(own);
   }
@@ -194,17 +193,20 @@
 
   async function ask() {
     const own = session;
+    const asked = (own.asked = {});
+    // An answer that comes after the next question, or after the end of the session, is not shown.
+    const isLate = () => isOver(own) || own.asked !== asked;
     const { kind, namespace, name } = question.elements;
     explanation.textContent = "Computing…";
     try {
       const body = { kind: kind.value, namespace: namespace.value.trim(), name: name.value.trim() };
       const answer = await call(own, "explain?timeout=30s", body, own.stop.signal);
       const found = answer.ok ? await answer.json() : await refusal(answer);
-      if (isOver(own)) return;
+      if (isLate()) return;
       if (!answer.ok) explanation.textContent = found.sentence;
       else setHTML(explanation, found.html);
     } catch {
-      if (!isOver(own)) explanation.textContent = "The server cannot be reached.";
+      if (!isLate()) explanation.textContent = "The server cannot be reached.";
     }
   }
 
@@ -212,7 +214,7 @@
     event.preventDefault();
     const { token, namespace } = signIn.elements;
     const [secret, chosen] = [token.value.trim(), namespace.value.trim()];
-    token.value = "";
+    signOut(); // of a session that is not shown yet; it clears the form too
     begin(secret, chosen);
   });
   question.addEventListener("submit", (event) => {

@@ -1,4 +1,4 @@
-"""Selections: the selectors that a device must match to serve one request, or to be of one class."""
+"""Selector sets: the selectors that a device must match to serve one request, or to be of one class."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from policies.kubernetes.paths import FieldPath, lookup
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["Selection", "edited_selection", "selection_of_expression", "selections_of"]
+__all__ = ["SelectorSet", "edited_selector_set", "selector_set_of_expression", "selector_sets_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Selection:
+class SelectorSet:
     """The selectors of a request or of a class."""
 
     label: str
@@ -35,21 +35,23 @@ class Selection:
     """The path of the mapping with `selectors` in the document."""
 
 
-def selections_of(document: Object) -> list[Selection]:
-    """The selections of a claim or claim template, one for each request, or of a DeviceClass.
+def selector_sets_of(document: Object) -> list[SelectorSet]:
+    """The selector sets of a claim or claim template, one for each request, or of a DeviceClass.
 
     Empty for other objects. Entries without an expression are left out; review reports them.
     """
     kind, name = str(document.get("kind") or ""), name_of(document)
     if kind == "DeviceClass":
-        texts = _texts(selector_expressions(lookup(document, ("spec",))))
-        return [Selection(f"DeviceClass {name}", "", "", texts, document, FieldPath(("spec",)))]
+        spec = lookup(document, ("spec",))
+        texts = _texts(selector_expressions(spec))
+        found = SelectorSet(f"DeviceClass {name}", "", "", texts, document, FieldPath(("spec",)))
+        return [found] if isinstance(spec, dict) else []
     if kind not in CLAIM_OR_TEMPLATE:
         return []
     claim = Claim(document, "ResourceClaimTemplate") if kind == "ResourceClaimTemplate" else Claim(document)
     whose = f"{kind} {namespace_of(document)}/{name}" if namespace_of(document) else f"{kind} {name}"
     return [
-        Selection(
+        SelectorSet(
             label=f"request {each.full_name} of {whose}",
             request=each.full_name,
             device_class=each.device_class,
@@ -61,8 +63,8 @@ def selections_of(document: Object) -> list[Selection]:
     ]
 
 
-def selection_of_expression(text: str, device_class: str = "") -> Selection:
-    """The selection of one expression, among the devices of a class, or among all."""
+def selector_set_of_expression(text: str, device_class: str = "") -> SelectorSet:
+    """The selector set of one expression, among the devices of a class, or among all."""
     selectors = [{"cel": {"expression": text}}]
     if not device_class:
         document = {
@@ -71,7 +73,7 @@ def selection_of_expression(text: str, device_class: str = "") -> Selection:
             "metadata": {"name": "expression"},
             "spec": {"selectors": selectors},
         }
-        return replace(selections_of(document)[0], label="the expression")
+        return replace(selector_sets_of(document)[0], label="the expression")
     exactly = {"deviceClassName": device_class, "selectors": selectors}
     document = {
         "apiVersion": "resource.k8s.io/v1",
@@ -79,11 +81,13 @@ def selection_of_expression(text: str, device_class: str = "") -> Selection:
         "metadata": {"name": "expression", "namespace": "default"},
         "spec": {"devices": {"requests": [{"name": "expression", "exactly": exactly}]}},
     }
-    return replace(selections_of(document)[0], label=f"the expression, for devices of class {device_class}", request="")
+    return replace(
+        selector_sets_of(document)[0], label=f"the expression, for devices of class {device_class}", request=""
+    )
 
 
-def edited_selection(selection: Selection, text: str) -> Selection:
-    """The selection with one expression in place of its own."""
+def edited_selector_set(selection: SelectorSet, text: str) -> SelectorSet:
+    """The selector set with one expression in place of its own."""
     document = deepcopy(selection.document)
     owner = lookup(document, selection.owner)
     owner["selectors"] = [{"cel": {"expression": text}}]
