@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.audit.report import MOST_OWNERS
@@ -17,7 +18,7 @@ from policies.metadata_keys import MANAGED
 from policies.phrases import format_count, format_list, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from policies.audit.report import AuditFinding, AuditReport, Gap
     from policies.kubernetes.objects import Object
@@ -76,7 +77,12 @@ def is_our_report(report: Object) -> bool:
     return isinstance(labels, dict) and labels.get(MANAGED) == "true"
 
 
-def policy_reports(report: AuditReport, api: ReportAPI, namespace: str = "") -> tuple[Object, ...]:
+def policy_reports(
+    report: AuditReport,
+    api: ReportAPI,
+    namespace: str = "",
+    redact: Callable[[str, str], str] = lambda _, text: text,
+) -> tuple[Object, ...]:
     """One report for each namespace with findings, and one on cluster-scoped objects.
 
     Equal audits give equal reports: results have no time.
@@ -86,13 +92,15 @@ def policy_reports(report: AuditReport, api: ReportAPI, namespace: str = "") -> 
         api: The API of the reports.
         namespace: The only namespace that was audited; empty for all. Its report names the kinds that were not reviewed; for
             all namespaces, the report on cluster-scoped objects does.
+        redact: Removes names that readers of a namespace must not see. Its arguments are the namespace, empty for the cluster,
+            and a text.
     """
     # First, so that they are never left out: without them, a report would look complete.
     found: dict[str, list[dict[str, Any]]] = (
-        {namespace: [_gap_result(gap) for gap in report.gaps]} if report.gaps else {}
+        {namespace: [_gap_result(gap, partial(redact, namespace)) for gap in report.gaps]} if report.gaps else {}
     )
     for finding in report.findings:
-        found.setdefault(finding.namespace, []).append(_result(finding))
+        found.setdefault(finding.namespace, []).append(_result(finding, partial(redact, finding.namespace)))
     return tuple(_report(api, each, found[each], report.left_out if not each else 0) for each in sorted(found))
 
 
@@ -119,7 +127,7 @@ def _report(api: ReportAPI, namespace: str, results: Sequence[dict[str, Any]], l
     }
 
 
-def _result(finding: AuditFinding) -> dict[str, Any]:
+def _result(finding: AuditFinding, redact: Callable[[str], str]) -> dict[str, Any]:
     where = f"{finding.path}: " if finding.path else ""
     remedy = f"; {finding.remedy}" if finding.remedy else ""
     reference = {
@@ -143,15 +151,15 @@ def _result(finding: AuditFinding) -> dict[str, Any]:
         "result": "skip" if finding.waived else _RESULTS[finding.severity],
         "severity": _SEVERITIES[finding.severity],
         "scored": finding.severity is Severity.DENY,
-        "message": shorten(f"{where}{finding.message}{remedy}", _LONGEST_MESSAGE),
+        "message": shorten(f"{where}{redact(f'{finding.message}{remedy}')}", _LONGEST_MESSAGE),
         "resources": [_without_empty(reference.items())],
         "properties": _without_empty((key, shorten(text, _LONGEST_PROPERTY)) for key, text in properties.items()),
     }
 
 
-def _gap_result(gap: Gap) -> dict[str, Any]:
+def _gap_result(gap: Gap, redact: Callable[[str], str]) -> dict[str, Any]:
     """Kinds that could not be reviewed."""
-    return _remark("not-reviewed", "error", f"not reviewed: {gap}")
+    return _remark("not-reviewed", "error", f"not reviewed: {redact(str(gap))}")
 
 
 def _left_out_result(count: int, namespace: str) -> dict[str, Any]:

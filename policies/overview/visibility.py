@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from policies.dra.holders import Holder
 from policies.explanation import name_redactor
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from policies.explanation import Audience
     from policies.overview.overview import NodeOverview, Overview, QuotaOverview
     from policies.usage.gpu_cells import GPUCell
-    from policies.usage.node_gpus import HeldDevices, NodeGPUs
+    from policies.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason
     from policies.view import ClusterView
 
 __all__ = ["HIDDEN", "visible_overview"]
 
 HIDDEN = Holder("", ())
 """Stands for the holders of other namespaces."""
+_Redact: TypeAlias = "Callable[[str], str]"
 _NAMELESS_REASON = "no pod can get it now"
 
 
@@ -30,13 +31,14 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
 
     An audience of one namespace sees its quota, workloads, findings and holders; other holders are `HIDDEN`. It never sees
     findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products. Sentences of
-    findings and quotas can contain any name, so names are replaced in them.
+    findings, quotas and errors can contain any name, so names are replaced in them.
     """
     namespace = audience.namespace
     if not namespace:
         return overview
-    nodes = [_visible_node(node, namespace) for node in overview.nodes] if audience.sees_nodes else []
-    gpus = [_visible_gpus(each, namespace) for each in overview.usage.gpus]
+    redact = name_redactor(view, audience)
+    nodes = [_visible_node(node, namespace, redact) for node in overview.nodes] if audience.sees_nodes else []
+    gpus = [_visible_gpus(each, namespace, redact) for each in overview.usage.gpus]
     usage = replace(
         overview.usage,
         gpus=tuple(gpus if audience.sees_nodes else [_without_node(each) for each in gpus]),
@@ -44,7 +46,6 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
         # Problems name nodes and what others hold.
         problems=(),
     )
-    redact = name_redactor(view, audience)
     quotas = overview.quotas
     return replace(
         overview,
@@ -59,21 +60,30 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
     )
 
 
-def _visible_node(node: NodeOverview, namespace: str) -> NodeOverview:
-    gpus = tuple(_visible_gpus(each, namespace) for each in node.gpus)
-    return replace(node, gpus=gpus, cells=tuple(_visible_cell(cell, namespace) for cell in node.cells))
+def _visible_node(node: NodeOverview, namespace: str, redact: _Redact) -> NodeOverview:
+    gpus = tuple(_visible_gpus(each, namespace, redact) for each in node.gpus)
+    return replace(node, gpus=gpus, cells=tuple(_visible_cell(cell, namespace, redact) for cell in node.cells))
 
 
-def _visible_cell(cell: GPUCell, namespace: str) -> GPUCell:
+def _visible_cell(cell: GPUCell, namespace: str, redact: _Redact) -> GPUCell:
     parts = tuple(
-        part if part.holder is None else part._replace(holder=_visible_holder(part.holder, namespace))
+        part._replace(
+            holder=part.holder and _visible_holder(part.holder, namespace),
+            reason=part.reason and _visible_reason(part.reason, redact),
+        )
         for part in cell.parts
     )
     return replace(cell, parts=parts)
 
 
-def _visible_gpus(gpus: NodeGPUs, namespace: str) -> NodeGPUs:
-    return replace(gpus, holdings=tuple(_visible_holding(each, namespace) for each in gpus.holdings), units=())
+def _visible_gpus(gpus: NodeGPUs, namespace: str, redact: _Redact) -> NodeGPUs:
+    holdings = tuple(_visible_holding(each, namespace) for each in gpus.holdings)
+    reasons = tuple(_visible_reason(each, redact) for each in gpus.reasons)
+    return replace(gpus, holdings=holdings, reasons=reasons, units=())
+
+
+def _visible_reason(reason: UnusableReason, redact: _Redact) -> UnusableReason:
+    return reason._replace(sentence=redact(reason.sentence))
 
 
 def _without_node(gpus: NodeGPUs) -> NodeGPUs:
@@ -91,11 +101,11 @@ def _visible_holder(holder: Holder, namespace: str) -> Holder:
     return holder if holder.namespace == namespace else HIDDEN
 
 
-def _visible_quota(quota: QuotaOverview, redact: Callable[[str], str]) -> QuotaOverview:
+def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:
     return replace(quota, report=replace(quota.report, remarks=tuple(map(redact, quota.report.remarks))))
 
 
-def _visible_audit(report: AuditReport, namespace: str, redact: Callable[[str], str]) -> AuditReport:
+def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> AuditReport:
     """The findings and the readiness of one namespace."""
     findings = tuple(
         replace(each, message=redact(each.message), remedy=redact(each.remedy), owners=tuple(map(redact, each.owners)))
@@ -110,14 +120,14 @@ def _visible_audit(report: AuditReport, namespace: str, redact: Callable[[str], 
     return replace(
         report,
         findings=findings,
-        left_out=0,
         found=counts,
         waived=waived,
         readiness=tuple(_visible_readiness(each, redact) for each in report.readiness if each.namespace == namespace),
+        gaps=tuple(replace(gap, reason=redact(gap.reason)) for gap in report.gaps),
     )
 
 
-def _visible_readiness(readiness: Readiness, redact: Callable[[str], str]) -> Readiness:
+def _visible_readiness(readiness: Readiness, redact: _Redact) -> Readiness:
     preemption = readiness.preemption
     return replace(
         readiness,
@@ -126,5 +136,5 @@ def _visible_readiness(readiness: Readiness, redact: Callable[[str], str]) -> Re
     )
 
 
-def _visible_obstacle(obstacle: ConversionObstacle, redact: Callable[[str], str]) -> ConversionObstacle:
+def _visible_obstacle(obstacle: ConversionObstacle, redact: _Redact) -> ConversionObstacle:
     return replace(obstacle, message=redact(obstacle.message), remedy=redact(obstacle.remedy))

@@ -110,25 +110,37 @@ def _cell(units: Sequence[tuple[PublishedUnit, NodeGPUs]]) -> GPUCell:
     slices = max(product.layout.memory_slices if product else 1, max(numbers, default=0) + 1)
     found = chain.from_iterable(_parts(unit, each, slices) for unit, each in units)
     parts = sorted(found, key=lambda part: (part.start, part.device))
-    next_starts = [*(part.start for part in parts[1:]), _ONE]
-    is_over = any(part.start + part.width > start for part, start in zip(parts, next_starts, strict=True))
+    held = [part for part in parts if part.holder is not None]
+    is_over = _overlap(held) or any(_is_held_twice(unit) for unit, _ in units)
+    # Without their memory slices, or with contradictory ones, it is unknown where MIG devices lie.
+    is_placed = not is_over and not _overlap(parts)
     is_divided = bool(others or first.kind.profile)
     return GPUCell(
         first.name.partition("-mig-")[0] if is_divided else first.name,
         replace(first.kind, profile="") if is_divided else first.kind,
         Provider.DRA,
-        _side_by_side(parts) if is_over else tuple(parts),
-        1 if is_over else slices,
+        tuple(parts) if is_placed else _side_by_side(held if is_over else parts),
+        slices if is_placed else 1,
         is_over,
         gpus.held is not None,
     )
 
 
+def _overlap(parts: Sequence[CellPart]) -> bool:
+    """True if one of the parts, which are sorted, reaches into the next one or beyond the GPU."""
+    next_starts = [*(part.start for part in parts[1:]), _ONE]
+    return any(part.start + part.width > start for part, start in zip(parts, next_starts, strict=False))
+
+
+def _is_held_twice(unit: PublishedUnit) -> bool:
+    """True if claims hold more of a MIG device than it is."""
+    return bool(unit.kind.profile) and sum((each.gpus for each in unit.holdings), _NONE) > unit.kind.gpus
+
+
 def _side_by_side(parts: Sequence[CellPart]) -> tuple[CellPart, ...]:
-    """The held parts of a GPU that was given out twice, side by side instead of overlapping."""
-    held = [part for part in parts if part.holder is not None]
-    width = _ONE / len(held)
-    return tuple(part._replace(start=number * width, width=width) for number, part in enumerate(held))
+    """Parts that overlap, or have no place, side by side."""
+    width = _ONE / len(parts)
+    return tuple(part._replace(start=number * width, width=width) for number, part in enumerate(parts))
 
 
 def _parts(unit: PublishedUnit, gpus: NodeGPUs, slices: int) -> Iterator[CellPart]:

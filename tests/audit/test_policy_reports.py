@@ -188,3 +188,14 @@ def test_equal_audits_give_equal_reports_and_lose_nothing(found):
     first = reports_of(*found)
     assert first == reports_of(*found)
     assert sum(len(each["results"]) for each in first) == len(found)
+
+
+def test_texts_are_redacted_for_the_readers_of_their_namespace():
+    found = replace(EMPTY, findings=(replace(POD, remedy="see node-1"), NODE), gaps=(Gap(("Pod",), "no", "unknown"),))
+    reports = policy_reports(found, OPEN_REPORTS, "", lambda namespace, text: f"for {namespace or 'all'}: {text}")
+    messages = [result["message"] for report in reports for result in report["results"]]
+    assert messages == [
+        "not reviewed: for all: Pods (no): unknown",
+        "spec.containers: for all: requests GPUs; create it again",
+        "spec.containers: for team-a: requests GPUs; see node-1",
+    ]

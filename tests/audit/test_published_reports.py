@@ -17,8 +17,11 @@ from aiohttp import web
 
 from testbed.commands import run_command
 from tests.audit.report_apis import OPEN_REPORT_CRDS, OPEN_SCHEMA, POLICY_REPORT_CRDS, POLICY_SCHEMA, strict_schema
+from tests.overview.test_overview import ANY_CLASS, UNGUARDED
+from tests.pages.shown_cluster import mig_devices
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
+from tests.usage.usage_objects import devices, node, resource_slice
 from webhook.cli.running_clusters.live_audits import audit_cluster
 from webhook.cluster.client import APIClient
 from webhook.sandbox.routing import parse_path, record_of
@@ -96,6 +99,16 @@ async def test_findings_are_published_by_namespace(start_sandbox, k8s):
     assert result["resources"] == [{**reference, "uid": pod["metadata"]["uid"]}]
     (cluster_report,) = (await stored(sandbox, "ClusterReport")).values()
     assert [each["resources"][0]["name"] for each in cluster_report["results"]] == ["node-1"]
+
+
+async def test_report_of_a_namespace_names_no_nodes(start_sandbox):
+    """The rights to read reports and to list nodes are granted apart."""
+    slices = [resource_slice(devices(1), "h100-01"), resource_slice(mig_devices(), "a100-mig")]
+    objects = [node("h100-01"), node("a100-mig"), *slices, ANY_CLASS, UNGUARDED]
+    sandbox = await start_sandbox(*objects)
+    await publish(sandbox)
+    (result,) = (await stored(sandbox))["team-a"]["results"]
+    assert re.search("which gpu.* on <node>", result["message"])
 
 
 async def test_standard_output_stays_the_same(start_sandbox, k8s):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
 
-from policies.audit import Survey, audit
+from policies.audit import ConversionObstacle, Gap, Survey, audit
+from policies.conversion.preemption import PREEMPTION
+from policies.decision import Severity
 from policies.explanation import Audience
+from policies.kubernetes.paths import FieldPath
 from policies.overview import HIDDEN, overview, visible_overview
 from policies.settings import DEFAULTS
 from tests.pages.shown_cluster import earlier_objects, quota, shown_objects
 from webhook.cluster.manifests import ManifestsView
+from webhook.pages.report import render_report_parts
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 GPU_CLASS = {
@@ -25,12 +30,28 @@ VIEW = ManifestsView(shown_objects())
 MEMBER = Audience("team-a", sees_nodes=False)
 
 
+UNGUARDED = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "unguarded", "namespace": "team-a"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "any"}}]}}},
+}
+UNGUARDED["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [
+    {"cel": {"expression": 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'}}
+]
+ANY_CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}
+
+
 def overview_of(objects, before=None):
     view = ManifestsView(objects)
     survey = Survey(view, DEFAULTS)
     survey.add(objects)
     earlier = None if before is None else ManifestsView(before)
     return overview(view, DEFAULTS, NOW, audit(view, DEFAULTS, survey), earlier)
+
+
+def seen_by(audience, found, objects=None):
+    return visible_overview(found, ManifestsView(shown_objects() if objects is None else objects), audience)
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +142,47 @@ def test_sentences_of_findings_name_no_hidden_node(sees_nodes):
     (message,) = (each.message for each in seen.audit.findings if each.name == "huge")
     shown = "h100-01" if sees_nodes else "<node>"
     assert message == f"requests 9 devices, and no node has more than 8 of this kind ({shown}); a claim is for one node"
+
+
+@pytest.mark.parametrize(("sees_nodes", "named"), [(True, "gpu-0 on h100-01"), (False, "gpu-0 on <node>")])
+def test_findings_name_nodes_only_to_readers_who_see_them(sees_nodes, named):
+    objects = [*shown_objects(), ANY_CLASS, UNGUARDED]
+    seen = seen_by(Audience("team-a", sees_nodes=sees_nodes), overview_of(objects), objects)
+    (message,) = (each.message for each in seen.audit.findings if each.name == "unguarded")
+    assert named in message
+
+
+def test_obstacles_and_gaps_name_nothing_that_the_reader_must_not_see(whole):
+    text = "node h100-01 runs team-b/notebook and team-a/train-0"
+    (row,) = (each for each in whole.audit.readiness if each.namespace == "team-a")
+    obstacle = ConversionObstacle(PREEMPTION, Severity.WARN, "Pod train-0", FieldPath(), text, text, 1)
+    odd = replace(row, obstacles=(obstacle,), preemption=obstacle)
+    found = replace(whole, audit=replace(whole.audit, readiness=(odd,), gaps=(Gap(("Pod",), text, "unknown"),)))
+    audit = seen_by(MEMBER, found).audit
+    (seen,) = audit.readiness
+    hidden = "node <node> runs <object of another namespace> and team-a/train-0"
+    shown = (*seen.obstacles, seen.preemption)
+    assert {*(each.message for each in shown), *(each.remedy for each in shown), audit.gaps[0].reason} == {hidden}
+
+
+def test_reasons_name_nothing_that_the_reader_must_not_see(whole):
+    def odd(reason):
+        return reason and reason._replace(sentence="kept for team-b/notebook")
+
+    (cordoned,) = (each for each in whole.nodes if each.name == "h100-02")
+    cells = tuple(
+        replace(cell, parts=tuple(part._replace(reason=odd(part.reason)) for part in cell.parts))
+        for cell in cordoned.cells
+    )
+    gpus = tuple(replace(each, reasons=tuple(map(odd, each.reasons))) for each in cordoned.gpus)
+    found = replace(whole, nodes=(replace(cordoned, gpus=gpus, cells=cells),))
+    (node,) = seen_by(Audience("team-a"), found).nodes
+    of_parts = {part.reason.sentence for cell in node.cells for part in cell.parts if part.reason}
+    assert {*node.remarks, *of_parts} == {"kept for <object of another namespace>"}
+
+
+def test_member_is_told_that_findings_may_be_missing(whole):
+    cut = replace(whole, audit=replace(whole.audit, findings=(), left_out=7))
+    shown = render_report_parts(seen_by(MEMBER, cut))["findings"]
+    assert "Less severe findings may be missing" in shown
+    assert "Nothing was found" not in shown

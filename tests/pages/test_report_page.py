@@ -151,3 +151,11 @@ def test_hidden_claims_are_drawn_as_claims(overview_of):
     assert "another namespace" in card
     assert 'class="claim"' in card
     assert 'class="held"' not in card
+
+
+def test_texts_of_any_type_have_no_characters_that_cannot_be_printed(report_page):
+    """A kind of devices is shown as a text, but is none itself."""
+    odd = "Tesla\x1b[31m\x00\u202e\ud800T4"
+    page = report_page([*NOTHING, node("node-1", gpus=1, labels={"nvidia.com/gpu.product": odd})])
+    assert "Tesla [31m   T4" in page
+    assert not {"\x1b", "\x00", "\u202e", "\ud800"} & {*page}

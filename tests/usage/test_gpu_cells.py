@@ -104,6 +104,31 @@ def test_mig_devices_on_the_same_slices_are_given_out_twice():
     assert (str(cell.state), [part.holder.pods for part in cell.parts]) == ("over", [("train",), ("other",)])
 
 
+def unplaced_mig(name, profile, **options):
+    found = static_mig(name, profile, 0, 0, **options)
+    return found | {"capacity": {}}
+
+
+def test_mig_devices_without_memory_slices_lie_side_by_side():
+    devices = [unplaced_mig("a", "3g.40gb"), unplaced_mig("b", "1g.10gb")]
+    (cell,) = cells_of(node(), resource_slice(devices))
+    assert shown(cell) == ("gpu-0", "free", ["0-0.5 3g.40gb free", "0.5-1 1g.10gb free"])
+    (cell,) = cells_of(node(), resource_slice(devices), claim("gpu-0-mig-b", pods=("a",)))
+    assert shown(cell) == ("gpu-0", "partly-held", ["0-0.5 3g.40gb free", "0.5-1 1g.10gb team-a/a"])
+
+
+def test_mig_device_without_memory_slices_that_two_claims_hold_is_given_out_twice():
+    claims = [claim("gpu-0-mig-a", name=name, pods=(name,)) for name in ("x", "y")]
+    (cell,) = cells_of(node(), resource_slice([unplaced_mig("a", "3g.40gb")]), *claims)
+    assert shown(cell) == ("gpu-0", "over", ["0-0.5 3g.40gb team-a/x", "0.5-1 3g.40gb team-a/y"])
+
+
+def test_free_mig_devices_on_the_same_slices_are_not_given_out():
+    devices = [static_mig("a", "3g.40gb", 0, 4), static_mig("b", "3g.40gb", 2, 4)]
+    (cell,) = cells_of(node(), resource_slice(devices))
+    assert shown(cell) == ("gpu-0", "free", ["0-0.5 3g.40gb free", "0.5-1 3g.40gb free"])
+
+
 def test_gpu_that_two_claims_hold_is_given_out_twice():
     (cell,) = cells_of(node(), resource_slice(devices(1)), claim("gpu-0"), claim("gpu-0", name="b", pods=("other",)))
     assert shown(cell) == ("gpu-0", "over", ["0-0.5  team-a/train", "0.5-1  team-a/other"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.view import UNKNOWN
 from policies.waiting import ConditionStep, condition_step, event_step, pod_state
+from webhook.cluster.errors import APIError
 from webhook.controllers.run import IncompleteRound
 from webhook.controllers.waiting_answers import withdrawal
 from webhook.controllers.waiting_writes import PodId, PodWrite, RightsError
@@ -29,6 +30,8 @@ _COMPUTE_SECONDS = 120.0
 """The limit for the thread. Explanations have a shorter limit of their own; reading 5,000 pods takes a second."""
 _WITHDRAWAL_SECONDS = 60.0
 """While the setting is off, the interval of checks for conditions to remove; while there are some, every round removes some."""
+_MOST_FAILURES = 10
+"""Failed writes after which a round ends, because they are not due to single pods."""
 _WRITE_SECONDS = 15.0
 """The limit for the writes of a round. The next round computes the others again, so that no outdated text is written."""
 
@@ -105,7 +108,7 @@ class WaitingRound:
             pacer()
             if (write := self._due_for(each)) is not None:
                 due.append(write)
-        return answers, sorted(due, key=_urgency)
+        return answers, sorted((each for each in due if not self.writer.rests(each.pod)), key=_urgency)
 
     def _due_for(self, answer: PodAnswer) -> PodWrite | None:
         state, result = answer
@@ -124,12 +127,23 @@ class WaitingRound:
         return PodWrite(pod, step, event, result, is_new=state.written is None, last=before.set_at or 0.0)
 
     async def _write(self, due: Iterable[PodWrite]) -> None:
+        """Write what is due; a pod whose write fails does not keep the reasons from the others.
+
+        Raises:
+            APIError: The last write that failed.
+        """
         ends = self.clockwork.clock() + _WRITE_SECONDS
+        failures: list[APIError] = []
         for each in due:
-            if self.clockwork.clock() >= ends:
-                return
+            if self.clockwork.clock() >= ends or len(failures) >= _MOST_FAILURES:
+                break
             if each.condition is ConditionStep.REMOVE or self._still_waits(each.pod):
-                await self.writer.write(each)
+                try:
+                    await self.writer.write(each)
+                except APIError as error:
+                    failures.append(error)
+        if failures:
+            raise failures[-1]
 
     def _still_waits(self, pod: PodId) -> bool:
         """True if the pod has not been bound or deleted since it was explained."""

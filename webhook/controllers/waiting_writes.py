@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,12 @@ MISSING_RIGHTS = (
 )
 """A note and a log line; {0} is the missing right, `patch pods/status`."""
 
+_REFUSED_BY_RBAC = re.compile(r'\S+( "[^"]*")? is forbidden: User "[^"]*" cannot ')
 _POD = RESOURCES["Pod"]
 _WRITES_PER_SECOND = 25.0
 _REASON, _ACTION, _CONTROLLER = "GPUWaiting", "Explain", "gpu-admission.io"
+_REST_SECONDS = 60.0
+"""After a failed write to a pod: a webhook or a policy of its namespace may refuse all of them."""
 _LONGEST_POD_NAME = 230
 """Characters of a pod's name in the name of an event, which has at most 253."""
 
@@ -75,10 +79,17 @@ class WaitingWriter:
     """The name of this replica, in events."""
     clockwork: Clockwork = field(default_factory=Clockwork)
     _written: dict[str, tuple[PodId, WrittenToPod]] = field(default_factory=dict, init=False)
+    _failed: dict[str, float] = field(default_factory=dict, init=False)
+    """Seconds of the last failed write to a pod, by its uid."""
 
     def written_to(self, uid: str) -> WrittenToPod:
         """What was written to a pod."""
         return self._written[uid][1] if uid in self._written else NOTHING_WRITTEN
+
+    def rests(self, pod: PodId) -> bool:
+        """True if a write to the pod has failed a moment ago."""
+        failed = self._failed.get(pod.uid)
+        return failed is not None and self.clockwork.clock() - failed < _REST_SECONDS
 
     def note_known(self, pod: PodId) -> None:
         """Record that another leader wrote the condition and an event."""
@@ -87,17 +98,25 @@ class WaitingWriter:
     def drop_all_except(self, uids: Iterable[str]) -> list[PodId]:
         """Forget all other pods; returns those that still had a condition."""
         kept = {*uids}
+        self._failed = {uid: failed for uid, failed in self._failed.items() if uid in kept}
         gone = [uid for uid in self._written if uid not in kept]
         dropped = [self._written.pop(uid) for uid in gone]
         return [pod for pod, written in dropped if written.has_condition]
 
     async def write(self, due: PodWrite) -> None:
-        """Write what is due for one pod; a pod that is gone is skipped.
+        """Write what is due for one pod; a pod that is gone is skipped, and one whose write fails rests.
 
         Raises:
             RightsError: RBAC does not allow it.
             ClusterError: The API server refused, or did not answer.
         """
+        try:
+            await self._write(due)
+        except APIError:
+            self._failed[due.pod.uid] = self.clockwork.clock()
+            raise
+
+    async def _write(self, due: PodWrite) -> None:
         if due.condition is ConditionStep.REMOVE:
             await self._remove(due.pod)
         elif due.result is not None:
@@ -167,8 +186,11 @@ class WaitingWriter:
 
 
 def _is_missing_right(error: APIError) -> bool:
-    """True for a refusal by RBAC, and not by admission or because a namespace is being deleted."""
-    return error.is_forbidden and '" cannot ' in error.message
+    """True for a refusal by RBAC, and not by admission or because a namespace is being deleted.
+
+    Webhooks and policies choose the words of their refusals, which follow other ones.
+    """
+    return error.is_forbidden and _REFUSED_BY_RBAC.match(error.message) is not None
 
 
 def _event(pod: PodId, result: WaitingResult, identity: str, now: datetime) -> Object:

@@ -72,8 +72,11 @@ def _environment() -> Environment:
 
 
 def _printable_value(value: object) -> object:
-    """A value of a template, with blanks for characters that cannot be printed, which pages must not have."""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """A value of a template, with blanks for characters that cannot be printed, which pages must not have.
+
+    A value of any other type becomes a text here, because it can have such characters too.
+    """
+    return value if isinstance(value, Markup) else printable(str(value))
 
 
 def _amount(amount: Fraction | int | None) -> str:

@@ -6,6 +6,7 @@ from policies.waiting import pod_state
 from testbed import deploy
 from tests.controllers.waiting.conftest import ON
 from tests.deploy.grants import grants_of
+from webhook.cluster.errors import APIError
 from webhook.cluster.resources import NEW_EVENT
 from webhook.controllers.run import IncompleteRound
 
@@ -353,3 +354,48 @@ async def test_pod_that_was_created_again_is_left_alone(team, leader):
     team.sandbox.create({**stored, "metadata": {"name": "train", "namespace": "team-a", "uid": "another"}})
     await leader.task.round()
     assert team.condition("train") is None
+
+
+async def test_pod_whose_writes_fail_does_not_keep_the_reasons_from_others(team, leader):
+    """A webhook that is called for the status of pods of one namespace may not answer."""
+    from tests.sandbox.faults import failing
+
+    team.node("node-1", gpus=4)
+    for name in ("broken", "train"):
+        team.pod(name, gpus=8)
+    team.sandbox.faults.add(failing(500, "failed calling webhook"), verb="PATCH", path="*/pods/broken/status")
+    with pytest.raises(APIError, match="failed calling webhook"):
+        await leader.round()
+    assert (team.condition("broken"), team.condition("train")) == (None, FULL)
+    calls = len(team.writes)
+    await leader.round()
+    assert len(team.writes) == calls
+    team.sandbox.faults.clear()
+    team.seconds += 60
+    await leader.round()
+    assert team.condition("broken") == FULL
+
+
+async def test_many_failed_writes_end_a_round_and_the_next_ones_reach_the_others(team, leader):
+    from tests.sandbox.faults import failing
+
+    team.node("node-1", gpus=4)
+    for number in range(12):
+        team.pod(f"broken-{number}", gpus=8)
+    team.pod("train", gpus=8)
+    team.sandbox.faults.add(failing(422, "denied by a policy"), verb="PATCH", path="*/pods/broken-*")
+    for _ in range(2):
+        with pytest.raises(APIError, match="denied by a policy"):
+            await leader.round()
+    assert team.condition("train") == FULL
+
+
+async def test_refusal_of_a_webhook_is_no_missing_right(team, leader):
+    from tests.sandbox.faults import failing
+
+    team.node("node-1", gpus=4)
+    team.pod("train", gpus=8)
+    message = 'admission webhook "x" denied the request: "train" cannot be changed'
+    team.sandbox.faults.add(failing(403, message), verb="PATCH", path="*/status")
+    await leader.round()
+    assert leader.task.notes() == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
 from policies.entries import CONFIGURATIONS
+from policies.explanation import Audience, name_redactor
 from policies.view import UNKNOWN
 from webhook.cli.audit_reports import Audited, uncovered_notes
 from webhook.cli.options import check_namespace_exists
@@ -21,10 +23,11 @@ from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import survey_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
     from webhook.cluster.client import APIClient
 
 __all__ = ["audit_cluster", "audited_cluster"]
@@ -101,10 +104,20 @@ async def audited_cluster(
         notes = (*cluster.notes, *await _uncovered_notes(client, policy))
         report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
         if api is not None:
-            reports = policy_reports(report, api, namespace)
+            reports = policy_reports(report, api, namespace, _redaction(cluster.view))
             published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
         shown = report.limit_findings(MOST_FINDINGS)
         yield Audited(shown, notes, cluster.view, policy, client.url, published)
+
+
+def _redaction(view: ClusterView) -> Callable[[str, str], str]:
+    """Removes names from texts in the report of a namespace, which users can read who may not list nodes."""
+
+    @cache
+    def redactor(namespace: str) -> Callable[[str], str]:
+        return name_redactor(view, Audience(namespace, sees_nodes=False))
+
+    return lambda namespace, text: redactor(namespace)(text) if namespace else text
 
 
 async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
