@@ -49,8 +49,8 @@ from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound
 from webhook.controllers.device_round import DeviceRound
 from webhook.ledger.writer import LedgerWriter
+from webhook.server.exposition import Exposition
 from webhook.server.lifecycle import set_up_interpreter
-from webhook.server.metrics import Exposition
 from webhook.server.pacing import run_aside
 from webhook.server.review_runner import LedgerRunner
 from webhook.server.warm_up import warm_up

@@ -6,22 +6,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from policies.entries import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
 from webhook.peers.forwarding_writer import ANSWERS
+from webhook.server.exposition import Exposition, accepts_open_metrics
 from webhook.server.open_connections import CLOSED
 
 if TYPE_CHECKING:
@@ -40,7 +32,6 @@ __all__ = [
     "TEMPLATES",
     "UI_CALLS",
     "VERDICTS",
-    "Exposition",
     "MetricFactory",
     "Metrics",
 ]
@@ -109,29 +100,6 @@ class MetricFactory:
     def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
         """A histogram."""
         return Histogram(f"gpu_admission_{name}", meaning, labels, buckets=buckets, registry=self.registry)
-
-
-@dataclass(frozen=True, slots=True)
-class Exposition(Collector):
-    """The metrics of one moment, which can be encoded in a thread."""
-
-    families: tuple[Metric, ...]
-    is_open_metrics: bool
-    """False for the text format of Prometheus."""
-
-    def collect(self) -> Iterable[Metric]:
-        """The metrics of that moment."""
-        return self.families
-
-    @property
-    def content_type(self) -> str:
-        """The media type of the format."""
-        return openmetrics.CONTENT_TYPE_LATEST if self.is_open_metrics else CONTENT_TYPE_LATEST
-
-    def text(self) -> bytes:
-        """The metrics in their format."""
-        encode: Callable[[Collector], bytes] = openmetrics.generate_latest if self.is_open_metrics else generate_latest
-        return encode(self)
 
 
 class Metrics:
@@ -348,21 +316,7 @@ class Metrics:
             accepted: The header `Accept` of the scraper, which chooses the format: the text format of Prometheus by default,
                 or OpenMetrics.
         """
-        return Exposition(tuple(self.registry.collect()), is_open_metrics=_accepts_open_metrics(accepted))
-
-
-def _accepts_open_metrics(accepted: str) -> bool:
-    """True if a header `Accept` names OpenMetrics 1.0.0.
-
-    The client's own negotiation raises an error for a malformed version, and claims any later version.
-    Source: https://prometheus.io/docs/instrumenting/content_negotiation.
-    """
-    for choice in accepted.split(","):
-        media_type, *parameters = (each.strip() for each in choice.split(";"))
-        named = dict(each.partition("=")[::2] for each in parameters)
-        if media_type == "application/openmetrics-text" and named.get("version", "1.0.0") == "1.0.0":
-            return named.get("q") not in ("0", "0.0", "0.00", "0.000")
-    return False
+        return Exposition(tuple(self.registry.collect()), is_open_metrics=accepts_open_metrics(accepted))
 
 
 def _outcome(decision: Decision) -> str:
