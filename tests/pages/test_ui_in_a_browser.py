@@ -121,7 +121,7 @@ def test_user_with_the_wider_right_sees_everything(shown, open_page):
 def test_user_of_a_namespace_sees_it_and_counts(shown, open_page):
     page = open_page(shown, ALICE, "team-a")
     expect(page.get_by_role("status")).to_contain_text(
-        "Signed in as alice; you see the objects of namespace team-a by name, and the others in numbers."
+        "Signed in as alice; you see the objects of namespace team-a by name, and everything else as numbers."
     )
     text = page.locator("body").inner_text() + page.content()
     assert "5 nodes have GPUs. You may not list nodes" in text
@@ -265,7 +265,7 @@ def test_page_says_that_it_is_old_until_the_server_is_back(server, shown, any_pa
     expect(page.locator("#summary h2")).to_be_visible()
     port = server.ui.port
     server.stop_serving()
-    expect(page.get_by_role("status")).to_contain_text("Not live; what follows is old.")
+    expect(page.get_by_role("status")).to_contain_text("Not live: the report below is outdated.")
     expect(page.locator("#summary h2")).to_be_visible()
     server.serve(ManifestsView(shown_objects()), port=port)
     expect(page.get_by_role("status")).to_contain_text("Live, as of", timeout=15_000)

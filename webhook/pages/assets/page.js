@@ -1,12 +1,11 @@
 // Filters of a page. Items are elements with data-item; their text is searched, and their data-NAME lists the values of a
-// facet, separated by spaces. A group (data-group has its name) is hidden with its last item, and
-// what holds groups (data-outer) with its last group. A section with data-section
-// shows how many of its items remain.
+// facet, separated by spaces. A group (data-group is its name) without visible items is hidden, and so is an element with
+// data-outer without visible groups. A section (data-section) shows how many of its items are visible.
 "use strict";
 (() => {
   const filters = () => [...document.querySelectorAll("[data-filter]")];
 
-  // The name of a group belongs to the text of its items.
+  // The name of a group counts as text of its items.
   const groupOf = (item) => item.closest("[data-group]");
   const textOf = (item) => `${groupOf(item)?.dataset.group ?? ""} ${item.textContent}`.toLowerCase();
 

@@ -20,7 +20,7 @@
 
   let session = null; // { token, namespace, stop }, while signed in
 
-  // A session that is no longer the page's must change nothing on it.
+  // A session that has ended must not change the page.
   const isOver = (own) => own !== session;
 
   function call(own, what, body, signal) {
@@ -69,7 +69,7 @@
     }
   }
 
-  // Shows one stream to its end; what is returned says why it ended.
+  // Shows one stream to its end; returns why it ended.
   async function readReport(own, onReport) {
     const stop = new AbortController();
     const endWith = () => stop.abort();
@@ -132,10 +132,10 @@
 
   function showUser({ user, namespace, seesNodes }) {
     const seen = namespace
-      ? `you see the objects of namespace ${namespace}${seesNodes ? " and nodes" : ""} by name, and the others in numbers.`
+      ? `you see the objects of namespace ${namespace}${seesNodes ? " and nodes" : ""} by name, and everything else as numbers.`
       : "you see everything.";
     session.who = `Signed in as ${user}; ${seen}`;
-    state.textContent = `${session.who} The report is being made…`;
+    state.textContent = `${session.who} Loading the report…`;
     signIn.hidden = true;
     page.hidden = signOutButton.hidden = false;
     if (!namespace) return;
@@ -148,7 +148,7 @@
       state.textContent = "Trying again…";
     } else {
       state.classList.add("ui-old");
-      state.textContent = `${session.who} Not live; what follows is old. Trying again…`;
+      state.textContent = `${session.who} Not live: the report below is outdated. Trying again…`;
     }
     message.textContent = sentence;
   }
@@ -180,7 +180,7 @@
     if (focused >= 0) queueMicrotask(() => part.querySelectorAll("*")[focused]?.focus({ preventScroll: true }));
   }
 
-  // Numbers in a title change without making it another one, and so does what filters leave.
+  // A title stays the same if only its numbers or the count of filtered items change.
   function titleOf(details) {
     const words = [...(details.firstElementChild?.childNodes ?? [])].filter((each) => each.dataset?.count === undefined);
     return details.dataset.group ?? words.map((each) => each.textContent.replace(/[0-9]+/g, "")).join("");
