@@ -75,8 +75,8 @@ def with_capital(text: str) -> str:
 
 
 def with_full_stop(text: str) -> str:
-    """A text with a full stop, unless it was cut."""
-    return text if text.endswith("...") else f"{text}."
+    """A text with a full stop, unless it was cut or is a question."""
+    return text if text.endswith(("...", "?")) else f"{text}."
 
 
 def _plural(text: str) -> str:

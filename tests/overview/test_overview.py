@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
 
-from policies.audit import ConversionObstacle, Gap, Survey, audit
+from policies.audit import ConversionObstacle, Gap
 from policies.conversion.preemption import PREEMPTION
 from policies.decision import Severity
 from policies.explanation import Audience
 from policies.kubernetes.paths import FieldPath
-from policies.overview import HIDDEN, overview, visible_overview
-from policies.settings import DEFAULTS
-from tests.pages.shown_cluster import earlier_objects, quota, shown_objects
+from policies.overview import HIDDEN, visible_overview
+from tests.pages.shown_cluster import earlier_objects, overview_of, quota, shown_objects
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report_parts
 
-NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 GPU_CLASS = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
@@ -40,14 +37,6 @@ UNGUARDED["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [
     {"cel": {"expression": 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'}}
 ]
 ANY_CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}
-
-
-def overview_of(objects, before=None):
-    view = ManifestsView(objects)
-    survey = Survey(view, DEFAULTS)
-    survey.add(objects)
-    earlier = None if before is None else ManifestsView(before)
-    return overview(view, DEFAULTS, NOW, audit(view, DEFAULTS, survey), earlier)
 
 
 def seen_by(audience, found, objects=None):

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from policies.audit import Survey, audit
-from policies.overview import overview
-from policies.settings import DEFAULTS
 from tests.browsers import browser, new_page
-from tests.pages.shown_cluster import shown_objects
-from webhook.cluster.manifests import ManifestsView
+from tests.pages.shown_cluster import overview_of, shown_objects
 from webhook.pages.report import render_report
 
 __all__ = ["browser", "new_page"]
 
-NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 
-
-@pytest.fixture(scope="session")
-def overview_of():
-    """The overview of some objects, and of an earlier cluster."""
-
-    def overview_of(objects, before=None):
-        view = ManifestsView(objects)
-        survey = Survey(view, DEFAULTS)
-        survey.add(objects)
-        earlier = None if before is None else ManifestsView(before)
-        return overview(view, DEFAULTS, NOW, audit(view, DEFAULTS, survey), earlier)
-
+@pytest.fixture(scope="session", name="overview_of")
+def overview_of_objects():
+    """The function that makes the overview of some objects, compared with an earlier cluster."""
     return overview_of
 
 
 @pytest.fixture(scope="session")
-def report_page(overview_of):
+def report_page():
     """The page of some objects; of the shown cluster by default."""
 
     def report_page(objects=None, before=None):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from policies.audit import Survey, audit
+from policies.overview import overview
+from policies.settings import DEFAULTS
 from tests.usage.usage_objects import NOTHING, claim, device, devices, node, pod, resource_slice
+from webhook.cluster.manifests import ManifestsView
+
+NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 
 A100 = "NVIDIA A100-SXM4-80GB"
 A100_LABEL = "NVIDIA-A100-SXM4-80GB"
@@ -33,6 +41,15 @@ def shown_objects():
         quota("team-b", 1),
         pod("escaped", 1, node_name="", namespace="team-a"),
     ]
+
+
+def overview_of(objects, before=None):
+    """The overview of some objects, compared with those of an earlier cluster."""
+    view = ManifestsView(objects)
+    survey = Survey(view, DEFAULTS)
+    survey.add(objects)
+    earlier = None if before is None else ManifestsView(before)
+    return overview(view, DEFAULTS, NOW, audit(view, DEFAULTS, survey), earlier)
 
 
 def namespace(name):

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.phrases import with_full_stop
 from webhook.cluster.lookups import KindUnknownError, find_resource
 from webhook.server.strict_json import BadJSON, read_json
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from policies.settings import AddedKind
     from webhook.cluster.resources import Resource
 
-__all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "as_sentence", "decode_question"]
+__all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "decode_question"]
 
 MOST_TEMPLATES = 64
 """Pod templates of one workload; each is a question of its own, and RayClusters and JobSets have a handful."""
@@ -75,12 +76,7 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
     try:
         return NamedObject(find_resource(kind, added), name, namespace)
     except KindUnknownError as error:
-        raise BadQuestion(as_sentence(f"The kind cannot be explained: {error}")) from error
-
-
-def as_sentence(sentence: str) -> str:
-    """The text with a full stop, unless it ends with a question mark."""
-    return sentence if sentence.endswith("?") else f"{sentence}."
+        raise BadQuestion(with_full_stop(f"The kind cannot be explained: {error}")) from error
 
 
 def _object(document: Any) -> Object:

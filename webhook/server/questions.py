@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 from aiohttp import hdrs, web
 
 from policies.kubernetes.objects import namespace_of
+from policies.phrases import with_full_stop
 from webhook.cluster.lookups import NotFoundError
 from webhook.server.deadlines import BadDuration
 from webhook.server.explain_gate import NotAdmitted
-from webhook.server.explain_question import BadQuestion, NamedObject, PostedObject, as_sentence
+from webhook.server.explain_question import BadQuestion, NamedObject, PostedObject
 from webhook.server.explainer import UnavailableError
 from webhook.server.logs import log_explanation
 from webhook.server.token_buckets import TokenBuckets
@@ -184,4 +185,4 @@ def _refusal(error: NotAdmitted) -> web.HTTPException:
 def _not_found(error: NotFoundError) -> str:
     sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
     remedy = "" if error.is_certain else "; post the object itself"
-    return as_sentence(f"{sentence}{remedy}{error.hint}")
+    return with_full_stop(f"{sentence}{remedy}{error.hint}")
