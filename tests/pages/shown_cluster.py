@@ -13,7 +13,6 @@ from webhook.cluster.manifests import ManifestsView
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 
 A100 = "NVIDIA A100-SXM4-80GB"
-A100_LABEL = "NVIDIA-A100-SXM4-80GB"
 
 
 def shown_objects():
