@@ -161,7 +161,7 @@ def test_pods_in_the_way_are_in_a_table():
 
 
 def test_nodes_that_fit_have_no_pods_in_the_way():
-    assert "In the way" not in text_of(part_of(explanation(group(held(), fits=True))))
+    assert "Pods and claims that hold devices" not in text_of(part_of(explanation(group(held(), fits=True))))
 
 
 def test_many_devices_and_groups_are_counted():

@@ -57,8 +57,8 @@ def test_other_documents_and_broken_ones_raise_nothing(document):
 @pytest.mark.parametrize("make", [claim, template], ids=["claim", "template"])
 def test_edit_replaces_the_selectors_of_one_request(make):
     document = make(selecting("a", "b"))
-    (selection,) = selector_sets_of(document)
-    edited = edited_selector_set(selection, "c")
+    (selector_set,) = selector_sets_of(document)
+    edited = edited_selector_set(selector_set, "c")
     assert edited.texts == ("c",)
     assert [each.texts for each in selector_sets_of(edited.document)] == [("c",)]
     assert [each.texts for each in selector_sets_of(document)] == [("a", "b")]

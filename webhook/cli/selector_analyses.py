@@ -87,14 +87,14 @@ def analyses_of(given: SelectorInput, running: RunningCluster | None, progress: 
         else running.files(given.settings, reader)
     )
     files.print_notes()
-    selections = _selector_sets(given, reader)
+    selector_sets = _selector_sets(given, reader)
     edit = None if given.edit is None else _expression(given.edit, reader)
     reader.check()
     for line in reader.others.lines:
         click.echo(line, err=True)
-    selections = _chosen_sets(given, selections)
+    selector_sets = _chosen_sets(given, selector_sets)
     view: ClusterView = ManifestsView(files.facts) if running is None else running.view(files.settings, ())
-    return [analyze(each, view, files.settings, edit) for each in progress.count("evaluating selectors", selections)]
+    return [analyze(each, view, files.settings, edit) for each in progress.count("evaluating selectors", selector_sets)]
 
 
 def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[SelectorSet]:
@@ -103,7 +103,7 @@ def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[Selecto
         return [selector_set_of_expression(_expression(source, reader), given.device_class)]
     if given.device_class:
         raise click.UsageError("--class is for an expression; leave it out: the requests in a file name their class")
-    return [selection for each in reader.manifests([source]) for selection in selector_sets_of(each.object)]
+    return [each_set for each in reader.manifests([source]) for each_set in selector_sets_of(each.object)]
 
 
 def _is_path(source: str) -> bool:
@@ -135,19 +135,19 @@ def _expression(source: str, reader: ManifestReader) -> str:
         return ""
 
 
-def _chosen_sets(given: SelectorInput, selections: list[SelectorSet]) -> list[SelectorSet]:
+def _chosen_sets(given: SelectorInput, selector_sets: list[SelectorSet]) -> list[SelectorSet]:
     """The selector sets with the request that was chosen.
 
     Raises:
         click.UsageError: There is none, or an edit would apply to several.
     """
     source = printable(given.source)
-    if not selections:
+    if not selector_sets:
         raise click.UsageError(
             f"nothing to analyze: no ResourceClaim, ResourceClaimTemplate or DeviceClass in {source}"
         )
-    names = list(dict.fromkeys(each.request for each in selections if each.request))
-    chosen = [each for each in selections if not given.request or each.request == given.request]
+    names = list(dict.fromkeys(each.request for each in selector_sets if each.request))
+    chosen = [each for each in selector_sets if not given.request or each.request == given.request]
     if not chosen:
         there = f"; it has {format_list(names)}" if names else ""
         raise click.UsageError(f"no request {printable(given.request)} in {source}{there}")

@@ -49,7 +49,7 @@ _ORDER = {DeviceVerdict.MATCHES: 0, DeviceVerdict.FAILS: 1, DeviceVerdict.EXCLUD
 
 
 def analyze(
-    selection: SelectorSet,
+    selector_set: SelectorSet,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     edit: str | None = None,
@@ -60,13 +60,13 @@ def analyze(
     Only selectors are evaluated: it does not matter whether devices are in use, tainted, or on nodes where a pod can run.
 
     Args:
-        selection: the selectors.
+        selector_set: the selectors.
         view: the cluster.
         settings: which version of NVIDIA's driver the cluster has, if they say so.
         edit: an expression in place of those of the set, to compare both; None for no comparison.
         check_cancelled: may raise an exception to stop the work.
     """
-    variants = [selection] if edit is None else [selection, edited_selector_set(selection, edit)]
+    variants = [selector_set] if edit is None else [selector_set, edited_selector_set(selector_set, edit)]
     compiled = [compiled_selectors(each, Facts(view, settings)) for each in variants]
     groups = _groups(view, [each for selectors in compiled for each in selectors])
     found = [
@@ -96,7 +96,7 @@ def _groups(view: ClusterView, selectors: Sequence[CompiledSelector]) -> Sequenc
 
 
 def _evaluation_of(
-    selection: SelectorSet,
+    selector_set: SelectorSet,
     selectors: Sequence[CompiledSelector],
     groups: Sequence[DeviceGroup] | None,
     view: ClusterView,
@@ -110,9 +110,9 @@ def _evaluation_of(
     total = None if groups is None else sum(len(group.devices) for group in groups)
     counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in DeviceVerdict}
     analysis = Analysis(
-        label=printable(selection.label),
+        label=printable(selector_set.label),
         selectors=tuple(_selector_reports(selectors, evaluator, groups or (), verdicts)),
-        problems=tuple(_problems(selection, Facts(view, settings))),
+        problems=tuple(_problems(selector_set, Facts(view, settings))),
         compiles=compiles,
         devices=total,
         matched=counts[DeviceVerdict.MATCHES],
@@ -123,7 +123,7 @@ def _evaluation_of(
         rows_left_out=max(0, len(rows) - MOST_ROWS),
         notes=tuple(
             _notes(
-                selection,
+                selector_set,
                 selectors,
                 counts[DeviceVerdict.NOT_EVALUATED],
                 Facts(view, settings),
@@ -209,13 +209,13 @@ def _clause_report(
     return ClauseReport(text, true, false, failed, excluded, alone)
 
 
-def _problems(selection: SelectorSet, facts: Facts) -> Iterable[SelectorProblem]:
+def _problems(selector_set: SelectorSet, facts: Facts) -> Iterable[SelectorProblem]:
     """The findings of review about the selectors."""
-    document = selection.document
+    document = selector_set.document
     version = str(document.get("apiVersion") or "").rpartition("/")[2]
     subject = Subject(document, None, str(document.get("kind")), version, namespace_of(document), facts)
     facts.effort.reserve([selector.text for selector in subject.selectors])
-    start = (*selection.owner, "selectors")
+    start = (*selector_set.owner, "selectors")
     found = [each for each in CLAIMS.run(subject) if tuple(each.path)[: len(start)] == start]
     return [_problem(each) for each in found[:_MOST_PROBLEMS]]
 
@@ -227,11 +227,11 @@ def _problem(finding: Finding) -> SelectorProblem:
 
 
 def _notes(
-    selection: SelectorSet, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
+    selector_set: SelectorSet, selectors: Sequence[CompiledSelector], unknown: int, facts: Facts, *, has_devices: bool
 ) -> Iterable[str]:
     if not has_devices:
         yield "no ResourceSlices are known, so the devices are unknown"
-    name = selection.device_class
+    name = selector_set.device_class
     if name and not any(each.owner for each in selectors):
         found = facts.device_class(name)
         state = "does not exist" if found is None else "is unknown" if found is UNKNOWN else "has no selectors"

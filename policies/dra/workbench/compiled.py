@@ -40,13 +40,13 @@ class CompiledSelector(NamedTuple):
     clauses: tuple[CompiledClause, ...]
 
 
-def compiled_selectors(selection: SelectorSet, facts: Facts) -> list[CompiledSelector]:
+def compiled_selectors(selector_set: SelectorSet, facts: Facts) -> list[CompiledSelector]:
     """The selectors of a set, those of its class first."""
-    name = selection.device_class
+    name = selector_set.device_class
     of_class = (facts.class_selectors(name) or ()) if name else ()
     return [
         *(_compile(f"DeviceClass {name}", text, STORED) for text in of_class[:MOST_ENTRIES]),
-        *(_compile("", text, facts.cel_features()) for text in selection.texts[:MOST_ENTRIES]),
+        *(_compile("", text, facts.cel_features()) for text in selector_set.texts[:MOST_ENTRIES]),
     ]
 
 

@@ -64,7 +64,7 @@ def selector_sets_of(document: Object) -> list[SelectorSet]:
 
 
 def selector_set_of_expression(text: str, device_class: str = "") -> SelectorSet:
-    """The selection of one expression, for the devices of a class, or for all devices."""
+    """The selector set of one expression, for the devices of a class, or for all devices."""
     selectors = [{"cel": {"expression": text}}]
     if not device_class:
         document = {
@@ -86,12 +86,12 @@ def selector_set_of_expression(text: str, device_class: str = "") -> SelectorSet
     )
 
 
-def edited_selector_set(selection: SelectorSet, text: str) -> SelectorSet:
+def edited_selector_set(selector_set: SelectorSet, text: str) -> SelectorSet:
     """The selector set with one expression in place of its own."""
-    document = deepcopy(selection.document)
-    owner = lookup(document, selection.owner)
+    document = deepcopy(selector_set.document)
+    owner = lookup(document, selector_set.owner)
     owner["selectors"] = [{"cel": {"expression": text}}]
-    return replace(selection, texts=(text,), document=document)
+    return replace(selector_set, texts=(text,), document=document)
 
 
 def _texts(expressions: tuple[str | None, ...]) -> tuple[str, ...]:

@@ -53,10 +53,10 @@ def command(
 ) -> None:
     """Write a page that shows the GPUs of a cluster, who holds them, their quotas and their problems.
 
-    The page is one HTML file for a browser or a printer. It needs no network and sends nothing. It shows every GPU by node:
-    free, or held by which pod and through what; MIG devices to scale, shares, GPUs that no pod can get, and GPUs that were
-    given out twice. Then the quotas of all namespaces, how ready each is to convert, and what the audit found, with what to
-    do. Filters narrow it to a node, a product, a namespace or a rule. Nothing in the cluster is changed.
+    The page is one HTML file for a browser or a printer. It needs no network and sends nothing. It shows the GPUs of each
+    node with the pods and claims that hold them, MIG devices to scale, shares, GPUs that no pod can get, and GPUs that
+    were given out twice. Then it shows the quotas of all namespaces, how ready each is to convert, and the findings of the
+    audit, with what to do. Filters narrow it to a node, a product, a namespace or a rule. The cluster is not changed.
 
     \b
     The cluster that kubectl talks to:
