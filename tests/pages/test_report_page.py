@@ -151,3 +151,9 @@ def test_texts_of_any_type_have_no_characters_that_cannot_be_printed(report_page
     page = report_page([*NOTHING, node("node-1", gpus=1, labels={"nvidia.com/gpu.product": odd})])
     assert "Tesla [31m   T4" in page
     assert not {"\x1b", "\x00", "\u202e", "\ud800"} & {*page}
+
+
+def test_nodes_that_cannot_be_read_are_not_said_to_have_no_gpus(report_page):
+    nodes = part(parse(report_page([namespace("team-a")])), "nodes")
+    assert "No node with GPUs can be seen." in text_of(nodes)
+    assert "No node has GPUs." in report_page(NOTHING)
