@@ -62,6 +62,8 @@ OUTPUTS = {
 """The module and the name of the type of each command's output."""
 _ELSEWHERE = (
     "policies.comparison",
+    "policies.dra.workbench.selector_report",
+    "policies.explanation.group_report",
     "policies.explanation.question",
     "policies.plan.disruptions",
     "policies.plan.plan",
@@ -124,10 +126,10 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def check_output(arguments: Sequence[str], text: str) -> None:
-    """Check that what a command has printed has its schema, if it is JSON for programs.
+    """Validate the output of a command against its schema, if it is JSON for programs.
 
     Raises:
-        jsonschema.ValidationError: It has not.
+        jsonschema.ValidationError: The output does not match the schema.
     """
     command, *options = arguments or [""]
     formats = {following for option, following in pairwise(options) if option in ("-o", "--output")}
@@ -181,7 +183,9 @@ class _Definitions:
         return {"$ref": f"#/$defs/{name}"}
 
     def _record_schema(self, record: Any) -> dict[str, Any]:
-        hints = get_type_hints(record, localns=_names(), include_extras=True)
+        # The names of its own module come last, so that they win.
+        names = {**_names(), **vars(import_module(record.__module__))}
+        hints = get_type_hints(record, localns=names, include_extras=True)
         optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
         return {
             "description": " ".join((record.__doc__ or "").split()),

@@ -1,4 +1,4 @@
-"""The JSON of an audit: its types, of which docs/schemas is made."""
+"""The types of the JSON of an audit; docs/schemas is generated from them."""
 
 from __future__ import annotations
 

@@ -10,22 +10,12 @@ from __future__ import annotations
 from policies.explanation.audience import EVERYTHING, Audience
 from policies.explanation.cluster import READ_FROM, warm
 from policies.explanation.explain import explain
+from policies.explanation.group_report import DeviceOutcome, NodeGroup, OutcomeState, Reason, ReasonKind
 from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
 from policies.explanation.redacted import name_redactor
-from policies.explanation.report import (
-    Change,
-    DeviceOutcome,
-    DeviceState,
-    Explanation,
-    ExplanationJSON,
-    Feasibility,
-    NodeGroup,
-    Reason,
-    ReasonKind,
-    Suggestion,
-)
+from policies.explanation.report import Change, Explanation, ExplanationJSON, Feasibility, Suggestion
 
 __all__ = [
     "EVERYTHING",
@@ -33,7 +23,6 @@ __all__ = [
     "Audience",
     "Change",
     "DeviceOutcome",
-    "DeviceState",
     "Explanation",
     "ExplanationJSON",
     "Feasibility",
@@ -41,6 +30,7 @@ __all__ = [
     "NodeGroup",
     "Obstacle",
     "ObstacleKind",
+    "OutcomeState",
     "Question",
     "Reason",
     "ReasonKind",

@@ -12,8 +12,8 @@ from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.rejections import Reason as Check
 from policies.explanation.audience import OTHER_NAMESPACES
 from policies.explanation.cluster import Holders
+from policies.explanation.group_report import DeviceOutcome, OutcomeState
 from policies.explanation.rejected_devices import Tallies, described_rejections
-from policies.explanation.report import DeviceOutcome, DeviceState
 from policies.explanation.solver import Solution, SolutionState
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.objects import name_of, namespace_of
@@ -122,13 +122,13 @@ class DeviceOutcomes:
 class _Entry(NamedTuple):
     """What a request finds of one device."""
 
-    state: DeviceState
+    state: OutcomeState
     reason: str = ""
     sentence: str = ""
     holders: tuple[str, ...] = ()
 
 
-_CHOSEN, _USABLE = _Entry(DeviceState.CHOSEN), _Entry(DeviceState.USABLE)
+_CHOSEN, _USABLE = _Entry(OutcomeState.CHOSEN), _Entry(OutcomeState.USABLE)
 
 
 def _subrequests(question: Question) -> Iterator[tuple[int, Claim, Subrequest]]:
@@ -190,7 +190,7 @@ def _rejection_entry(check: Check, sentence: str, holders: tuple[str, ...]) -> _
     names = holders if is_held else ()
     rest = len(names) - _MOST_HOLDERS
     shown = (*names[:_MOST_HOLDERS], f"{rest:,} more") if rest > 0 else names
-    state = DeviceState.IN_USE if is_held else DeviceState.UNSUITABLE
+    state = OutcomeState.IN_USE if is_held else OutcomeState.UNSUITABLE
     return _Entry(state, check.value, shorten(sentence, _LONGEST), shown)
 
 
@@ -217,11 +217,11 @@ def _unit_outcomes(
         yield _held_units(resource, sum(count for _, count in rest), f"{format_count(len(rest), 'more holder')}")
     free = max(0, total - sum(held.values()))
     chosen = min(requested, free) if fits else 0
-    for state, count in ((DeviceState.CHOSEN, chosen), (DeviceState.USABLE, free - chosen)):
+    for state, count in ((OutcomeState.CHOSEN, chosen), (OutcomeState.USABLE, free - chosen)):
         if count:
             yield DeviceOutcome("", resource, state, count)
 
 
 def _held_units(resource: str, count: int, holder: str) -> DeviceOutcome:
     in_use = Check.IN_USE.value
-    return DeviceOutcome("", resource, DeviceState.IN_USE, count, (), in_use, f"is in use by {holder}", (holder,))
+    return DeviceOutcome("", resource, OutcomeState.IN_USE, count, (), in_use, f"is in use by {holder}", (holder,))

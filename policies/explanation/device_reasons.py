@@ -11,8 +11,8 @@ from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
 from policies.explanation.changes import without_constraint
+from policies.explanation.group_report import Reason, ReasonKind
 from policies.explanation.rejected_devices import Tallies, Tally
-from policies.explanation.report import Reason, ReasonKind
 from policies.explanation.solver import SolutionState, Solver
 from policies.phrases import format_count, format_list, format_ranges, shorten
 

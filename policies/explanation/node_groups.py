@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.explanation.group_report import NodeGroup, Reason, ReasonKind
 from policies.explanation.nodes import Shortage, Taint
-from policies.explanation.report import NodeGroup, Reason, ReasonKind
 from policies.explanation.solver import SolutionState
 from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.nodes import labels_of
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from policies.explanation.audience import Audience
+    from policies.explanation.group_report import DeviceOutcome
     from policies.explanation.nodes import NodeMismatch
     from policies.explanation.question import Question
-    from policies.explanation.report import DeviceOutcome
     from policies.explanation.survey import AlikeNodes
     from policies.kubernetes.objects import Object
 

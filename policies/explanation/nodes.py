@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
+from policies.explanation.group_report import ReasonKind
 from policies.explanation.problem import NO_RESOURCES
-from policies.explanation.report import ReasonKind
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.explanation.group_report import DeviceOutcome, NodeGroup, OutcomeState, Reason, ReasonKind
 from policies.explanation.question import Obstacle, ObstacleKind
-from policies.explanation.report import (
-    Change,
-    DeviceOutcome,
-    DeviceState,
-    Explanation,
-    Feasibility,
-    NodeGroup,
-    Reason,
-    ReasonKind,
-    ReviewWarning,
-    Suggestion,
-)
+from policies.explanation.report import Change, Explanation, Feasibility, ReviewWarning, Suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +72,7 @@ def _outcome(data: Mapping[str, Any]) -> DeviceOutcome:
     return DeviceOutcome(
         claim=data["claim"],
         request=data["request"],
-        state=DeviceState(data["state"]),
+        state=OutcomeState(data["state"]),
         count=data["count"],
         devices=tuple(data["devices"]),
         reason=data["reason"],

@@ -13,8 +13,9 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from policies.explanation.group_report import DeviceOutcome, NodeGroup, Reason
 from policies.explanation.question import Obstacle
-from policies.explanation.report import DeviceOutcome, Explanation, NodeGroup, Reason, ReviewWarning, Suggestion
+from policies.explanation.report import Explanation, ReviewWarning, Suggestion
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at

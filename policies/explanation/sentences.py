@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from policies.phrases import format_count, with_capital, with_full_stop
 
 if TYPE_CHECKING:
+    from policies.explanation.group_report import NodeGroup
     from policies.explanation.question import Obstacle
-    from policies.explanation.report import Explanation, NodeGroup, Suggestion
+    from policies.explanation.report import Explanation, Suggestion
 
 __all__ = [
     "as_sentence",

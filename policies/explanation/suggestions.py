@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
+from policies.explanation.group_report import ReasonKind
 from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.preemption import pods_to_end
 from policies.explanation.problem import allocation_problem
 from policies.explanation.relaxations import Relaxation, relaxations
-from policies.explanation.report import Change, ReasonKind, Suggestion
+from policies.explanation.report import Change, Suggestion
 from policies.explanation.solver import SolutionState, Solver
 from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.amounts import ONE, amount_text

@@ -9,7 +9,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
 from policies.explanation.cluster import Holders
 from policies.explanation.device_reasons import DeviceMismatch, DeviceReasons
-from policies.explanation.report import ReasonKind
+from policies.explanation.group_report import ReasonKind
 from policies.explanation.solver import Solution, SolutionState, Solver
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
-"""Overviews: GPUs, quotas, migration and findings of a cluster, for people who look.
+"""Overviews: GPUs, quotas, migration and findings of a cluster, as data that pages render.
 
-`overview` puts together what the usage report, the quota reports and the audit know; nothing is computed twice, and nothing
-is decided here. `visible_overview` is what one audience may see of it. Overviews are data; pages render them.
+`overview` combines the usage report, the quota reports and the audit; it decides nothing itself. `visible_overview` returns
+the part that an audience may see, and `limited_overview` the part that fits on a page.
 """
 
 from __future__ import annotations
 
-from policies.overview.limited import limited_overview
+from policies.overview.node_limit import limited_overview
 from policies.overview.overview import NodeOverview, Overview, QuotaOverview, overview
-from policies.overview.visible import HIDDEN, visible_overview
+from policies.overview.visibility import HIDDEN, visible_overview
 
 __all__ = ["HIDDEN", "NodeOverview", "Overview", "QuotaOverview", "limited_overview", "overview", "visible_overview"]

@@ -38,7 +38,7 @@ class NodeOverview:
     gpus: tuple[NodeGPUs, ...]
     """By kind."""
     cells: tuple[GPUCell, ...]
-    """One for each GPU; none of a kind of which the node has too many to draw."""
+    """One for each GPU; none for kinds with too many devices to draw."""
 
     @property
     def products(self) -> str:
@@ -60,7 +60,7 @@ class QuotaOverview:
     """The limits of the earlier cluster by name; None if there is nothing to compare with."""
 
     def change(self, limit: LimitUse) -> Fraction | None:
-        """How much more is used and reserved than before; None if that is unknown, or counted in another unit."""
+        """How much more is used and reserved than before; None if unknown, or if the units differ."""
         earlier = None if self.before is None else self.before.get(limit.limit.name)
         if earlier is None or earlier.used is None or limit.used is None or earlier.limit.unit != limit.limit.unit:
             return None
@@ -69,7 +69,7 @@ class QuotaOverview:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What people see of a cluster."""
+    """GPUs, quotas, migration and findings of a cluster."""
 
     usage: UsageReport
     nodes: tuple[NodeOverview, ...]

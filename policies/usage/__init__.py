@@ -1,6 +1,6 @@
 """Usage: who holds which GPUs of a cluster, which are free, and which are free but serve no pod."""
 
-from policies.usage.device_states import DeviceCounts, DeviceState, device_counts
+from policies.usage.device_states import DeviceState, DeviceStates, device_states
 from policies.usage.plugin_gpus import pod_use
 from policies.usage.report import UsageReport
 from policies.usage.reporting import READ_FROM, usage_report
@@ -8,11 +8,11 @@ from policies.usage.usage_json import UsageReportJSON
 
 __all__ = [
     "READ_FROM",
-    "DeviceCounts",
     "DeviceState",
+    "DeviceStates",
     "UsageReport",
     "UsageReportJSON",
-    "device_counts",
+    "device_states",
     "pod_use",
     "usage_report",
 ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from policies.usage.node_gpus import NodeGPUs, OfferedKind
     from policies.usage.report import UsageReport
 
-__all__ = ["DeviceCounts", "DeviceState", "StateCounts", "device_counts"]
+__all__ = ["DeviceState", "DeviceStates", "StateCounts", "device_states"]
 
 _NONE = Fraction(0)
 
@@ -42,23 +42,23 @@ class StateCounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceCounts:
+class DeviceStates:
     """The devices of a cluster by node, kind and state."""
 
     rows: tuple[StateCounts, ...]
     """Sorted by node and kind."""
     summed_nodes: int = 0
-    """The number of nodes that are summed, because there would be too many rows; 0 if each has rows of its own."""
+    """The number of nodes that are summed because of too many rows; 0 if each node has its own rows."""
 
 
-def device_counts(report: UsageReport, most_rows: int) -> DeviceCounts:
+def device_states(report: UsageReport, most_rows: int) -> DeviceStates:
     """The devices of a report about all namespaces.
 
-    If they had more than `most_rows` rows, they are summed over all nodes.
+    More than `most_rows` rows are summed over all nodes.
     """
     found = [(each.node, each.kind, _amounts(each)) for each in report.gpus]
     if len(found) <= most_rows:
-        return DeviceCounts(tuple(StateCounts(node, kind, _known_amounts(amounts)) for node, kind, amounts in found))
+        return DeviceStates(tuple(StateCounts(node, kind, _known_amounts(amounts)) for node, kind, amounts in found))
     sums: dict[OfferedKind, dict[DeviceState, Fraction | None]] = {}
     for _, kind, amounts in found:
         so_far = sums.setdefault(kind, {})
@@ -66,7 +66,7 @@ def device_counts(report: UsageReport, most_rows: int) -> DeviceCounts:
             before = so_far.get(state, _NONE)
             so_far[state] = None if before is None or amount is None else before + amount
     rows = tuple(StateCounts("", kind, _known_amounts(sums[kind])) for kind in sorted(sums, key=lambda kind: kind.rank))
-    return DeviceCounts(rows, len({node for node, _, _ in found if node}))
+    return DeviceStates(rows, len({node for node, _, _ in found if node}))
 
 
 def _amounts(gpus: NodeGPUs) -> dict[DeviceState, Fraction | None]:

@@ -23,26 +23,26 @@ _ONE, _NONE = Fraction(1), Fraction(0)
 
 
 class CellState(StrEnum):
-    """What a GPU is to a pod that looks for one."""
+    """The state of a GPU for pods that request one."""
 
     HELD = "held"
     PARTLY_HELD = "partly-held"
     """Some of it is held, and a pod can get the rest."""
     FREE = "free"
     UNUSABLE = "unusable"
-    """What is not held of it serves no pod."""
+    """No pod can get the part that is not held."""
     OVER = "over"
-    """More of it is held than it is."""
+    """More of it is held than exists."""
     UNKNOWN = "unknown"
     """Pods or claims that cannot be seen may hold it."""
 
 
 class CellPart(NamedTuple):
-    """A part of a GPU from left to right: held, free, or useless."""
+    """A part of a GPU: held, free or unusable. The parts of a GPU are ordered from left to right."""
 
     start: Fraction
     width: Fraction
-    """Both as parts of the GPU."""
+    """Start and width are fractions of the GPU."""
     label: str = ""
     """The MIG profile; empty for whole GPUs and shares."""
     device: str = ""
@@ -50,7 +50,7 @@ class CellPart(NamedTuple):
     holder: Holder | None = None
     """None for a part that is not held."""
     reason: UnusableReason | None = None
-    """Why a part that is not held serves no pod; None if a pod can get it."""
+    """Why no pod can get a part that is not held; None if a pod can."""
 
     @property
     def is_free(self) -> bool:
@@ -60,7 +60,7 @@ class CellPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GPUCell:
-    """A GPU, or a MIG device of the device plugin if it is unknown on which GPU it is."""
+    """A GPU, or a MIG device of the device plugin whose GPU is unknown."""
 
     name: str
     """The device of DRA; empty for the device plugin, which does not say which GPU a pod has."""
@@ -68,7 +68,7 @@ class GPUCell:
     provider: Provider | None
     """None if nothing offers it."""
     parts: tuple[CellPart, ...]
-    """From left to right; what no part covers belongs to no device."""
+    """From left to right; the space between parts belongs to no device."""
     divisions: int = 1
     """The number of memory slices, or of shares, of the whole."""
     is_over: bool = False
@@ -77,7 +77,7 @@ class GPUCell:
 
     @property
     def state(self) -> CellState:
-        """What the GPU is to a pod that looks for one."""
+        """The state of the GPU for pods that request one."""
         if self.is_over:
             return CellState.OVER
         is_held = any(part.holder is not None for part in self.parts)
@@ -103,7 +103,7 @@ def published_cells(gpus: Iterable[NodeGPUs]) -> Iterator[GPUCell]:
 
 
 def _cell(units: Sequence[tuple[PublishedUnit, NodeGPUs]]) -> GPUCell:
-    """One GPU: a whole one, or the MIG devices that it was divided into before claims came."""
+    """One GPU: undivided, or divided into MIG devices that do not depend on claims."""
     (first, gpus), *others = units
     numbers = [number for unit, _ in units for slices in unit.slices.values() for number in slices]
     product = product_named(first.kind.product) if numbers else None
@@ -138,13 +138,13 @@ def _is_held_twice(unit: PublishedUnit) -> bool:
 
 
 def _side_by_side(parts: Sequence[CellPart]) -> tuple[CellPart, ...]:
-    """Parts that lie one above the other, or nowhere."""
+    """Parts that overlap, side by side instead."""
     width = _ONE / len(parts)
     return tuple(part._replace(start=number * width, width=width) for number, part in enumerate(parts))
 
 
 def _parts(unit: PublishedUnit, gpus: NodeGPUs, slices: int) -> Iterator[CellPart]:
-    """What is held of a unit, and the rest."""
+    """The held parts of a unit, and the parts that are not held."""
     end = _NONE
     for holding in unit.holdings:
         for device in holding.devices:
@@ -170,6 +170,6 @@ def _parts(unit: PublishedUnit, gpus: NodeGPUs, slices: int) -> Iterator[CellPar
 
 
 def _node_reason(gpus: NodeGPUs) -> UnusableReason | None:
-    """Why the node gives no pod what is free, if the devices have no reason of their own."""
+    """Why no pod can get the free devices of the node; None if only the devices themselves have reasons."""
     own = {unit.reason.sentence for unit in gpus.units if unit.reason is not None}
     return next((each for each in gpus.reasons if each.sentence not in own), None)

@@ -1,4 +1,4 @@
-"""Memory slices: which parts of its GPU's memory a MIG device takes."""
+"""Memory slices: the parts of a GPU's memory that a MIG device uses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CAPACITY = re.compile(r"memorySlice([0-9]{1,2})")
 
 
 def memory_slices(device: Device) -> tuple[int, ...]:
-    """The numbers of the memory slices that a MIG device takes, in order; empty if unknown.
+    """The sorted numbers of the memory slices that a MIG device uses; empty if unknown.
 
-    A MIG device that the driver makes when a claim gets it consumes counters; one that exists has capacities.
+    A device that the driver creates for a claim names its slices in counters, an existing one in capacities.
 
     Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/partitions.go and mig.go.
     """

@@ -30,7 +30,7 @@ __all__ = ["MOST_CELLS", "node_cells"]
 _ONE, _NONE = Fraction(1), Fraction(0)
 _WHOLE = CellPart(_NONE, _ONE)
 MOST_CELLS = 256
-"""Cells of one kind on one node; if there are more, a node has none of them, and its numbers tell."""
+"""Cells of one kind on one node. A node with more gets no cells of this kind; the page shows its numbers."""
 
 
 def node_cells(gpus: Sequence[NodeGPUs]) -> tuple[GPUCell, ...]:
@@ -48,7 +48,7 @@ def node_cells(gpus: Sequence[NodeGPUs]) -> tuple[GPUCell, ...]:
 
 
 def _counted_cells(gpus: NodeGPUs) -> Iterator[GPUCell]:
-    """Cells of devices of which only the number is known; the shares of a device are parts of one cell."""
+    """Cells of devices without names; the shares of a device are parts of one cell."""
     shares = gpus.kind.replicas
     held = sum((each.amount for each in gpus.holdings), _NONE)
     total = ceil(held if gpus.total is None else gpus.total)
@@ -75,7 +75,7 @@ def _counted_parts(gpus: NodeGPUs) -> Iterator[CellPart]:
 
 
 def _mig_cells(divided: Sequence[NodeGPUs]) -> Iterator[GPUCell]:
-    """MIG devices of the device plugin, on GPUs that have room for them, or else each alone."""
+    """Cells of MIG devices of the device plugin: one for each GPU if a layout is known, else each alone."""
     by_product: dict[str, list[NodeGPUs]] = {}
     for each in divided:
         by_product.setdefault(each.kind.product, []).append(each)
@@ -91,7 +91,7 @@ def _mig_cells(divided: Sequence[NodeGPUs]) -> Iterator[GPUCell]:
 
 
 def _geometry(product: str, counts: DeviceCounts) -> Geometry | None:
-    """How the GPUs of a product are divided that have all these profiles; None if that is unknown."""
+    """The MIG geometry of a product that has all these profiles; None if it is unknown."""
     known = product_named(product)
     if known is None:
         return None

@@ -1,4 +1,4 @@
-"""The JSON of a usage report: its types, of which docs/schemas is made."""
+"""The types of the JSON of a usage report; docs/schemas is generated from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NamedAmountJSON(AmountJSON):
 
 
 class TotalsJSON(KindJSON):
-    """Devices of one kind, by what they do; null if unknown."""
+    """Amounts of devices of one kind; null if unknown."""
 
     total: str | None
     held: str | None
@@ -54,7 +54,7 @@ class TotalsJSON(KindJSON):
 
 
 class ReasonJSON(TypedDict):
-    """Why devices that are not held serve no pod."""
+    """Why no pod can get devices that are not held."""
 
     kind: Annotated[str, UnusableKind]
     sentence: str

@@ -6,7 +6,7 @@ which of them have the same explanation, and how a verdict reads in the status o
 
 from __future__ import annotations
 
-from policies.waiting.alike import alike_key, for_all_alike
+from policies.waiting.alike_pods import alike_key, for_all_alike
 from policies.waiting.pods import PodState, is_waiting, pod_state
 from policies.waiting.results import LONGEST_MESSAGE, WaitingResult, waiting_result
 from policies.waiting.writes import (

@@ -110,7 +110,10 @@ def test_unknown_devices_are_no_success(invoke, write):
     [
         (("missing.yaml",), "missing.yaml: no such file or directory"),
         (("--request", "none", "claim.yaml"), "no request none in claim.yaml; it has gpu"),
-        (("--class", "x", "claim.yaml"), "--class is for an expression; requests name their class themselves"),
+        (
+            ("--class", "x", "claim.yaml"),
+            "--class is for an expression; leave it out: the requests in a file name their class",
+        ),
         (
             ("service.yaml",),
             "nothing to analyze: no ResourceClaim, ResourceClaimTemplate or DeviceClass in service.yaml",
@@ -156,7 +159,7 @@ def test_text_of_a_narrow_terminal_is_complete(cluster):
     view = ManifestsView(ManifestReader().cluster([cluster]))
     found = analyze(selector_set_of_expression(HOPPER, "gpu.nvidia.com"), view, DEFAULTS, NONE)
     shown = text([found], 60)
-    assert "The edit gains 0, loses 16, and 0 more fail." in shown
+    assert "The edit gains 0 devices and loses 16; a selector fails on 0 more." in shown
     assert max(map(len, shown.splitlines())) <= 110
 
 

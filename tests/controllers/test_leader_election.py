@@ -7,8 +7,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from webhook.cluster.clockwork import micro_time
 from webhook.cluster.errors import APIError, Unreachable
-from webhook.cluster.leases import held_lease, micro_time
+from webhook.cluster.leases import held_lease
 from webhook.controllers.elector import Elector, Timing, new_identity
 
 PLACE = ("gpu-admission", "leader")

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Change, DeviceOutcome, DeviceState, Explanation, Feasibility, NodeGroup, Suggestion
+from policies.explanation import Change, DeviceOutcome, Explanation, Feasibility, NodeGroup, OutcomeState, Suggestion
+from policies.explanation.group_report import Reason, ReasonKind
 from policies.explanation.question import Obstacle, ObstacleKind
-from policies.explanation.report import Reason, ReasonKind, ReviewWarning
+from policies.explanation.report import ReviewWarning
 from tests.pages.test_report_page import HOSTILE, parse, text_of
 from webhook.pages.explanation import render_explanation, render_explanations
 from webhook.pages.explanation_picture import draw_explanations
@@ -21,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def outcome(state, devices=("gpu-0",), count=None, claim="gpus", request="gpu", **why):
-    return DeviceOutcome(claim, request, DeviceState(state), count or len(devices), tuple(devices), **why)
+    return DeviceOutcome(claim, request, OutcomeState(state), count or len(devices), tuple(devices), **why)
 
 
 def held(holder="team-b/run", devices=("gpu-0",)):
@@ -208,8 +209,8 @@ def hostile_explanation(text):
                 reason=Reason(ReasonKind.DEVICES, text, (text,)),
                 devices=(text,),
                 outcomes=(
-                    DeviceOutcome(text, text, DeviceState.IN_USE, 2, (text,), text, text, (text,)),
-                    DeviceOutcome("", text, DeviceState.UNSUITABLE, 2, (), text, text, ()),
+                    DeviceOutcome(text, text, OutcomeState.IN_USE, 2, (text,), text, text, (text,)),
+                    DeviceOutcome("", text, OutcomeState.UNSUITABLE, 2, (), text, text, ()),
                 ),
             ),
         ),

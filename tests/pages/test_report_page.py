@@ -157,3 +157,11 @@ def test_nodes_that_cannot_be_read_are_not_said_to_have_no_gpus(report_page):
     nodes = part(parse(report_page([namespace("team-a")])), "nodes")
     assert "No node with GPUs can be seen." in text_of(nodes)
     assert "No node has GPUs." in report_page(NOTHING)
+
+
+def test_hidden_claims_are_drawn_as_claims(overview_of):
+    seen = visible_overview(overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a"))
+    (card,) = re.findall(r'data-group="h100-01">(.*?)</ul>\n</li>', render_report_parts(seen)["nodes"], re.DOTALL)
+    assert "another namespace" in card
+    assert 'class="claim"' in card
+    assert 'class="held"' not in card

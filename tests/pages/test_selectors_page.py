@@ -23,7 +23,7 @@ from policies.dra.workbench import (
 from tests.pages.test_report_page import HOSTILE, parse, text_of
 from webhook.pages.selectors import render_analyses, render_analysis
 
-T, F, FAILS, NOT_ASKED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.NOT_ASKED
+T, F, FAILS, SKIPPED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.SKIPPED
 
 
 def row(kind="H100", verdict=DeviceVerdict.MATCHES, truths=((T,), (T, T)), **facts):
@@ -42,8 +42,8 @@ def everything():
     rows = (
         row(),
         row("T4", DeviceVerdict.FAILS, ((T,), (FAILS, T)), error="no such key: x"),
-        row("A100", DeviceVerdict.EXCLUDED, ((F,), (NOT_ASKED, NOT_ASKED)), excluded_by=(0, 0), why="has no x"),
-        row("A10", DeviceVerdict.UNKNOWN, ()),
+        row("A100", DeviceVerdict.EXCLUDED, ((F,), (SKIPPED, SKIPPED)), excluded_by=(0, 0), why="has no x"),
+        row("A10", DeviceVerdict.NOT_EVALUATED, ()),
     )
     changes = tuple(DeviceChange(change, rows[0]) for change in EditEffect)
     problem = SelectorProblem("GA221", "reads x", "ask first", 1, 7)
@@ -77,8 +77,8 @@ def test_truth_table_says_its_signs_in_words():
         "Devices Count 1 Condition 1 2 Condition 2 3 Condition 3 Verdict Why",
         "H100 gpu-0 on node-1 and 15 more 16 ✓ true ✓ true ✓ true matches",
         "T4 gpu-0 on node-1 and 15 more 16 ✓ true ! fails ✓ true fails no such key: x",
-        "A100 gpu-0 on node-1 and 15 more 16 ✕ false · not asked · not asked excluded has no x",
-        "A10 gpu-0 on node-1 and 15 more 16 · not asked · not asked · not asked not evaluated",
+        "A100 gpu-0 on node-1 and 15 more 16 ✕ false · skipped · skipped excluded has no x",
+        "A10 gpu-0 on node-1 and 15 more 16 · skipped · skipped · skipped not evaluated",
     ]
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.usage import DeviceState, device_counts
-from policies.usage.device_states import DeviceCounts
+from policies.usage import DeviceState, device_states
+from policies.usage.device_states import DeviceStates
 from policies.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
 from policies.usage.report import UsageReport
 from tests.usage.usage_objects import PRODUCT, claim, devices, node, pod, report, resource_slice
@@ -22,7 +22,7 @@ def states(*objects, without=(), most_rows=MANY):
     """The amounts by node, product and state."""
     return {
         (row.node, row.kind.product): {str(state): str(amount) for state, amount in row.amounts.items()}
-        for row in device_counts(report(*objects, without=without), most_rows).rows
+        for row in device_states(report(*objects, without=without), most_rows).rows
     }
 
 
@@ -53,7 +53,7 @@ def test_unknown_amounts_are_absent(without, expected):
 
 def test_nodes_are_summed_beyond_the_most_rows():
     nodes = [node(f"node-{number}", gpus=8) for number in range(3)]
-    counts = device_counts(report(*nodes, pod(gpus=3, node_name="node-2")), 2)
+    counts = device_states(report(*nodes, pod(gpus=3, node_name="node-2")), 2)
     (row,) = counts.rows
     assert (row.node, row.kind.product, counts.summed_nodes) == ("", PRODUCT, 3)
     assert row.amounts == {
@@ -66,7 +66,7 @@ def test_nodes_are_summed_beyond_the_most_rows():
 
 def test_nodes_are_not_summed_up_to_the_most_rows():
     nodes = [node(f"node-{number}", gpus=8) for number in range(3)]
-    counts = device_counts(report(*nodes), 3)
+    counts = device_states(report(*nodes), 3)
     assert ([row.node for row in counts.rows], counts.summed_nodes) == (["node-0", "node-1", "node-2"], 0)
 
 
@@ -95,7 +95,7 @@ def reports(draw):
 
 @given(reports())
 def test_held_free_and_unusable_devices_are_all_that_exist(found):
-    for gpus, row in zip(found.gpus, device_counts(found, MANY).rows, strict=True):
+    for gpus, row in zip(found.gpus, device_states(found, MANY).rows, strict=True):
         if gpus.total and gpus.held is not None:
             assert sum(row.amounts[state] for state in ("held", "free", "unusable")) == gpus.total
             assert row.amounts[DeviceState.HELD] + row.amounts[DeviceState.OVER] == gpus.held
@@ -104,11 +104,11 @@ def test_held_free_and_unusable_devices_are_all_that_exist(found):
 
 @given(reports())
 def test_a_sum_is_that_of_its_nodes_and_known_only_if_they_all_are(found):
-    single = device_counts(found, MANY).rows
+    single = device_states(found, MANY).rows
     if not single:
-        assert device_counts(found, 0) == DeviceCounts(())
+        assert device_states(found, 0) == DeviceStates(())
         return
-    for row in device_counts(found, 0).rows:
+    for row in device_states(found, 0).rows:
         parts = [each.amounts for each in single if each.kind == row.kind]
         for state, amount in row.amounts.items():
             assert amount == sum(each.get(state, 0) for each in parts)

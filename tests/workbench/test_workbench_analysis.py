@@ -24,7 +24,7 @@ from tests.workbench.devices import (
 )
 from webhook.cluster.manifests import ManifestsView
 
-T, F, FAILS, NOT_ASKED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.NOT_ASKED
+T, F, FAILS, SKIPPED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.SKIPPED
 
 
 def rows_of(analysis):
@@ -59,7 +59,7 @@ def test_row_names_the_first_devices():
 
 def test_devices_are_counted():
     found = analysis_of(ARCHITECTURE)
-    assert (found.devices, found.matched, found.excluded, found.failed, found.unknown) == (8, 5, 3, 0, 0)
+    assert (found.devices, found.matched, found.excluded, found.failed, found.not_evaluated) == (8, 5, 3, 0, 0)
     assert found.summary == "5 of 8 devices match"
 
 
@@ -83,7 +83,7 @@ def test_truth_table_has_every_condition_of_every_selector():
     assert [row.truths for row in found.rows] == [
         ((T, T), (T, T)),
         ((T, T), (F, F)),
-        ((F, FAILS), (NOT_ASKED, NOT_ASKED)),
+        ((F, FAILS), (SKIPPED, SKIPPED)),
     ]
 
 
@@ -158,20 +158,20 @@ def test_unknown_devices_are_said():
 @pytest.mark.parametrize(
     ("objects", "note"),
     [
-        ((), "DeviceClass other is unknown, so all devices are looked at"),
-        ((device_class("known"),), "DeviceClass other does not exist, so all devices are looked at"),
+        ((), "DeviceClass other is unknown, so all devices are evaluated"),
+        ((device_class("known"),), "DeviceClass other does not exist, so all devices are evaluated"),
     ],
     ids=["unknown", "missing"],
 )
-def test_class_that_is_not_there_is_said(objects, note):
+def test_missing_or_unknown_class_is_a_note(objects, note):
     view = ManifestsView([resource_slice(gpus(1)), *objects])
     assert analysis_of(ARCHITECTURE, of_class="other", view=view).notes == (note,)
 
 
-def test_class_with_a_broken_selector_is_said():
+def test_class_with_a_broken_selector_is_a_note():
     view = ManifestsView([resource_slice(gpus(1)), device_class("broken", "device.")])
     found = analysis_of(ARCHITECTURE, of_class="broken", view=view)
-    assert found.notes == ("a selector of DeviceClass broken does not compile, so no device was asked",)
+    assert found.notes == ("a selector of DeviceClass broken does not compile, so no device was evaluated",)
     assert not found.compiles
 
 
@@ -215,7 +215,7 @@ def test_many_devices_that_a_selector_tells_apart_are_all_asked():
     found = analysis_of(
         'device.attributes["gpu.nvidia.com"].uuid == "GPU-599-7"', view=ManifestsView([*slices, device_class()])
     )
-    assert (found.devices, found.matched, found.unknown) == (4800, 1, 0)
+    assert (found.devices, found.matched, found.not_evaluated) == (4800, 1, 0)
 
 
 def test_costly_selectors_end_at_a_bound(monkeypatch):
@@ -227,8 +227,8 @@ def test_costly_selectors_end_at_a_bound(monkeypatch):
     loops = 'device.attributes["gpu.nvidia.com"]'
     costly = f'{loops}.all(x, {loops}.all(y, {loops}.all(z, x.contains("x") || y.contains("x") || z != "")))'
     found = analysis_of(costly, view=ManifestsView([device_class(), resource_slice(devices)]))
-    assert found.unknown > 0
-    assert found.matched + found.excluded + found.failed + found.unknown == 400
+    assert found.not_evaluated > 0
+    assert found.matched + found.excluded + found.failed + found.not_evaluated == 400
     assert found.notes[0].endswith("left out: evaluating the selectors on all devices is too much work")
 
 

@@ -17,7 +17,7 @@ COMMANDS = {
     "test": "Test that gpu-admission decides as your suites expect.",
     "migrate": "Rewrite manifests from the device plugin to claims, and back.",
     "explain": "Show where a pod or claim fits, and why not elsewhere.",
-    "cel": "Show what a device selector says of each device, and why.",
+    "cel": "Show which devices a selector matches, and why.",
     "plan": "Show what a change of GPU configuration would break, before it is applied.",
     "audit": "Review all objects of a cluster; show which namespaces are ready to convert.",
     "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",

@@ -1,4 +1,4 @@
-"""Analyses of selectors: reads what to analyze, and prints what the policies say."""
+"""Analyses of selectors: reads the selectors and the cluster, and prints the results."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ AnalysesJSON = list[AnalysisJSON]
 _MOST_SHOWN = 20
 """Rows of a table; JSON has all of them."""
 _MOST_BYTES = 4 * LONGEST_SELECTOR
-"""Of a file with an expression; more is not read, and what is longer than a selector may be is refused later."""
-_SIGNS = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.FAILS: "!", Truth.NOT_ASKED: "."}
+"""Bytes that are read of a file with an expression; longer expressions than the API server allows are refused later."""
+_SIGNS = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.FAILS: "!", Truth.SKIPPED: "."}
 _COLOURS = {
     DeviceVerdict.MATCHES: "green",
     DeviceVerdict.FAILS: "red",
     DeviceVerdict.EXCLUDED: "yellow",
-    DeviceVerdict.UNKNOWN: "yellow",
+    DeviceVerdict.NOT_EVALUATED: "yellow",
 }
 
 
@@ -59,7 +59,7 @@ class SelectorInput(NamedTuple):
     edit: str | None
     """A file with an expression, or an expression; None for no comparison."""
     device_class: str
-    """The class whose devices an expression is about; empty for all devices."""
+    """The class whose devices an expression is evaluated on; empty for all devices."""
     request: str
     """The only request to analyze; empty for all."""
     cluster: Sequence[str]
@@ -102,7 +102,7 @@ def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[Selecto
     if not _is_path(source) or _is_expression_file(source):
         return [selector_set_of_expression(_expression(source, reader), given.device_class)]
     if given.device_class:
-        raise click.UsageError("--class is for an expression; requests name their class themselves")
+        raise click.UsageError("--class is for an expression; leave it out: the requests in a file name their class")
     return [selection for each in reader.manifests([source]) for selection in selector_sets_of(each.object)]
 
 
@@ -139,7 +139,7 @@ def _chosen_sets(given: SelectorInput, selections: list[SelectorSet]) -> list[Se
     """The selector sets with the request that was chosen.
 
     Raises:
-        click.UsageError: There is none, or the edit could be for several.
+        click.UsageError: There is none, or an edit would apply to several.
     """
     source = printable(given.source)
     if not selections:
@@ -190,7 +190,8 @@ def _lines(analysis: Analysis, width: int) -> Iterator[str]:
     yield click.style("With the edit:", bold=True)
     yield from _head(comparison.edited, width)
     yield ""
-    yield f"The edit gains {comparison.gained:,}, loses {comparison.lost:,}, and {comparison.failing:,} more fail."
+    gained = format_count(comparison.gained, "device")
+    yield f"The edit gains {gained} and loses {comparison.lost:,}; a selector fails on {comparison.failing:,} more."
     if comparison.changes:
         shown = comparison.changes[:_MOST_SHOWN]
         yield from _device_table([(str(each.change), each.row) for each in shown], "CHANGE", width)
@@ -211,7 +212,7 @@ def _head(analysis: Analysis, width: int) -> Iterator[str]:
     yield ""
     yield from _conditions(analysis, width)
     yield ""
-    yield "TRUTH has a sign for each condition: + true, - false, ! fails, . not asked."
+    yield "TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."
     rows = [row for row in analysis.rows if not _class_that_excludes(row, analysis)]
     shown = (rows or analysis.rows)[:_MOST_SHOWN]
     yield from _device_table([(_truths(row), row) for row in shown], "TRUTH", width)
@@ -223,7 +224,7 @@ def _head(analysis: Analysis, width: int) -> Iterator[str]:
 
 
 def _class_that_excludes(row: DeviceRow, analysis: Analysis) -> str:
-    """The class whose selector excludes devices; empty if none does."""
+    """The class whose selector excludes the devices; empty if none does."""
     return "" if row.excluded_by is None else analysis.selectors[row.excluded_by[0]].owner
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-__all__ = ["Clockwork", "Pace", "rfc3339"]
+__all__ = ["Clockwork", "Pace", "micro_time", "rfc3339"]
 
 
 def _utc() -> datetime:
@@ -27,6 +27,14 @@ def _seconds_since_boot() -> float:
 def rfc3339(moment: datetime) -> str:
     """A moment in UTC as Kubernetes writes it into objects, in seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_time(moment: datetime) -> str:
+    """A moment as a MicroTime in UTC.
+
+    Source: k8s.io/apimachinery pkg/apis/meta/v1/micro_time.go.
+    """
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 @dataclass(frozen=True, slots=True)

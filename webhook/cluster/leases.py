@@ -6,10 +6,10 @@ same version of the lease.
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
+from webhook.cluster.clockwork import micro_time
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = [
     "REPLICA_QUERY",
     "held_lease",
     "holder_of",
-    "micro_time",
     "new_lease",
     "released_lease",
     "seconds_of",
@@ -39,14 +38,6 @@ REPLICA_QUERY = {"labelSelector": "gpu-admission.io/lease=replica"}
 
 _SOON = 1
 """The duration of a released lease in seconds; the API server accepts none below 1."""
-
-
-def micro_time(moment: datetime) -> str:
-    """A moment as a MicroTime in UTC.
-
-    Source: k8s.io/apimachinery pkg/apis/meta/v1/micro_time.go.
-    """
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def holder_of(lease: Object) -> str:

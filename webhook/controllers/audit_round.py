@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 
-__all__ = ["AuditMetrics", "AuditRound", "survey_cluster"]
+__all__ = ["AUDIT_SECONDS", "AuditMetrics", "AuditRound", "survey_cluster"]
 
 T = TypeVar("T")
 
 _logger = logging.getLogger("gpu_admission.controllers")
 
+AUDIT_SECONDS = 600.0
+"""Between two audits, of the leader and of a replica that shows the page."""
 _SECONDS = 600.0
 """The limit for one step of a round. A page takes milliseconds, the audit of a large cluster seconds."""
 

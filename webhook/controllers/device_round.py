@@ -10,13 +10,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from policies.usage import device_counts, usage_report
+from policies.usage import device_states, usage_report
 from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.usage import DeviceCounts
+    from policies.usage import DeviceStates
     from policies.view import ClusterView
 
 __all__ = ["MOST_ROWS", "DeviceRound"]
@@ -74,7 +74,7 @@ class DeviceRound(Collector):
         """
         gc.disable()
         try:
-            return _counted_devices(device_counts(usage_report(self._view), self._most_rows))
+            return _counted_devices(device_states(usage_report(self._view), self._most_rows))
         finally:
             gc.enable()
 
@@ -96,7 +96,7 @@ class _Series(list[Any]):
             yield Sample(_NAME, dict(zip(_LABELS, labels, strict=True)), value)
 
 
-def _counted_devices(counts: DeviceCounts) -> _Counted:
+def _counted_devices(counts: DeviceStates) -> _Counted:
     series = _Series()
     for row in counts.rows:
         kind = row.kind.product, row.kind.profile, str(row.kind.replicas)

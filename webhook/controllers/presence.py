@@ -27,9 +27,9 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.quota.counting.conditions import awaits_replicas
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.clockwork import Clockwork, micro_time
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.leases import LEASE, REPLICA_LABELS, REPLICA_QUERY, holder_of, micro_time, version_of
+from webhook.cluster.leases import LEASE, REPLICA_LABELS, REPLICA_QUERY, holder_of, version_of
 from webhook.cluster.lists import list_all
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older

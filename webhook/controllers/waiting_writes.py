@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.metadata_keys import SCHEDULABLE
 from policies.waiting import NOTHING_WRITTEN, ConditionStep, EventStep, WrittenEvent, WrittenToPod
 from webhook.cluster.client import STRATEGIC_PATCH
-from webhook.cluster.clockwork import Clockwork, rfc3339
+from webhook.cluster.clockwork import Clockwork, micro_time, rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import NEW_EVENT, RESOURCES
 from webhook.server.template_keeper import FIELD_MANAGER
@@ -159,7 +159,7 @@ class WaitingWriter:
         if last is None:
             return
         renewed = replace(last, renewed=self.clockwork.clock(), count=last.count + 1)
-        series = {"count": renewed.count, "lastObservedTime": _micro_time(self.clockwork.now())}
+        series = {"count": renewed.count, "lastObservedTime": micro_time(self.clockwork.now())}
         call = self.client.patch(NEW_EVENT.path(pod.namespace, last.name), {"series": series}, FIELD_MANAGER)
         if await self._send(call, "event_renewed", "patch events.events.k8s.io"):
             self._note(pod, event=renewed)
@@ -201,7 +201,7 @@ def _event(pod: PodId, result: WaitingResult, identity: str, now: datetime) -> O
             "name": f"{pod.name[:_LONGEST_POD_NAME].rstrip('.-')}.{round(now.timestamp() * 1e6):x}",
             "namespace": pod.namespace,
         },
-        "eventTime": _micro_time(now),
+        "eventTime": micro_time(now),
         "reportingController": _CONTROLLER,
         "reportingInstance": identity[:128],
         "action": _ACTION,
@@ -216,8 +216,3 @@ def _event(pod: PodId, result: WaitingResult, identity: str, now: datetime) -> O
         "type": "Warning",
         "note": result.message,
     }
-
-
-def _micro_time(moment: datetime) -> str:
-    """A moment as Kubernetes writes it into events, in microseconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

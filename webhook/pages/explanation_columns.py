@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.explanation import DeviceState, Feasibility
+from policies.explanation import Feasibility, OutcomeState
 from policies.explanation.sentences import fit_word, why_sentences
 from policies.phrases import format_count, format_ranges, inflect
 
@@ -54,10 +54,10 @@ class ShownState(NamedTuple):
 
 
 STATES = {
-    DeviceState.CHOSEN: ShownState("chosen", "✓", "would be allocated"),
-    DeviceState.USABLE: ShownState("usable", "○", "could be allocated"),
-    DeviceState.IN_USE: ShownState("in-use", "■", "in use"),
-    DeviceState.UNSUITABLE: ShownState("unsuitable", "✕", "unsuitable"),
+    OutcomeState.CHOSEN: ShownState("chosen", "✓", "would be allocated"),
+    OutcomeState.USABLE: ShownState("usable", "○", "could be allocated"),
+    OutcomeState.IN_USE: ShownState("in-use", "■", "in use"),
+    OutcomeState.UNSUITABLE: ShownState("unsuitable", "✕", "unsuitable"),
 }
 """The best state first: a device has the best state that one of the requests finds."""
 _RANKS = {state: rank for rank, state in enumerate(STATES)}
@@ -174,7 +174,7 @@ def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[DeviceCell]:
         for name in outcome.devices:
             if name not in best or _RANKS[outcome.state] < _RANKS[best[name].state]:
                 best[name] = outcome
-    reasons = {outcome.sentence for outcome in best.values() if outcome.state is DeviceState.UNSUITABLE}
+    reasons = {outcome.sentence for outcome in best.values() if outcome.state is OutcomeState.UNSUITABLE}
     for name in sorted(best, key=_number_key):
         yield _cell(name, best[name], is_common=len(reasons) == 1)
     for outcome in outcomes:
@@ -185,7 +185,7 @@ def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[DeviceCell]:
 def _cell(name: str, outcome: DeviceOutcome, *, is_common: bool) -> DeviceCell:
     state = STATES[outcome.state]
     why = outcome.sentence.removeprefix("is ") or state.words
-    return DeviceCell(name, state, why, state.words if is_common and outcome.state is DeviceState.UNSUITABLE else why)
+    return DeviceCell(name, state, why, state.words if is_common and outcome.state is OutcomeState.UNSUITABLE else why)
 
 
 def _device_count(outcomes: Sequence[DeviceOutcome]) -> int:

@@ -8,7 +8,7 @@ from policies.decision import Severity
 from policies.overview import HIDDEN
 from policies.phrases import format_count, format_ranges
 from policies.usage.gpu_cells import CellState
-from policies.usage.node_gpus import DeviceForm, UnusableKind
+from policies.usage.node_gpus import DeviceForm, Provider, UnusableKind
 from policies.usage.report import sum_if_known
 from webhook.pages.rendering import one_word, render_page, render_part
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from policies.decision import Rule
     from policies.dra.holders import Holder
     from policies.overview import Overview
+    from policies.usage.gpu_cells import CellPart, GPUCell
 
 __all__ = ["PARTS", "render_report", "render_report_parts"]
 
@@ -85,6 +86,7 @@ def _facts(overview: Overview) -> dict[str, Any]:
         "totals": _totals(overview),
         "rules": _rules(overview),
         "holder_text": _holder_text,
+        "part_kind": _part_kind,
         "reason_words": _REASON_WORDS,
         "hidden": HIDDEN,
         "most": _MOST_ROWS,
@@ -157,3 +159,15 @@ def _holder_text(holder: Holder) -> str:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"{holder.namespace}/{names[0]}{more}"
     return f"{holder.namespace}/{holder.claim} (claim without a pod)"
+
+
+def _part_kind(cell: GPUCell, part: CellPart) -> str:
+    """The class of a part in the style of the page."""
+    if cell.is_over:
+        return "over"
+    if part.holder is not None:
+        # A hidden holder does not say whether it is a claim.
+        return "claim" if part.holder.claim or cell.provider is Provider.DRA else "held"
+    if part.reason is not None:
+        return "unusable"
+    return "free" if cell.is_known else "track"

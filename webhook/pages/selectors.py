@@ -19,13 +19,13 @@ _FACTS = {
         DeviceVerdict.MATCHES: "good",
         DeviceVerdict.FAILS: "bad",
         DeviceVerdict.EXCLUDED: "warn",
-        DeviceVerdict.UNKNOWN: "warn",
+        DeviceVerdict.NOT_EVALUATED: "warn",
     },
     "signs": {
         Truth.TRUE: ("yes", "✓", "true"),
         Truth.FALSE: ("no", "✕", "false"),
         Truth.FAILS: ("unknown", "!", "fails"),
-        Truth.NOT_ASKED: ("quiet", "·", "not asked"),
+        Truth.SKIPPED: ("quiet", "·", "skipped"),
     },
     "change_badges": {"gained": "good", "lost": "warn", "fails now": "bad"},
 }

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from webhook.cluster.clockwork import Clockwork
-from webhook.controllers.audit_round import AuditRound
+from webhook.controllers.audit_round import AUDIT_SECONDS, AuditRound
 from webhook.controllers.device_round import DeviceRound
 from webhook.controllers.metrics import ControllerMetrics, QuotaMetrics, WaitingMetrics
 from webhook.controllers.policy_status import PolicyStatus
@@ -35,7 +35,6 @@ _REPAIR_SECONDS = 30.0
 _SWEEP_SECONDS = 600.0
 _GRACE = timedelta(hours=1)
 """For how long an unused template is kept, so that a Job that is created again within the hour finds it."""
-_AUDIT_SECONDS = 600.0
 _QUOTA_SECONDS = 1.0
 _WAITING_SECONDS = 5.0
 _DEVICES_SECONDS = 60.0
@@ -99,7 +98,7 @@ class Leading:
             PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
             PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
             PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
-            PeriodicTask("audit", self.audit.round, _AUDIT_SECONDS),
+            PeriodicTask("audit", self.audit.round, AUDIT_SECONDS),
             PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
             PeriodicTask("waiting-pods", self._waiting.round, _WAITING_SECONDS),
             PeriodicTask("devices", self._devices.round, _DEVICES_SECONDS),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import ClusterError
-from webhook.controllers.audit_round import AuditRound
+from webhook.controllers.audit_round import AUDIT_SECONDS, AuditRound
 from webhook.server.ui_calls import create_ui_calls
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Page"]
 
 _LOOK_SECONDS = 2.0
-AUDIT_SECONDS = 600.0
-"""Between two audits; the leader audits as often."""
+"""Between two checks whether an audit is due."""
 
 _logger = logging.getLogger("gpu_admission.replica")
 

@@ -1,6 +1,6 @@
-"""The workbench for selectors: what they say of each device, why, at what cost, and after an edit.
+"""The workbench for selectors: which devices they match, why, and what an edit changes.
 
-`selector_sets_of` and `selector_set_of_expression` say what is analyzed, `analyze` makes the table. The result is data; the
+`selector_sets_of` and `selector_set_of_expression` return what can be analyzed, and `analyze` analyzes it. The result is data;
 callers render it.
 """
 
@@ -8,16 +8,14 @@ from policies.dra.workbench.analysis import analyze
 from policies.dra.workbench.report import (
     Analysis,
     AnalysisJSON,
-    ClauseReport,
     DeviceChange,
     DeviceRow,
     DeviceVerdict,
     EditComparison,
     EditEffect,
-    SelectorProblem,
-    SelectorReport,
     Truth,
 )
+from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
 from policies.dra.workbench.selector_sets import (
     SelectorSet,
     edited_selector_set,

@@ -1,4 +1,4 @@
-"""The analysis of selectors: one row for alike devices of which the selectors say the same."""
+"""The analysis of selectors: one row for alike devices for which the selectors have the same result."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from policies.dra.workbench.compiled import compiled_selectors, reads_of
 from policies.dra.workbench.evaluation import Evaluator, GroupVerdict
 from policies.dra.workbench.report import (
     Analysis,
-    ClauseReport,
     DeviceChange,
     DeviceRow,
     DeviceVerdict,
     EditComparison,
     EditEffect,
-    SelectorProblem,
-    SelectorReport,
     Truth,
 )
+from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
 from policies.dra.workbench.selector_sets import edited_selector_set
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.printable import printable
@@ -44,10 +42,10 @@ __all__ = ["MOST_ROWS", "MOST_WORK", "analyze"]
 MOST_ROWS = 100
 """Rows of an analysis, and changes of a comparison."""
 MOST_WORK = 5_000_000
-"""What evaluating the selectors may cost, in the units of CEL's costs; some ten seconds."""
+"""The limit for evaluating the selectors, in units of CEL's cost; about ten seconds."""
 _MOST_PROBLEMS = 20
 _MOST_NAMES = 5
-_ORDER = {DeviceVerdict.MATCHES: 0, DeviceVerdict.FAILS: 1, DeviceVerdict.EXCLUDED: 2, DeviceVerdict.UNKNOWN: 3}
+_ORDER = {DeviceVerdict.MATCHES: 0, DeviceVerdict.FAILS: 1, DeviceVerdict.EXCLUDED: 2, DeviceVerdict.NOT_EVALUATED: 3}
 
 
 def analyze(
@@ -57,15 +55,15 @@ def analyze(
     edit: str | None = None,
     check_cancelled: CancelCheck = never_cancelled,
 ) -> Analysis:
-    """What the selectors of a set say of the devices of a cluster.
+    """Which devices of a cluster the selectors of a set match, and why not the others.
 
-    The selectors alone are looked at: not which devices are in use, tainted or on nodes that a pod can run on.
+    Only selectors are evaluated: it does not matter whether devices are in use, tainted, or on nodes where a pod can run.
 
     Args:
         selection: the selectors.
         view: the cluster.
         settings: which version of NVIDIA's driver the cluster has, if they say so.
-        edit: an expression in place of those of the set, which are compared then; None for no comparison.
+        edit: an expression in place of those of the set, to compare both; None for no comparison.
         check_cancelled: may raise an exception to stop the work.
     """
     variants = [selection] if edit is None else [selection, edited_selector_set(selection, edit)]
@@ -82,14 +80,14 @@ def analyze(
 
 
 class _Evaluation(NamedTuple):
-    """An analysis, and what it rests on for each group of devices; empty if no device was asked."""
+    """An analysis, and the verdict for each group of devices; no verdicts if no device was evaluated."""
 
     analysis: Analysis
     verdicts: Sequence[GroupVerdict]
 
 
 def _groups(view: ClusterView, selectors: Sequence[CompiledSelector]) -> Sequence[DeviceGroup] | None:
-    """The devices of the cluster, apart in all that one of the selectors reads; None if they are unknown."""
+    """The devices of the cluster, grouped by everything that a selector reads; None if they are unknown."""
     known = view.derive(published_devices)
     if known is UNKNOWN:
         return None
@@ -120,14 +118,14 @@ def _evaluation_of(
         matched=counts[DeviceVerdict.MATCHES],
         excluded=counts[DeviceVerdict.EXCLUDED],
         failed=counts[DeviceVerdict.FAILS],
-        unknown=counts[DeviceVerdict.UNKNOWN],
+        not_evaluated=counts[DeviceVerdict.NOT_EVALUATED],
         rows=tuple(rows[:MOST_ROWS]),
         rows_left_out=max(0, len(rows) - MOST_ROWS),
         notes=tuple(
             _notes(
                 selection,
                 selectors,
-                counts[DeviceVerdict.UNKNOWN],
+                counts[DeviceVerdict.NOT_EVALUATED],
                 Facts(view, settings),
                 has_devices=total is not None,
             )
@@ -212,7 +210,7 @@ def _clause_report(
 
 
 def _problems(selection: SelectorSet, facts: Facts) -> Iterable[SelectorProblem]:
-    """What the rules of review say of the selectors themselves."""
+    """The findings of review about the selectors."""
     document = selection.document
     version = str(document.get("apiVersion") or "").rpartition("/")[2]
     subject = Subject(document, None, str(document.get("kind")), version, namespace_of(document), facts)
@@ -237,10 +235,10 @@ def _notes(
     if name and not any(each.owner for each in selectors):
         found = facts.device_class(name)
         state = "does not exist" if found is None else "is unknown" if found is UNKNOWN else "has no selectors"
-        yield printable(f"DeviceClass {name} {state}, so all devices are looked at")
+        yield printable(f"DeviceClass {name} {state}, so all devices are evaluated")
     broken = next((each.owner for each in selectors if each.owner and each.selector is None), "")
     if broken:
-        yield printable(f"a selector of {broken} does not compile, so no device was asked")
+        yield printable(f"a selector of {broken} does not compile, so no device was evaluated")
     if unknown:
         yield f"{format_count(unknown, 'device')} left out: evaluating the selectors on all devices is too much work"
 
@@ -266,7 +264,7 @@ def _comparison(before: _Evaluation, after: _Evaluation, groups: Sequence[Device
 
 
 def _change(old: DeviceVerdict, new: DeviceVerdict) -> EditEffect | None:
-    if DeviceVerdict.UNKNOWN in (old, new) or old is new:
+    if DeviceVerdict.NOT_EVALUATED in (old, new) or old is new:
         return None
     if new is DeviceVerdict.FAILS:
         return EditEffect.FAILS

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CompiledClause", "CompiledSelector", "compiled_selectors", "reads_of"]
 
 MOST_CLAUSES = 16
-"""Conditions of one selector that are evaluated by themselves; those beyond are one condition."""
+"""Conditions of one selector that are evaluated one by one; the last one holds all further ones."""
 
 
 class CompiledClause(NamedTuple):

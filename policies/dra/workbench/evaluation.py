@@ -1,4 +1,4 @@
-"""What selectors say of groups of devices, within a bound on the work."""
+"""Evaluates selectors on groups of devices, with a limit on the work."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Evaluator", "GroupVerdict"]
 
 _EACH = 20
-"""What every evaluation counts for beside its cost."""
+"""Added to the cost of every evaluation."""
 _CHEAP = 2_000
-"""Up to this estimate, an evaluation need not count its cost."""
+"""Up to this estimate, the estimate is used as the cost of an evaluation."""
 _MEASURED = 256
 """Evaluations of each selector whose cost is counted, if they are cheap."""
 _LONGEST = 300
@@ -31,7 +31,7 @@ _LONGEST = 300
 
 
 class GroupVerdict(NamedTuple):
-    """What selectors say of a group of alike devices."""
+    """The result of the selectors for a group of alike devices."""
 
     verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...] = ()
@@ -51,12 +51,12 @@ class GroupVerdict(NamedTuple):
         return found[0] if len(found) == 1 and self.verdict is DeviceVerdict.EXCLUDED else None
 
 
-UNKNOWN = GroupVerdict(DeviceVerdict.UNKNOWN)
+NOT_EVALUATED = GroupVerdict(DeviceVerdict.NOT_EVALUATED)
 
 
 @dataclass(slots=True)
 class Evaluator:
-    """Evaluates the selectors of one set; the work is counted, and ends at its bound."""
+    """Evaluates the selectors of one set until the work reaches its limit."""
 
     selectors: Sequence[CompiledSelector]
     left: int
@@ -67,31 +67,31 @@ class Evaluator:
     _measured: dict[int, int] = field(default_factory=dict)
 
     def verdict(self, group: DeviceGroup) -> GroupVerdict:
-        """What the selectors say of a group.
+        """The result of the selectors for a group.
 
-        As the scheduler does it, the first selector that is not true decides. The conditions of the others are
-        evaluated too, unless a class excludes the devices: its requests are not about them.
+        As in the scheduler, the first selector that is not true decides. The conditions of the others are evaluated
+        too, unless the class excludes the devices: a request never gets devices outside its class.
         """
         self.check_cancelled()
         if self.left <= 0:
-            return UNKNOWN
+            return NOT_EVALUATED
         decided: GroupVerdict | None = None
         truths: list[tuple[Truth, ...]] = []
         for number, each in enumerate(self.selectors):
             if each.selector is None:
-                return UNKNOWN
+                return NOT_EVALUATED
             of_clauses = self._clause_truths(each, group)
             truths.append(of_clauses)
             if decided is None:
                 decided = self._decision(number, each, of_clauses, group)
             if decided is not None and each.owner:
                 break
-        rest = tuple((Truth.NOT_ASKED,) * len(each.clauses) for each in self.selectors[len(truths) :])
+        rest = tuple((Truth.SKIPPED,) * len(each.clauses) for each in self.selectors[len(truths) :])
         return (decided or GroupVerdict(DeviceVerdict.MATCHES))._replace(truths=(*truths, *rest))
 
     def _clause_truths(self, each: CompiledSelector, group: DeviceGroup) -> tuple[Truth, ...]:
         return tuple(
-            Truth.FAILS if part.selector is None else _truth_of(self._ask(part.selector, group))
+            Truth.FAILS if part.selector is None else _truth_of(self._evaluate(part.selector, group))
             for part in each.clauses
         )
 
@@ -100,8 +100,8 @@ class Evaluator:
     ) -> GroupVerdict | None:
         """The verdict of one selector; None if it is true."""
         if each.selector is None:
-            return UNKNOWN
-        verdict = self._ask(each.selector, group, number)
+            return NOT_EVALUATED
+        verdict = self._evaluate(each.selector, group, number)
         if verdict is True:
             return None
         if isinstance(verdict, CelRuntimeError):
@@ -111,8 +111,8 @@ class Evaluator:
         why = shorten(describe_failure(text, group.value_of).text, _LONGEST)
         return GroupVerdict(DeviceVerdict.EXCLUDED, excluded_by=(number, place), why=why)
 
-    def _ask(self, selector: Selector, group: DeviceGroup, number: int | None = None) -> bool | CelRuntimeError:
-        """Evaluate once; with a number, the cost is of the selector with that number."""
+    def _evaluate(self, selector: Selector, group: DeviceGroup, number: int | None = None) -> bool | CelRuntimeError:
+        """Evaluate once; with a number, record the cost for the selector with that number."""
         is_measured = number is not None and self._measured.get(number, 0) < _MEASURED
         begin_evaluation()
         if selector.max_cost <= _CHEAP and not is_measured:

@@ -1,182 +1,51 @@
-"""Analyses as data: the selectors, their conditions, and what they say of each kind of device."""
+"""Analyses as data: the selectors, their conditions, and their result for each kind of device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from policies.dra.cel import MOST_COST, UNBOUNDED_COST
 from policies.phrases import format_count
+
+if TYPE_CHECKING:
+    from policies.dra.workbench.selector_report import (
+        SelectorJSON,
+        SelectorProblem,
+        SelectorProblemJSON,
+        SelectorReport,
+    )
 
 __all__ = [
     "Analysis",
     "AnalysisJSON",
-    "ClauseReport",
     "DeviceChange",
     "DeviceRow",
-    "DeviceVerdict",
     "EditComparison",
     "EditEffect",
-    "SelectorProblem",
-    "SelectorReport",
     "Truth",
 ]
 
 
 class DeviceVerdict(StrEnum):
-    """What selectors say of a device."""
+    """The result of the selectors for a device."""
 
     MATCHES = "matches"
     EXCLUDED = "excluded"
     FAILS = "fails"
-    """A selector fails on it with an error; that stops a pod on every node."""
-    UNKNOWN = "not evaluated"
+    """A selector fails with an error; then the scheduler cannot place the pod on any node."""
+    NOT_EVALUATED = "not evaluated"
     """Evaluating the selectors on all devices would be too much work."""
 
 
 class Truth(StrEnum):
-    """What one condition says of a device."""
+    """The result of one condition for a device."""
 
     TRUE = "true"
     FALSE = "false"
     FAILS = "fails"
-    NOT_ASKED = "not asked"
+    SKIPPED = "skipped"
     """The class excludes the device."""
-
-
-class _SelectorProblemJSON(TypedDict):
-    """What review says of a selector; line and column are 0 if the problem has no place."""
-
-    rule: str
-    message: str
-    remedy: str
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class SelectorProblem:
-    """What review says of a selector."""
-
-    rule: str
-    """The rule, `GA215`."""
-    message: str
-    remedy: str
-    line: int = 0
-    """The line in the expression, from 1; 0 if the problem has no place."""
-    column: int = 0
-
-    def __str__(self) -> str:
-        where = f"line {self.line}, column {self.column}: " if self.line else ""
-        return f"{where}{self.message}{f'; {self.remedy}' if self.remedy else ''} [{self.rule}]"
-
-    def as_json(self) -> _SelectorProblemJSON:
-        """As plain data."""
-        return {
-            "rule": self.rule,
-            "message": self.message,
-            "remedy": self.remedy,
-            "line": self.line,
-            "column": self.column,
-        }
-
-
-class _ClauseJSON(TypedDict):
-    """One condition of a selector, with numbers of devices."""
-
-    text: str
-    true: int
-    false: int
-    failed: int
-    excluded: int
-    alone: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClauseReport:
-    """One condition of a selector: what `&&` joins at its top. The numbers are of devices."""
-
-    text: str
-    true: int = 0
-    false: int = 0
-    failed: int = 0
-    excluded: int = 0
-    """Of how many devices it is the first condition that is false."""
-    alone: int = 0
-    """How many devices nothing else excludes: they match without it. 0 for conditions of a class."""
-
-    def as_json(self) -> _ClauseJSON:
-        """As plain data."""
-        return {
-            "text": self.text,
-            "true": self.true,
-            "false": self.false,
-            "failed": self.failed,
-            "excluded": self.excluded,
-            "alone": self.alone,
-        }
-
-
-class _CostsJSON(TypedDict):
-    """The least and the highest cost for one of the devices."""
-
-    least: int
-    most: int
-
-
-class _SelectorJSON(TypedDict):
-    """One selector, with its cost and its conditions."""
-
-    owner: str
-    text: str
-    estimatedCost: int | None
-    costLimit: int
-    costs: _CostsJSON | None
-    clauses: list[_ClauseJSON]
-
-
-@dataclass(frozen=True, slots=True)
-class SelectorReport:
-    """One selector, with its cost and its conditions."""
-
-    owner: str
-    """`DeviceClass gpu.nvidia.com`; empty for the analyzed selectors themselves."""
-    text: str
-    estimate: int | None
-    """The API server's estimate of the cost for one device; None if the selector does not compile."""
-    costs: tuple[int, int] | None
-    """The least and the highest cost for one of the devices; None if no device was asked."""
-    clauses: tuple[ClauseReport, ...]
-
-    @property
-    def is_affordable(self) -> bool:
-        """True if the API server accepts the estimate."""
-        return self.estimate is not None and self.estimate <= MOST_COST
-
-    @property
-    def cost_sentence(self) -> str:
-        """The costs beside the limit, as a sentence."""
-        if self.estimate is None:
-            return "The selector does not compile."
-        estimate = "has no bound" if self.estimate >= UNBOUNDED_COST else f"is {self.estimate:,}"
-        is_refused = "" if self.is_affordable else ", so the API server refuses it"
-        sentence = f"The estimated cost for one device {estimate} of at most {MOST_COST:,}{is_refused}"
-        if self.costs is None:
-            return f"{sentence}."
-        least, most = self.costs
-        return f"{sentence}; for these devices it is {f'{least:,} to {most:,}' if least < most else f'{most:,}'}."
-
-    def as_json(self) -> _SelectorJSON:
-        """As plain data."""
-        return {
-            "owner": self.owner,
-            "text": self.text,
-            "estimatedCost": self.estimate,
-            "costLimit": MOST_COST,
-            "costs": None if self.costs is None else {"least": self.costs[0], "most": self.costs[1]},
-            "clauses": [clause.as_json() for clause in self.clauses],
-        }
 
 
 class _ExcludedByJSON(TypedDict):
@@ -187,14 +56,14 @@ class _ExcludedByJSON(TypedDict):
 
 
 class _DeviceRowJSON(TypedDict):
-    """Alike devices of which the selectors say the same."""
+    """Alike devices for which the selectors have the same result."""
 
     kind: str
     count: int
     nodes: int
     devices: list[str]
-    verdict: str
-    truths: list[list[str]]
+    verdict: Annotated[str, DeviceVerdict]
+    truths: list[list[Annotated[str, Truth]]]
     excludedBy: _ExcludedByJSON | None
     why: str
     error: str
@@ -202,7 +71,7 @@ class _DeviceRowJSON(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """Alike devices of which the selectors say the same."""
+    """Alike devices for which the selectors have the same result."""
 
     kind: str
     """`NVIDIA-H100-80GB-HBM3`, `channel of compute-domain.nvidia.com`."""
@@ -213,7 +82,7 @@ class DeviceRow:
     """The first ones: `gpu-0 on node-1`."""
     verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...]
-    """For each selector, what each condition says; empty if the devices were left out."""
+    """For each selector, the result of each condition; empty if the devices were not evaluated."""
     excluded_by: tuple[int, int] | None = None
     """The selector and the condition that excludes them; the condition is -1 if only several together do."""
     why: str = ""
@@ -257,7 +126,7 @@ class EditEffect(StrEnum):
 class _DeviceChangeJSON(_DeviceRowJSON):
     """Alike devices for which an edit changes the same."""
 
-    change: str
+    change: Annotated[str, EditEffect]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +161,9 @@ class EditComparison:
     gained: int = 0
     lost: int = 0
     failing: int = 0
-    """On how many devices a selector fails that did not before."""
+    """The number of devices on which a selector fails that did not before."""
     changes: tuple[DeviceChange, ...] = ()
-    """Those that concern most devices first."""
+    """The largest rows first."""
     changes_left_out: int = 0
 
     def as_json(self) -> _ComparisonJSON:
@@ -310,11 +179,11 @@ class EditComparison:
 
 
 class AnalysisJSON(TypedDict):
-    """What the selectors of one request or class say of the devices of a cluster."""
+    """Which devices of a cluster the selectors of one request or class match."""
 
     label: str
-    selectors: list[_SelectorJSON]
-    problems: list[_SelectorProblemJSON]
+    selectors: list[SelectorJSON]
+    problems: list[SelectorProblemJSON]
     compiles: bool
     devices: int | None
     matched: int
@@ -329,23 +198,23 @@ class AnalysisJSON(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the selectors of one request or class say of the devices of a cluster."""
+    """Which devices of a cluster the selectors of one request or class match."""
 
     label: str
     selectors: tuple[SelectorReport, ...]
-    """Those of the class first, as the scheduler evaluates them."""
+    """The selectors of the class first, in the order of the scheduler."""
     problems: tuple[SelectorProblem, ...] = ()
-    """What review says of the selectors, errors of the compiler first."""
+    """The findings of review about the selectors, errors of the compiler first."""
     compiles: bool = True
-    """False if a selector does not compile; then no device was asked."""
+    """False if a selector does not compile; then no device was evaluated."""
     devices: int | None = None
     """The number of devices; None if they are unknown."""
     matched: int = 0
     excluded: int = 0
     failed: int = 0
-    unknown: int = 0
+    not_evaluated: int = 0
     rows: tuple[DeviceRow, ...] = ()
-    """What matches first, then what fails, then what is excluded; of each, the most devices first."""
+    """Devices that match, then those that fail, then those that are excluded; each with the largest rows first."""
     rows_left_out: int = 0
     notes: tuple[str, ...] = ()
     """What is unknown or was left out; sentences without a full stop."""
@@ -379,7 +248,7 @@ class Analysis:
             "matched": self.matched,
             "excluded": self.excluded,
             "failed": self.failed,
-            "notEvaluated": self.unknown,
+            "notEvaluated": self.not_evaluated,
             "rows": [each.as_json() for each in self.rows],
             "rowsLeftOut": self.rows_left_out,
             "notes": list(self.notes),

@@ -26,7 +26,7 @@ class SelectorSet:
     request: str
     """The request, `gpu` or `gpu/large`; empty for a class and an expression."""
     device_class: str
-    """The class whose devices are looked at; empty for all devices."""
+    """The class whose devices are evaluated; empty for all devices."""
     texts: tuple[str, ...]
     """The expressions, without those of the class of a request."""
     document: Object
@@ -64,7 +64,7 @@ def selector_sets_of(document: Object) -> list[SelectorSet]:
 
 
 def selector_set_of_expression(text: str, device_class: str = "") -> SelectorSet:
-    """The selector set of one expression, among the devices of a class, or among all."""
+    """The selection of one expression, for the devices of a class, or for all devices."""
     selectors = [{"cel": {"expression": text}}]
     if not device_class:
         document = {

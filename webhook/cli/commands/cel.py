@@ -1,4 +1,4 @@
-"""`gpu-admission cel`: what a selector says of each device, why, at what cost, and after an edit."""
+"""`gpu-admission cel`: which devices a selector matches, why, and what an edit changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["command"]
     "device_class",
     default="",
     metavar="NAME",
-    help="The DeviceClass whose devices an expression is about, as in a request; default: all devices.",
+    help="The DeviceClass whose devices an expression is evaluated on, as in a request; default: all devices.",
 )
 @click.option("--request", default="", metavar="NAME", help="The only request of a claim to show.")
 @files_option("a cluster's ResourceSlices and DeviceClasses, instead of a running cluster.")
@@ -57,14 +57,14 @@ def command(
     settings: str | None,
     output: str,
 ) -> None:
-    """Show what a device selector says of each device, why, at what cost, and what an edit changes.
+    """Show which devices a selector matches, why not the others, at what cost, and what an edit changes.
 
-    FILE has ResourceClaims, ResourceClaimTemplates or DeviceClasses (- for standard input), or one expression; all else is
-    an expression. The selectors are compiled and evaluated as Kubernetes does it, with those of the class first. Shows which
-    condition excludes which devices, on which devices a selector fails, the estimated cost beside the limit of the API
-    server and the actual cost, and what review says of the selectors. Nothing is written.
+    FILE has ResourceClaims, ResourceClaimTemplates or DeviceClasses (- for standard input), or one expression; any other
+    argument is an expression. The selectors are compiled and evaluated as in Kubernetes, those of the class first. Shows
+    which condition excludes which devices, on which devices a selector fails, the estimated cost beside the limit of the
+    API server, the actual cost, and the findings of review. Nothing is written.
 
-    Looks at selectors alone: `gpu-admission explain` says whether a device is free and where a pod fits.
+    Only selectors are evaluated: `gpu-admission explain` shows whether a device is free and where a pod fits.
 
     \b
     Which devices does an expression match, among those of a class?

@@ -1,4 +1,4 @@
-"""What an audience may see of an overview: its namespace by name, everything else as numbers."""
+"""The part of an overview that an audience may see: its namespace by name, others as numbers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _NAMELESS_REASON = "no pod can get it now"
 def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
     """The overview of a cluster for an audience.
 
-    A reader of one namespace sees its quota, its workloads and findings, and its holders; other holders are `HIDDEN`. Who may
-    not see nodes sees totals of products, and no findings about nodes or other cluster-wide objects in any case. Sentences of
-    findings, quotas, and errors can contain any name, so they are searched.
+    An audience of one namespace sees its quota, workloads, findings and holders; other holders are `HIDDEN`. It never sees
+    findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products. Sentences of
+    findings, quotas and errors can contain any name, so names are replaced in them.
     """
     namespace = audience.namespace
     if not namespace:

@@ -1,4 +1,4 @@
-"""The nodes of an overview that a page has room for."""
+"""Limits the nodes of an overview to those that fit on a page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["limited_overview"]
 
 
 def limited_overview(overview: Overview, most: int) -> Overview:
-    """The overview with nodes of at most so many parts of GPUs; sums are those of all nodes.
+    """The overview with nodes that have at most `most` parts of GPUs together; sums still count all nodes.
 
-    Nodes with devices of the only namespace come first, then those where more is held than exists, then those with free
-    devices that no pod can get. Nodes stay in their order.
+    Nodes with devices of the overview's namespace are kept first, then those where more is held than exists, then those with
+    free devices that no pod can get. The order of the nodes does not change.
     """
     chosen, room = [], most
     for number in sorted(range(len(overview.nodes)), key=lambda number: _rank(overview, number)):
