@@ -138,7 +138,7 @@ def _is_held_twice(unit: PublishedUnit) -> bool:
 
 
 def _side_by_side(parts: Sequence[CellPart]) -> tuple[CellPart, ...]:
-    """Parts that overlap, side by side instead."""
+    """Parts that overlap, or have no place, side by side."""
     width = _ONE / len(parts)
     return tuple(part._replace(start=number * width, width=width) for number, part in enumerate(parts))
 
