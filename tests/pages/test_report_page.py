@@ -165,3 +165,12 @@ def test_hidden_claims_are_drawn_as_claims(overview_of):
     assert "another namespace" in card
     assert 'class="claim"' in card
     assert 'class="held"' not in card
+
+
+def test_reader_who_does_not_see_nodes_gets_one_reason_for_all_that_is_unusable(overview_of):
+    objects = [*NOTHING, node("a", gpus=2, unschedulable=True), node("b", gpus=3)]
+    objects[-1]["spec"]["taints"] = [{"key": "x", "effect": "NoSchedule"}]
+    audience = Audience("team-a", sees_nodes=False)
+    summary = render_report_parts(visible_overview(overview_of(objects), ManifestsView(objects), audience))["summary"]
+    assert summary.count("no pod can get it now") == 1
+    assert "<div>5: no pod can get it now</div>" in summary
