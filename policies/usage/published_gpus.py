@@ -163,9 +163,10 @@ def _one_gpu(
 
 
 def _gpu_of(device: Device) -> str:
-    """What identifies the GPU of a device: its counters, the UUID of its GPU, or its own name."""
+    """What identifies a GPU in its pool: its counters, its UUID, or the name of the device."""
     parent = device.attributes.get(f"{DRIVER}/parentUUID")
-    return device.counter_sets[0] if device.counter_sets else str(parent or device.name)
+    name = device.counter_sets[0] if device.counter_sets else str(parent or device.name)
+    return f"{device.pool}/{name}"
 
 
 def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:

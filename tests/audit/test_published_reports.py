@@ -225,6 +225,20 @@ async def put(sandbox, report):
         await client.close()
 
 
+async def test_reports_in_the_former_api_are_deleted(start_sandbox, k8s):
+    sandbox = await start_sandbox(k8s.pod(), k8s.thing("Node", "node-1", labels=NODE), crds=POLICY_REPORT_CRDS)
+    await publish(sandbox)
+    of_others = {
+        **(await stored(sandbox, "PolicyReport"))["team-a"],
+        "metadata": {"name": "kyverno", "namespace": "team-b"},
+    }
+    for document in (*OPEN_REPORT_CRDS, of_others):
+        sandbox.create(copy.deepcopy(document))
+    assert await publish(sandbox) == ["published to openreports.io: 2 reports written, 0 unchanged, 2 deleted"]
+    assert [*(await stored(sandbox, "PolicyReport"))] == ["team-b"]
+    assert not await stored(sandbox, "ClusterPolicyReport")
+
+
 async def test_one_namespace_is_published_alone(start_sandbox, k8s):
     sandbox = await start_sandbox(k8s.pod(), k8s.pod(namespace="team-b"), k8s.thing("Node", "node-1", labels=NODE))
     await publish(sandbox)

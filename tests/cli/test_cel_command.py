@@ -123,14 +123,16 @@ def test_unknown_devices_are_no_success(invoke, write):
             "--edit is for one request or class, and two.yaml has 2; choose one by --request",
         ),
         (("binary.cel",), "binary.cel: is not UTF-8"),
+        (("large.cel",), "large.cel: is larger than 40,960 bytes; a selector may have at most 10,240"),
     ],
-    ids=["no file", "no request", "class of a claim", "no selectors", "edit of two", "not text"],
+    ids=["no file", "no request", "class of a claim", "no selectors", "edit of two", "not text", "large"],
 )
 def test_wrong_input_is_reported(invoke, cluster, folder, write, arguments, sentence):
     write("claim.yaml", claim())
     write("service.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}})
     write("two.yaml", claim(), template())
     (folder / "binary.cel").write_bytes(b"\xff\xfe")
+    (folder / "large.cel").write_text("é" * 30_000)
     done = invoke("cel", "--cluster", cluster, *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr

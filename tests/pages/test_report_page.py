@@ -145,6 +145,20 @@ def test_reader_who_may_list_nodes_sees_them_without_foreign_holders(overview_of
         assert name not in " ".join(parts.values())
 
 
+def test_texts_of_any_type_have_no_characters_that_cannot_be_printed(report_page):
+    """A kind of devices is shown as a text, but is none itself."""
+    odd = "Tesla\x1b[31m\x00\u202e\ud800T4"
+    page = report_page([*NOTHING, node("node-1", gpus=1, labels={"nvidia.com/gpu.product": odd})])
+    assert "Tesla [31m   T4" in page
+    assert not {"\x1b", "\x00", "\u202e", "\ud800"} & {*page}
+
+
+def test_nodes_that_cannot_be_read_are_not_said_to_have_no_gpus(report_page):
+    nodes = part(parse(report_page([namespace("team-a")])), "nodes")
+    assert "No node with GPUs can be seen." in text_of(nodes)
+    assert "No node has GPUs." in report_page(NOTHING)
+
+
 def test_hidden_claims_are_drawn_as_claims(overview_of):
     seen = visible_overview(overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a"))
     (card,) = re.findall(r'data-group="h100-01">(.*?)</ul>\n</li>', render_report_parts(seen)["nodes"], re.DOTALL)
@@ -153,9 +167,10 @@ def test_hidden_claims_are_drawn_as_claims(overview_of):
     assert 'class="held"' not in card
 
 
-def test_texts_of_any_type_have_no_characters_that_cannot_be_printed(report_page):
-    """A kind of devices is shown as a text, but is none itself."""
-    odd = "Tesla\x1b[31m\x00\u202e\ud800T4"
-    page = report_page([*NOTHING, node("node-1", gpus=1, labels={"nvidia.com/gpu.product": odd})])
-    assert "Tesla [31m   T4" in page
-    assert not {"\x1b", "\x00", "\u202e", "\ud800"} & {*page}
+def test_reader_who_does_not_see_nodes_gets_one_reason_for_all_that_is_unusable(overview_of):
+    objects = [*NOTHING, node("a", gpus=2, unschedulable=True), node("b", gpus=3)]
+    objects[-1]["spec"]["taints"] = [{"key": "x", "effect": "NoSchedule"}]
+    audience = Audience("team-a", sees_nodes=False)
+    summary = render_report_parts(visible_overview(overview_of(objects), ManifestsView(objects), audience))["summary"]
+    assert summary.count("no pod can get it now") == 1
+    assert "<div>5: no pod can get it now</div>" in summary

@@ -82,3 +82,25 @@ async def test_audit_that_fails_is_logged_and_tried_later(start, shown, sandbox,
     await page._audit_if_due()
     assert page._last_audit() is None
     assert [each for each in caplog.messages if each.startswith("the audit for the page failed: ")]
+    sandbox.faults.clear()
+    await page._audit_if_due()
+    assert page._last_audit() is None
+    page._next_audit -= 60
+    await page._audit_if_due()
+    assert page._last_audit() is not None
+
+
+async def test_defect_does_not_end_the_audits(start, shown, monkeypatch, caplog):
+    page = (running := await start(ui_port=0)).replica._page
+    await shown(running)
+
+    async def defective():
+        raise TypeError("an object that nobody expected")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(page._own), "round", lambda _: defective())
+        await page._audit_if_due()
+    assert "an object that nobody expected" in caplog.text
+    page._next_audit = 0.0
+    await page._audit_if_due()
+    assert page._last_audit() is not None

@@ -123,6 +123,16 @@ def test_mig_device_without_memory_slices_that_two_claims_hold_is_given_out_twic
     assert shown(cell) == ("gpu-0", "over", ["0-0.5 3g.40gb team-a/x", "0.5-1 3g.40gb team-a/y"])
 
 
+def test_gpus_of_two_pools_with_one_name_are_two_cells():
+    other = resource_slice(devices(1), suffix="-other")
+    other["spec"]["pool"] |= {"name": "other"}
+    cells = cells_of(node(), resource_slice(devices(1)), other, claim("gpu-0", pods=("a",)))
+    assert sorted(shown(cell) for cell in cells) == [
+        ("gpu-0", "free", ["0-1  free"]),
+        ("gpu-0", "held", ["0-1  team-a/a"]),
+    ]
+
+
 def test_free_mig_devices_on_the_same_slices_are_not_given_out():
     devices = [static_mig("a", "3g.40gb", 0, 4), static_mig("b", "3g.40gb", 2, 4)]
     (cell,) = cells_of(node(), resource_slice(devices))

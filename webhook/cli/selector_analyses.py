@@ -41,7 +41,7 @@ AnalysesJSON = list[AnalysisJSON]
 _MOST_SHOWN = 20
 """Rows of a table; JSON has all of them."""
 _MOST_BYTES = 4 * LONGEST_SELECTOR
-"""Bytes that are read of a file with an expression; longer expressions than the API server allows are refused later."""
+"""Bytes of a file with an expression, with blanks; longer expressions than the API server allows are refused later."""
 _SIGNS = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.FAILS: "!", Truth.SKIPPED: "."}
 _COLOURS = {
     DeviceVerdict.MATCHES: "green",
@@ -128,11 +128,14 @@ def _expression(source: str, reader: ManifestReader) -> str:
         return source
     try:
         with Path(source).open("rb") as file:
-            return file.read(_MOST_BYTES).decode().strip()
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) <= _MOST_BYTES:
+            return content.decode().strip()
+        reason = f"is larger than {_MOST_BYTES:,} bytes; a selector may have at most {LONGEST_SELECTOR:,}"
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "is not UTF-8"
-        reader.problems.append(Problem(source, reason))
-        return ""
+    reader.problems.append(Problem(source, reason))
+    return ""
 
 
 def _chosen_sets(given: SelectorInput, selector_sets: list[SelectorSet]) -> list[SelectorSet]:

@@ -24,6 +24,9 @@ __all__ = ["Page"]
 _LOOK_SECONDS = 2.0
 """Between two checks whether an audit is due."""
 
+_RETRY_SECONDS = 60.0
+"""After an audit that failed."""
+
 _logger = logging.getLogger("gpu_admission.replica")
 
 
@@ -74,9 +77,14 @@ class Page:
         if not len(self.calls.streams):
             self._own.forget()
             return
+        pause = _RETRY_SECONDS
         try:
             await self._own.round()
+            pause = AUDIT_SECONDS
         except (ClusterError, TimeoutError) as error:
             _logger.warning("the audit for the page failed: %s", error)
+        except Exception:
+            # A defect that one object of the cluster meets must not end the audits for good.
+            _logger.exception("the audit for the page failed")
         self.calls.streams.reports.outdate()
-        self._next_audit = clock() + AUDIT_SECONDS
+        self._next_audit = clock() + pause

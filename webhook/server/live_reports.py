@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 import orjson
@@ -78,6 +78,13 @@ class _KeptReport:
     read_at: float
 
 
+class _Failure(NamedTuple):
+    """Why the last report for an audience was not made."""
+
+    error: Exception
+    rests_until: float
+
+
 class LiveReports:
     """Makes reports one at a time in a thread that pauses for reviews; namespaces take turns."""
 
@@ -106,6 +113,7 @@ class LiveReports:
         self._cpu_clock = cpu_clock
         self._turns = Turns(clock=self._clock)
         self._kept: dict[Audience, _KeptReport] = {}
+        self._failures: dict[Audience, _Failure] = {}
         self._locks: WeakValueDictionary[Audience, asyncio.Lock] = WeakValueDictionary()
 
     async def latest(self, audience: Audience) -> LiveReport:
@@ -121,6 +129,8 @@ class LiveReports:
             async with lock:
                 kept = self._kept.get(audience)
                 if kept is None or self._is_due(kept):
+                    if audience in self._failures:
+                        raise self._failures[audience].error.with_traceback(None)
                     kept = await self._make(audience, kept)
         kept.read_at = self._clock()
         return kept.report
@@ -137,6 +147,8 @@ class LiveReports:
         oldest = self._clock() - _UNREAD_SECONDS
         for audience in [audience for audience, kept in self._kept.items() if kept.read_at < oldest]:
             del self._kept[audience]
+        now = self._clock()
+        self._failures = {audience: each for audience, each in self._failures.items() if now < each.rests_until}
 
     def _is_due(self, kept: _KeptReport) -> bool:
         now = self._clock()
@@ -147,14 +159,28 @@ class LiveReports:
     async def _make(self, audience: Audience, last: _KeptReport | None) -> _KeptReport:
         clock = self._clock
         deadline = Deadline(clock, clock(), LONGEST_SECONDS)
-        pacer = Pacer()
         try:
             await self._turns.take(("", audience.namespace), deadline)
+        except (Busy, TimeoutError) as error:
+            raise ReportUnavailableError(_LATE) from error
+        began = clock()
+        try:
+            return await self._make_in_turn(audience, last, deadline)
+        except Exception as error:
+            # Clients come back soon, and it would fail again.
+            rest = max(_SHORTEST_REST, _REST * (clock() - began))
+            self._failures[audience] = _Failure(error, clock() + rest)
+            raise
+
+    async def _make_in_turn(self, audience: Audience, last: _KeptReport | None, deadline: Deadline) -> _KeptReport:
+        clock = self._clock
+        pacer = Pacer()
+        try:
             began, mark, now = clock(), self._view.derive(_change_mark), self._now()
             lines, cpu_seconds = await run_aside(
                 lambda: spread(lambda: self._lines(audience, now, last), pacer), deadline.remaining, self._turns.release
             )
-        except (Busy, TimeoutError) as error:
+        except TimeoutError as error:
             raise ReportUnavailableError(_LATE) from error
         finally:
             pacer.stop()

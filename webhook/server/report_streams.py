@@ -25,7 +25,7 @@ from webhook.server.strict_json import BadJSON, read_json
 from webhook.server.token_buckets import TokenBuckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from webhook.server.explain_gate import Caller
     from webhook.server.live_reports import LiveReport, LiveReports
@@ -170,17 +170,24 @@ class ReportStreams:
         times, clock = self._times, self._clock
         reviewed = clock()
         audience = caller.audience
+
+        async def confirm() -> None:
+            """Check the caller again if the last check is too old; raises if nothing more may be sent."""
+            nonlocal reviewed
+            if clock() - reviewed < times.review:
+                return
+            reviewed = clock()
+            if await self._questions.gate.admit(stream.request, namespace, Deadline.start(clock)) != caller:
+                raise _Ended("changed", _CHANGED)
+
         sees = {"user": caller.name, "namespace": audience.namespace, "seesNodes": audience.sees_nodes}
         await stream.write_json({"begin": sees})
         while True:
             report = await self.reports.latest(audience)
             if stream.request.transport is None:
                 raise _Ended("closed")
-            if clock() - reviewed >= times.review:
-                reviewed = clock()
-                if await self._questions.gate.admit(stream.request, namespace, Deadline.start(clock)) != caller:
-                    raise _Ended("changed", _CHANGED)
-            await stream.send(report, clock())
+            await confirm()
+            await stream.send(report, clock(), confirm)
             if await self._traffic.wait_until_draining(times.between):
                 raise _Ended("stopping", _STOPPING)
 
@@ -220,13 +227,20 @@ class _Stream:
         self._times = times
         self._sent: dict[str, bytes] = {}
         self._written_at = 0.0
+        self._is_in_line = False
 
-    async def send(self, report: LiveReport, now: float) -> None:
-        """Send the parts that have changed, or a beat after some time without changes."""
+    async def send(self, report: LiveReport, now: float, confirm: Callable[[], Awaitable[None]]) -> None:
+        """Send the parts that have changed, or a beat after some time without changes.
+
+        Args:
+            report: The report.
+            now: Seconds.
+            confirm: Called before each piece, because a caller who reads slowly may lose the right meanwhile.
+        """
         changed = [line for name, line in report.parts.items() if self._sent.get(name) != line]
         if changed or self._sent.keys() != report.parts.keys():
             for line in changed:
-                await self._write(line)
+                await self._write(line, confirm)
             self._sent = dict(report.parts)
             await self.write_json({"shown": [*report.parts], "time": report.time})
         elif now - self._written_at >= self._times.beat:
@@ -236,25 +250,35 @@ class _Stream:
         self._written_at = now
 
     async def write_json(self, line: dict[str, Any]) -> None:
-        """Send one line.
+        """Send one line; if another one was not sent to its end, cut the connection instead.
 
         Raises:
             ConnectionError: The caller has gone.
             _Ended: The caller does not read.
         """
-        await self._write(orjson.dumps(line) + b"\n")
+        if self._is_in_line:
+            self._abort()
+        else:
+            await self._write(orjson.dumps(line) + b"\n")
 
-    async def _write(self, line: bytes) -> None:
+    async def _write(self, line: bytes, confirm: Callable[[], Awaitable[None]] | None = None) -> None:
         # In pieces: a write is copied into memory as a whole before it waits for the caller.
         pieces = memoryview(line)
         try:
             for start in range(0, len(line), _PIECE):
+                if confirm is not None:
+                    await confirm()
+                self._is_in_line = True
                 async with asyncio.timeout(self._times.write):
                     await self._response.write(pieces[start : start + _PIECE])
         except TimeoutError as error:
-            if self.request.transport is not None:
-                self.request.transport.abort()
+            self._abort()
             raise _Ended("slow") from error
+        self._is_in_line = False
+
+    def _abort(self) -> None:
+        if self.request.transport is not None:
+            self.request.transport.abort()
 
 
 async def _check_body(request: web.BaseRequest, deadline: Deadline) -> None:

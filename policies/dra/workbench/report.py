@@ -49,10 +49,10 @@ class Truth(StrEnum):
 
 
 class _ExcludedByJSON(TypedDict):
-    """The condition that excludes devices; -1 if only several together do."""
+    """The selector and the condition that exclude devices; the condition is null if only several together do."""
 
     selector: int
-    clause: int
+    clause: int | None
 
 
 class _DeviceRowJSON(TypedDict):
@@ -106,7 +106,7 @@ class DeviceRow:
             "devices": list(self.devices),
             "verdict": str(self.verdict),
             "truths": [[str(truth) for truth in each] for each in self.truths],
-            "excludedBy": None if by is None else {"selector": by[0], "clause": by[1]},
+            "excludedBy": None if by is None else {"selector": by[0], "clause": by[1] if by[1] >= 0 else None},
             "why": self.why,
             "error": self.error,
         }

@@ -156,6 +156,33 @@ async def test_report_that_is_too_large_is_refused(reports, maker):
     assert len(reports) == 0
 
 
+async def test_report_that_cannot_be_made_is_tried_again_after_a_rest(reports, maker, clock):
+    """Pages come back within seconds, each with the same work."""
+    maker.size = LARGEST_REPORT
+    for _ in range(3):
+        with pytest.raises(ReportUnavailableError, match="larger than 8 MiB"):
+            await reports.latest(EVERYTHING)
+    assert maker.made == [EVERYTHING]
+    maker.size = 0
+    clock.seconds += 5
+    assert (await reports.latest(EVERYTHING)).parts
+    assert maker.made == [EVERYTHING] * 2
+
+
+async def test_defect_is_met_once_in_a_while(view, clock):
+    met = []
+
+    def defective(audience, now):
+        met.append(audience)
+        raise ZeroDivisionError
+
+    reports = LiveReports(view, defective, print, Clockwork(clock=clock))
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            await reports.latest(EVERYTHING)
+    assert met == [EVERYTHING]
+
+
 async def test_all_reports_are_bounded_in_bytes(reports, maker):
     maker.size = LARGEST_REPORT - 1000
     for number in range(MOST_BYTES // LARGEST_REPORT):

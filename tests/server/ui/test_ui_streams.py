@@ -1,6 +1,7 @@
 """Streams of the report: what a user sees, when something is sent, and when a stream ends."""
 
 import asyncio
+import contextlib
 import json
 import socket
 
@@ -130,6 +131,40 @@ async def test_stream_ends_when_the_token_is_revoked(start_ui, api, clock):
     )
 
 
+async def test_slow_reader_gets_no_more_after_the_token_is_revoked(start_ui, client_context, api, clock, until):
+    """One who takes half an hour for a large part must not get the rest of it."""
+    ui = await start_ui(parts=lambda *_: {"large": "x" * (7 << 20)})
+    async with slow_call(ui, client_context) as reader:
+        await reader.readuntil(b"large")
+        api.faults.add(unauthenticated, verb="POST", path="*/tokenreviews")
+        clock.seconds += 61
+        rest = bytearray()
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(1 << 20):
+                rest += piece
+    assert len(rest) < 7 << 20
+    assert b"unauthenticated" not in rest
+    await until(ui.metrics._stream_ends["unauthenticated"]._value.get)
+
+
+@contextlib.asynccontextmanager
+async def slow_call(ui, client_context):
+    """A call whose answer is read through small buffers."""
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", ui.port))
+        reader, writer = await asyncio.open_connection(
+            sock=connection, ssl=client_context(), server_hostname="localhost"
+        )
+        writer.write(
+            b"POST /ui/v1/report HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+            b"Authorization: Bearer admin\r\n\r\n{}"
+        )
+        yield reader
+        writer.transport.abort()
+
+
 async def test_nothing_is_sent_while_the_token_cannot_be_checked(start_ui, api, clock):
     ui = await start_ui(parts=numbered)
 
@@ -203,17 +238,8 @@ async def test_stream_of_a_user_who_has_gone_ends(ui, until):
 
 async def test_user_who_does_not_read_is_cut_off(start_ui, client_context, until):
     ui = await start_ui(parts=lambda *_: {"large": "x" * (7 << 20)}, times=StreamTimes(between=0.01, write=0.05))
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", ui.port))
-        _, writer = await asyncio.open_connection(sock=connection, ssl=client_context(), server_hostname="localhost")
-        writer.write(
-            b"POST /ui/v1/report HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-            b"Authorization: Bearer admin\r\n\r\n{}"
-        )
+    async with slow_call(ui, client_context):
         await until(ui.metrics._stream_ends["slow"]._value.get)
-        writer.transport.abort()
 
 
 async def test_begin_and_end_are_lines_of_the_log(ui, lines):

@@ -113,7 +113,7 @@ async def publish(
 ) -> Published:
     """Write the reports that have changed, and delete our reports of namespaces that have none now.
 
-    A report that something else made is not touched. If a right is missing, the other reports are written.
+    Our reports in the other API, which an earlier audit wrote before this one was served, are deleted. A report that something else made is not touched. If a right is missing, the other reports are written.
 
     Args:
         client: The connection.
@@ -135,9 +135,11 @@ async def publish(
             f"reports of earlier audits without findings now are kept, because not everything was reviewed: {len(outdated)}"
         )
         outdated = []
+    former = _Publisher(client, POLICY_REPORTS if api == OPEN_REPORTS else OPEN_REPORTS)
     tasks = [
         *(partial(publisher.write, report, stored.get(namespace_of(report))) for report in reports),
         *(partial(publisher.delete, report) for report in outdated),
+        *(partial(former.delete, report) for report in await former.listed_reports(namespace)),
     ]
     limit, done = asyncio.Semaphore(_AT_ONCE), 0
 
@@ -169,16 +171,34 @@ class _Publisher:
         """
         stored: dict[str, Object] = {}
         problems = []
-        for resource in (self._namespaced,) if namespace else (self._namespaced, self._cluster):
+        for resource in self._resources(namespace):
             try:
-                listed = await list_all(self._client, resource, namespace if resource.namespaced else "", _OURS)
+                listed = await self._list(resource, namespace)
             except APIError as error:
                 if not error.is_forbidden:
                     raise
                 problems.append(f"outdated {resource.plural} of earlier audits are not deleted: {error}; {_GRANT}")
                 continue
-            stored.update((namespace_of(report), report) for report in listed if name_of(report) == REPORT_NAME)
+            stored.update((namespace_of(report), report) for report in listed)
         return stored, problems
+
+    async def listed_reports(self, namespace: str) -> list[Object]:
+        """The stored reports of earlier audits; without kinds that are not served or may not be listed."""
+        found = []
+        for resource in self._resources(namespace):
+            try:
+                found += await self._list(resource, namespace)
+            except APIError as error:
+                if not (error.is_forbidden or error.is_not_found):
+                    raise
+        return found
+
+    def _resources(self, namespace: str) -> tuple[Resource, ...]:
+        return (self._namespaced,) if namespace else (self._namespaced, self._cluster)
+
+    async def _list(self, resource: Resource, namespace: str) -> list[Object]:
+        listed = await list_all(self._client, resource, namespace if resource.namespaced else "", _OURS)
+        return [report for report in listed if name_of(report) == REPORT_NAME]
 
     async def write(self, report: Object, stored: Object | None) -> _Outcome | str:
         """Create or update a report; returns the outcome, or why it was not written.
