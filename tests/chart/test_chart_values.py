@@ -195,7 +195,7 @@ def test_certificate_of_a_secret_needs_no_right_to_write_one(chart):
 
 
 @given(st.lists(st.sampled_from(sorted(CASES.keys() | OF_MODES.keys())), unique=True))
-@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 def test_values_combine(chart, names):
     values = {}
     for name in names:

@@ -256,7 +256,7 @@ def manifests(draw):
     return draw(st.sampled_from(["\n", "\r\n"])).join(lines) + draw(st.sampled_from(["", "\n", "\n\n"]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(manifests())
 def test_every_layout_is_migrated_once_and_turned_back(text):
     migrated = migrate_text(text)

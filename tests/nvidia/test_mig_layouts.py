@@ -124,7 +124,7 @@ wanted = st.sampled_from(list(PLACES)).flatmap(
 
 
 @given(wanted)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_layouts_have_exactly_the_wanted_devices_and_fit(case):
     geometry, names, gpus = case
     counts = {MIGProfile.parse(name): count for name, count in names.items()}
@@ -159,7 +159,7 @@ def splits(names, gpus):
 
 
 @given(st.lists(st.sampled_from(list(PLACES[H100])), min_size=1, max_size=8), st.integers(1, 3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_layout_is_found_only_where_none_exists(names, gpus):
     assert (find_layouts(H100, counted(names), gpus) is not None) == splits(names, gpus)
 

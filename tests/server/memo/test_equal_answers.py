@@ -66,7 +66,7 @@ def keep_template(cluster, pod, random):
         cluster.put({"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec})
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     objects=CLUSTERS,
     templates=st.lists(PODS, min_size=1, max_size=2),
