@@ -49,7 +49,7 @@ class Truth(StrEnum):
 
 
 class _ExcludedByJSON(TypedDict):
-    """The selector and the condition that exclude devices; the condition is null if only several together do."""
+    """The selector and condition that exclude devices; null if several conditions do together."""
 
     selector: int
     clause: int | None
