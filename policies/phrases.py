@@ -9,8 +9,19 @@ from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from fractions import Fraction
 
-__all__ = ["format_count", "format_list", "format_ranges", "inflect", "shorten", "with_capital", "with_full_stop"]
+__all__ = [
+    "format_amount",
+    "format_count",
+    "format_list",
+    "format_ranges",
+    "inflect",
+    "number_key",
+    "shorten",
+    "with_capital",
+    "with_full_stop",
+]
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
 _MOST = 5
@@ -34,6 +45,14 @@ def format_count(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's' if not thing.endswith('s') else 'es'}"
 
 
+def format_amount(amount: Fraction | None) -> str:
+    """A number of devices, with a part of a device as a fraction: `2 1/4`; `?` if it is unknown."""
+    if amount is None:
+        return "?"
+    whole, part = divmod(amount, 1)
+    return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
+
+
 def format_list(items: Sequence[str], most: int = _MOST) -> str:
     """`a`, `a and b`, `a, b and c`; beyond `most` items, the first ones and how many more there are."""
     if len(items) > most:
@@ -54,6 +73,12 @@ def format_ranges(names: Iterable[str]) -> str:
             return f"{', '.join(kept)} and {rest:,} more" if kept else f"{printable(run[0])} and {rest - 1:,} more"
         kept += _range(run)
     return format_list(kept)
+
+
+def number_key(name: str) -> tuple[str, int, str]:
+    """A key by which `gpu-2` comes before `gpu-10`: stem and number of a name; -1 without a number."""
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], int(match[2]), "") if match else (name, -1, name)
 
 
 def inflect(text: str, count: int) -> str:
@@ -88,7 +113,7 @@ def _runs(names: Iterable[str]) -> list[list[str]]:
     """Names in the order of their numbers, in runs of consecutive numbers."""
     runs: list[list[str]] = []
     following: tuple[str, int] | None = None
-    for (stem, number, _), name in sorted((_stem_and_number(name), name) for name in names):
+    for (stem, number, _), name in sorted((number_key(name), name) for name in names):
         if following == (stem, number):
             runs[-1].append(name)
         else:
@@ -101,8 +126,3 @@ def _range(run: list[str]) -> list[str]:
     """Three names or more in a row are written as a range."""
     shown = [printable(name) for name in run]
     return [f"{shown[0]}..{shown[-1]}"] if len(run) > 2 else shown
-
-
-def _stem_and_number(name: str) -> tuple[str, int, str]:
-    match = _NUMBERED.fullmatch(name)
-    return (match[1], int(match[2]), "") if match else (name, -1, name)

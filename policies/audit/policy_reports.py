@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.audit.report import MOST_OWNERS
 from policies.decision import Severity
+from policies.kubernetes.paths import lookup
 from policies.metadata_keys import MANAGED
 from policies.phrases import format_count, format_list, shorten
 
@@ -72,9 +73,7 @@ _SEVERITIES = {Severity.DENY: "high", Severity.WARN: "medium", Severity.AUDIT: "
 
 def is_our_report(report: Object) -> bool:
     """True if an audit wrote a stored report."""
-    metadata = report.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return isinstance(labels, dict) and labels.get(MANAGED) == "true"
+    return bool(lookup(report, ("metadata", "labels", MANAGED)) == "true")
 
 
 def policy_reports(

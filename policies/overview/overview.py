@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.quota.report.reporting import quota_report
+from policies.quota.report.reporting import quota_reports
 from policies.usage import usage_report
 from policies.usage.node_cells import node_cells
-from policies.view import UNKNOWN
+from policies.view import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from fractions import Fraction
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = ["NodeOverview", "Overview", "QuotaOverview", "overview"]
-
-_QUOTA = "GPUQuota"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +100,17 @@ def overview(
     """
     usage = usage_report(view)
     nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
-    reports = _quota_reports(view, settings, now)
-    earlier = () if before is None else _quota_reports(before, settings, now)
-    limits = {each.namespace: {limit.limit.name: limit for limit in each.limits} for each in earlier or ()}
-    quotas = None
-    if reports is not None:
-        quotas = tuple(
-            QuotaOverview(each, None if before is None else limits.get(each.namespace, {})) for each in reports
-        )
+    reports = quota_reports(view, settings, now)
+    quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
     return Overview(usage, nodes, quotas, audit)
 
 
-def _quota_reports(view: ClusterView, settings: GPUAdmissionPolicy, now: datetime) -> Sequence[QuotaReport] | None:
-    listed = view.list(_QUOTA)
-    if listed is UNKNOWN:
-        return None
-    ordered = sorted(listed, key=lambda each: (namespace_of(each), name_of(each)))
-    return [quota_report(each, view, settings, now) for each in ordered]
+def _quota_overviews(
+    reports: Iterable[QuotaReport], before: ClusterView | None, settings: GPUAdmissionPolicy, now: datetime
+) -> tuple[QuotaOverview, ...]:
+    if before is None:
+        return tuple(map(QuotaOverview, reports))
+    earlier = quota_reports(before, settings, now)
+    known = () if isinstance(earlier, Unknown) else earlier
+    limits = {each.namespace: {limit.limit.name: limit for limit in each.limits} for each in known}
+    return tuple(QuotaOverview(each, limits.get(each.namespace, {})) for each in reports)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, UnusableReason
+from policies.usage.node_gpus import DeviceForm, HeldDevices, NodeGPUs, OfferedKind, UnusableReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -107,6 +107,16 @@ class HolderUse:
         }
 
 
+class FormTotal(NamedTuple):
+    """The devices of one form in the whole cluster. Amounts are in devices, and None if they are unknown."""
+
+    form: DeviceForm
+    total: Fraction | None
+    held: Fraction | None
+    free: Fraction | None
+    unusable: Fraction | None
+
+
 @dataclass(frozen=True)
 class UsageReport:
     """The GPUs of a cluster, their holders, and what is unknown."""
@@ -130,6 +140,12 @@ class UsageReport:
         """The devices of all nodes by kind."""
         found = _group_by(self.gpus, lambda each: each.kind)
         return tuple(self._product(kind, found[kind]) for kind in sorted(found, key=lambda kind: kind.rank))
+
+    @property
+    def totals(self) -> tuple[FormTotal, ...]:
+        """Whole GPUs, MIG devices and shares, as far as the cluster has some."""
+        found = _group_by(self.products, lambda each: each.kind.form)
+        return tuple(_form_total(form, found[form]) for form in DeviceForm if form in found)
 
     @cached_property
     def nodes(self) -> tuple[tuple[str, tuple[NodeGPUs, ...]], ...]:
@@ -206,6 +222,11 @@ class UsageReport:
             "providers": sorted(map(str, gpus.providers)),
             "reasons": [_reason(each) for each in gpus.reasons],
         }
+
+
+def _form_total(form: DeviceForm, uses: Sequence[ProductUse]) -> FormTotal:
+    amounts = (sum_if_known(getattr(each, name) for each in uses) for name in FormTotal._fields[1:])
+    return FormTotal(form, *amounts)
 
 
 def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, list[Any]]:

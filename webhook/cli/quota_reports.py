@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.printable import printable
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.report.report import QuotaState
-from policies.quota.report.reporting import COUNTED_FROM, quota_report
-from policies.view import UNKNOWN
+from policies.quota.report.reporting import COUNTED_FROM, QUOTA, quota_reports
+from policies.view import UNKNOWN, Unknown
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import (
@@ -49,13 +48,12 @@ __all__ = [
     "QuotaReports",
     "QuotasJSON",
     "as_json",
-    "quota_reports",
+    "noted_reports",
     "report_quotas_of_files",
     "text",
     "unknown_kinds",
 ]
 
-QUOTA = "GPUQuota"
 WITHOUT = {
     "Pod": "what they hold is not shown, and usage is shown only if a status has it",
     "ResourceClaim": "what they hold is not shown",
@@ -104,15 +102,13 @@ def report_quotas_of_files(cluster: Sequence[str], namespace: str, settings: str
         )
     check_namespace_exists(view, namespace)
     gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
-    return quota_reports(view, files.settings, namespace, [*files.notes, *gaps])
+    return noted_reports(view, files.settings, namespace, [*files.notes, *gaps])
 
 
-def quota_reports(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]) -> QuotaReports:
+def noted_reports(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]) -> QuotaReports:
     """The reports on quotas; an empty `namespace` stands for all, and notes need a quota."""
-    listed = view.list(QUOTA, namespace)
-    quotas = sorted(() if listed is UNKNOWN else listed, key=lambda each: (namespace_of(each), name_of(each)))
-    now = datetime.now(UTC)
-    reports = tuple(quota_report(quota, view, policy, now) for quota in quotas)
+    found = quota_reports(view, policy, datetime.now(UTC), namespace)
+    reports = () if isinstance(found, Unknown) else found
     return QuotaReports(reports, namespace, tuple(notes) if reports else ())
 
 

@@ -11,7 +11,7 @@ import click
 
 from policies.dra.holders import UNUSED
 from policies.kubernetes.printable import printable
-from policies.phrases import format_list, format_ranges
+from policies.phrases import format_amount, format_list, format_ranges
 from policies.usage import READ_FROM, UsageReport, UsageReportJSON, usage_report
 from policies.usage.node_gpus import DeviceForm
 from policies.usage.report import sum_if_known
@@ -151,16 +151,13 @@ def text(usage: Usage, by: View | None = None, width: int | None = None) -> str:
 def _summary(report: UsageReport) -> list[str]:
     """One line for whole GPUs, MIG devices and shares each."""
     found = []
-    for form, (singular, plural) in _FORMS.items():
-        uses = [each for each in report.products if each.kind.form is form]
-        if uses:
-            total, held, free, unusable = (
-                sum_if_known(getattr(each, name) for each in uses) for name in ("total", "held", "free", "unusable")
-            )
-            remark = f", {_amount(unusable)} free but unusable" if unusable != 0 else ""
-            found.append(
-                f"{_amount(total)} {singular if total == 1 else plural}: {_amount(held)} held, {_amount(free)} free{remark}"
-            )
+    for each in report.totals:
+        singular, plural = _FORMS[each.form]
+        remark = f", {format_amount(each.unusable)} free but unusable" if each.unusable != 0 else ""
+        found.append(
+            f"{format_amount(each.total)} {singular if each.total == 1 else plural}: {format_amount(each.held)} held, "
+            f"{format_amount(each.free)} free{remark}"
+        )
     return found
 
 
@@ -208,9 +205,9 @@ class _Layout:
         by_namespace = ["BY NAMESPACE"] if self.report.namespace else []
         numbers = [
             [
-                *(_amount(use.total), _amount(use.held)),
-                *([_amount(own)] if by_namespace else []),
-                *(_amount(use.free), _amount(use.unusable)),
+                *(format_amount(use.total), format_amount(use.held)),
+                *([format_amount(own)] if by_namespace else []),
+                *(format_amount(use.free), format_amount(use.unusable)),
             ]
             for _, _, use, own in rows
         ]
@@ -241,7 +238,7 @@ class _Layout:
             yield "Free, but no pod can use them now:"
             for kind, reason, nodes in found:
                 where = f"on {format_ranges(nodes)}" if any(nodes) else "on several nodes"
-                said = f"{_amount(reason.amount)} {kind} {where}: {reason.sentence}"
+                said = f"{format_amount(reason.amount)} {kind} {where}: {reason.sentence}"
                 yield from item(said, self.width)
 
     def _namespaces(self, most: int) -> Iterator[str]:
@@ -249,7 +246,7 @@ class _Layout:
         shown, size = self.report.namespaces[:most], BAR if self.width >= _WIDE else _SHORTEST_BAR
         rows = [
             (
-                [printable(each.namespace), _share(each, whole, size), _amount(each.gpus), str(each.pods)],
+                [printable(each.namespace), _share(each, whole, size), format_amount(each.gpus), str(each.pods)],
                 _kinds(each.amounts),
             )
             for each in shown
@@ -262,7 +259,7 @@ class _Layout:
 
     def _holders(self, most: int) -> Iterator[str]:
         rows = [
-            ([_holder(each.holder), printable(each.node), _amount(each.gpus)], _holding_text(each))
+            ([_holder(each.holder), printable(each.node), format_amount(each.gpus)], _holding_text(each))
             for each in self.report.holders[:most]
         ]
         if not rows:
@@ -326,12 +323,4 @@ def _holding_text(use: HolderUse) -> str:
 
 
 def _kinds(amounts: Iterable[tuple[OfferedKind, Fraction]]) -> str:
-    return ", ".join(f"{_amount(amount)} {kind}" for kind, amount in amounts)
-
-
-def _amount(amount: Fraction | None) -> str:
-    """A number, with a part of a device as a fraction: `2 1/4`."""
-    if amount is None:
-        return "?"
-    whole, part = divmod(amount, 1)
-    return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
+    return ", ".join(f"{format_amount(amount)} {kind}" for kind, amount in amounts)

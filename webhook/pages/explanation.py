@@ -65,7 +65,7 @@ class _Part:
     @classmethod
     def of(cls, explanation: Explanation) -> _Part:
         columns = columns_of(explanation)
-        blockers, blockers_left_out = blockers_of(explanation)
+        blockers, blockers_left_out = blockers_of(explanation, columns)
         return cls(
             label=explanation.label,
             verdict=str(explanation.verdict),

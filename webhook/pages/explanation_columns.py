@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.explanation import Feasibility, OutcomeState
 from policies.explanation.sentences import fit_word, why_sentences
-from policies.phrases import format_count, format_ranges, inflect
+from policies.phrases import format_count, format_ranges, inflect, number_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,10 +136,10 @@ def states_in(columns: Sequence[NodeColumn]) -> list[ShownState]:
     return [state for state in STATES.values() if state in found]
 
 
-def blockers_of(explanation: Explanation) -> tuple[list[Blocker], int]:
+def blockers_of(explanation: Explanation, columns: Sequence[NodeColumn]) -> tuple[list[Blocker], int]:
     """What holds devices on the first nodes of groups that do not fit, and how many are left out."""
     found: dict[tuple[str, str], dict[str, str]] = {}
-    for column, group in zip(columns_of(explanation), explanation.groups, strict=True):
+    for column, group in zip(columns, explanation.groups, strict=True):
         for outcome in () if group.fits else group.outcomes:
             for holder in outcome.holders:
                 found.setdefault((holder, column.title), {})[_devices_text(outcome)] = ""
@@ -175,7 +175,7 @@ def _cells(outcomes: Sequence[DeviceOutcome]) -> Iterator[DeviceCell]:
             if name not in best or _RANKS[outcome.state] < _RANKS[best[name].state]:
                 best[name] = outcome
     reasons = {outcome.sentence for outcome in best.values() if outcome.state is OutcomeState.UNSUITABLE}
-    for name in sorted(best, key=_number_key):
+    for name in sorted(best, key=number_key):
         yield _cell(name, best[name], is_common=len(reasons) == 1)
     for outcome in outcomes:
         for _ in range(0 if outcome.claim else min(outcome.count, MOST_CELLS)):
@@ -218,10 +218,3 @@ def _why(outcome: DeviceOutcome, *, several: bool) -> str:
     words = STATES[outcome.state].words
     text = inflect(outcome.sentence, outcome.count) if outcome.sentence else words
     return f"{text} (request {_request(outcome)})" if several else text
-
-
-def _number_key(name: str) -> tuple[str, int, str]:
-    """A key by which `gpu-2` comes before `gpu-10`."""
-    stem = name.rstrip("0123456789")
-    digits = name[len(stem) :]
-    return stem, int(digits) if digits and len(digits) < 10 else -1, name

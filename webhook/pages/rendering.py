@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -13,9 +12,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from policies.kubernetes.printable import printable
+from policies.phrases import format_amount
 from policies.quota.limits.amounts import amount_with_unit
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from policies.quota.charges import Unit
 
 __all__ = ["asset", "one_word", "render_page", "render_part"]
@@ -67,7 +69,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_printable_value,
     )
-    environment.filters |= {"amount": _amount, "units": _amount_in, "point": _point, "word": one_word}
+    environment.filters |= {"amount": format_amount, "units": _amount_in, "point": _point, "word": one_word}
     return environment
 
 
@@ -77,14 +79,6 @@ def _printable_value(value: object) -> object:
     A value of any other type becomes a text here, because it can have such characters too.
     """
     return value if isinstance(value, Markup) else printable(str(value))
-
-
-def _amount(amount: Fraction | int | None) -> str:
-    """A number of devices, with a part of a device as a fraction: `2 1/4`; `?` if it is unknown."""
-    if amount is None:
-        return "?"
-    whole, part = divmod(Fraction(amount), 1)
-    return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
 
 
 def _amount_in(amount: Fraction | None, unit: Unit) -> str:

@@ -9,7 +9,6 @@ from policies.overview import HIDDEN
 from policies.phrases import format_count, format_ranges
 from policies.usage.gpu_cells import CellState
 from policies.usage.node_gpus import DeviceForm, Provider, UnusableKind
-from policies.usage.report import sum_if_known
 from webhook.pages.rendering import one_word, render_page, render_part
 
 if TYPE_CHECKING:
@@ -51,16 +50,6 @@ def render_report_parts(overview: Overview) -> dict[str, str]:
     return {"filters": render_part("report_filters", facets=_facets(overview)), **parts}
 
 
-class Total(NamedTuple):
-    """The devices of one form in the whole cluster."""
-
-    words: str
-    total: Any
-    held: Any
-    free: Any
-    unusable: Any
-
-
 class RuleFindings(NamedTuple):
     """The findings of one rule with one severity."""
 
@@ -83,7 +72,7 @@ def _facts(overview: Overview) -> dict[str, Any]:
     return {
         "overview": overview,
         "usage": overview.usage,
-        "totals": _totals(overview),
+        "form_words": _FORM_WORDS,
         "rules": _rules(overview),
         "holder_text": _holder_text,
         "part_kind": _part_kind,
@@ -107,17 +96,7 @@ _REASON_WORDS = {
     UnusableKind.NOT_ADVERTISED: "not offered",
 }
 """Why a GPU is unusable, in the room of a cell."""
-_FORMS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares of GPUs"}
-
-
-def _totals(overview: Overview) -> list[Total]:
-    found = []
-    for form, words in _FORMS.items():
-        uses = [each for each in overview.usage.products if each.kind.form is form]
-        if uses:
-            amounts = (sum_if_known(getattr(each, name) for each in uses) for name in Total._fields[1:])
-            found.append(Total(words, *amounts))
-    return found
+_FORM_WORDS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares of GPUs"}
 
 
 def _rules(overview: Overview) -> list[RuleFindings]:

@@ -87,7 +87,7 @@ def selector_set_of_expression(text: str, device_class: str = "") -> SelectorSet
 
 
 def edited_selector_set(selector_set: SelectorSet, text: str) -> SelectorSet:
-    """The selector set with one expression in place of its own."""
+    """The selector set with its selectors replaced by one expression."""
     document = deepcopy(selector_set.document)
     owner = lookup(document, selector_set.owner)
     owner["selectors"] = [{"cel": {"expression": text}}]

@@ -17,7 +17,7 @@ from policies.quota.opt_in import is_enforced
 from policies.quota.report.remarks import remarks_on
 from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
 from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,12 +32,28 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["COUNTED_FROM", "quota_report"]
+__all__ = ["COUNTED_FROM", "QUOTA", "quota_report", "quota_reports"]
+
+QUOTA = "GPUQuota"
 
 COUNTED_FROM = ("Pod", "ResourceClaim", "Node", "ResourceSlice")
 """Kinds that are needed to count existing objects."""
 _CLUSTER_SCOPED = frozenset({"Node", "ResourceSlice"})
 _ALMOST_NOTHING = 1e-9
+
+
+def quota_reports(
+    view: ClusterView, policy: GPUAdmissionPolicy, now: datetime, namespace: str = ""
+) -> tuple[QuotaReport, ...] | Unknown:
+    """The reports on the GPUQuotas of a namespace, or of all; unknown if they cannot be read.
+
+    They are sorted by namespace.
+    """
+    listed = view.list(QUOTA, namespace)
+    if listed is UNKNOWN:
+        return UNKNOWN
+    ordered = sorted(listed, key=lambda each: (namespace_of(each), name_of(each)))
+    return tuple(quota_report(each, view, policy, now) for each in ordered)
 
 
 def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy, now: datetime) -> QuotaReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -16,6 +15,7 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.metadata_keys import MANAGED
 from policies.phrases import format_count
+from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import list_all
 from webhook.cluster.resources import Resource
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NoReportAPIError", "Published", "find_report_api", "publish"]
 
-_AT_ONCE = 6
-"""Requests that are sent at a time."""
 _ATTEMPTS = 3
 """Attempts to write a report that changes at the same time."""
 _OURS = {"labelSelector": f"{MANAGED}=true"}
@@ -113,7 +111,8 @@ async def publish(
 ) -> Published:
     """Write the reports that have changed, and delete our reports of namespaces that have none now.
 
-    Our reports in the other API, which an earlier audit wrote before this one was served, are deleted. A report that something else made is not touched. If a right is missing, the other reports are written.
+    Our reports in the other API, which an earlier audit wrote before this one was served, are deleted. A report that something
+    else made is not touched. If a right is missing, the other reports are written.
 
     Args:
         client: The connection.
@@ -141,17 +140,16 @@ async def publish(
         *(partial(publisher.delete, report) for report in outdated),
         *(partial(former.delete, report) for report in await former.listed_reports(namespace)),
     ]
-    limit, done = asyncio.Semaphore(_AT_ONCE), 0
+    done = 0
 
     async def run(task: Callable[[], Coroutine[Any, Any, _Outcome | str]]) -> _Outcome | str:
         nonlocal done
-        async with limit:
-            outcome = await task()
+        outcome = await task()
         done += 1
         progress.show(f"publishing: {done:,} of {len(tasks):,} reports")
         return outcome
 
-    found = await asyncio.gather(*map(run, tasks))
+    found = await in_parallel(run, tasks)
     outcomes = [each for each in found if isinstance(each, _Outcome)]
     return Published(api, outcomes, (*problems, *(each for each in found if isinstance(each, str))))
 
