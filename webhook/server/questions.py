@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
 
 from policies.kubernetes.objects import namespace_of
 from policies.phrases import with_full_stop
 from webhook.cluster.lookups import NotFoundError
+from webhook.server.caller_limits import CallerLimit, CallerLimits
 from webhook.server.deadlines import BadDuration
 from webhook.server.explain_gate import NotAdmitted
 from webhook.server.explain_question import BadQuestion, NamedObject, PostedObject
 from webhook.server.explainer import UnavailableError
 from webhook.server.logs import log_explanation
-from webhook.server.token_buckets import TokenBuckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from policies.settings import AddedKind
     from webhook.server.bodies import Form
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from webhook.server.explainer import Explainer, Render
     from webhook.server.metrics import Metrics
 
-__all__ = ["MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "Questions", "count_while"]
-
-K = TypeVar("K")
+__all__ = ["MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "Questions"]
 
 _RETRY = {hdrs.RETRY_AFTER: "1"}
 MOST_OF_ONE_USER = 2
@@ -59,9 +57,7 @@ class Questions:
         self._explainer = explainer
         self.gate = gate
         self.metrics = metrics
-        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
-        self._of_user: Counter[str] = Counter()
-        self._of_namespace: Counter[str] = Counter()
+        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, retry_after=1)
 
     async def answer(
         self,
@@ -118,38 +114,18 @@ class Questions:
         self.metrics.count_explain_caller("allowed")
         return caller
 
-    @contextmanager
-    def _turn_of(self, caller: Caller) -> Iterator[None]:
+    def _turn_of(self, caller: Caller) -> AbstractContextManager[None]:
         """Count a question of a user of one namespace while it is answered; others are not limited.
 
         Raises:
-            web.HTTPTooManyRequests: The user has too many.
+            web.HTTPTooManyRequests: When it is entered: the user has too many.
         """
-        if not caller.audience.namespace:
-            yield
-            return
         user, namespace = caller.name, caller.audience.namespace
-        if self._of_user[user] >= MOST_OF_ONE_USER:
-            raise web.HTTPTooManyRequests(text=_TOO_MANY, headers=_RETRY)
-        if self._of_namespace[namespace] >= MOST_OF_ONE_NAMESPACE:
-            raise web.HTTPTooManyRequests(text=_TOO_MANY_OF_NAMESPACE, headers=_RETRY)
-        if not self._rates.take(user):
-            seconds = str(self._rates.seconds_until_next(user))
-            raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
-        with count_while(self._of_user, user), count_while(self._of_namespace, namespace):
-            yield
-
-
-@contextmanager
-def count_while(pending: Counter[K], key: K) -> Iterator[None]:
-    """Count a call under a key until it ends; keys without calls are left out."""
-    pending[key] += 1
-    try:
-        yield
-    finally:
-        pending[key] -= 1
-        if not pending[key]:
-            del pending[key]
+        if not namespace:
+            return nullcontext()
+        of_user = CallerLimit(("user", user), MOST_OF_ONE_USER, _TOO_MANY)
+        of_namespace = CallerLimit(("namespace", namespace), MOST_OF_ONE_NAMESPACE, _TOO_MANY_OF_NAMESPACE)
+        return self._limits.hold_place(user, (of_user, of_namespace))
 
 
 def _is_connected(request: web.BaseRequest) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,17 @@ from aiohttp import hdrs, web
 
 from webhook.server.bodies import Form
 from webhook.server.browser_rules import HEADERS
+from webhook.server.caller_limits import CallerLimit, CallerLimits
 from webhook.server.deadlines import Deadline
 from webhook.server.explain_gate import NotAdmitted
 from webhook.server.guarded_connection import guarded_connection
 from webhook.server.live_reports import ReportUnavailableError
 from webhook.server.logs import log_crash, log_stream
-from webhook.server.questions import count_while
 from webhook.server.strict_json import BadJSON, read_json
-from webhook.server.token_buckets import TokenBuckets
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
 
     from webhook.server.explain_gate import Caller
     from webhook.server.live_reports import LiveReport, LiveReports
@@ -40,6 +39,7 @@ MOST_OF_NAMESPACE = 8
 """Streams of all users of a namespace, because a user who may create service accounts can act as many users."""
 MOST_OF_USER = 4
 """Streams of one user."""
+_MEMBERS, _OTHERS = "users of single namespaces", "users who see everything"
 _BURST, _PER_MINUTE = 20, 20
 """Streams that a user may start at once, and then in a minute."""
 
@@ -107,15 +107,11 @@ class ReportStreams:
         self._traffic = traffic
         self._times = times
         self._clock = clock
-        self._rates = TokenBuckets(_BURST, _PER_MINUTE)
-        self._of_user: Counter[str] = Counter()
-        self._of_namespace: Counter[str] = Counter()
-        self._open: Counter[bool] = Counter()
-        """Open streams; the key is true for users of one namespace."""
+        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, retry_after=5)
         self._metrics.watch_streams(self.__len__)
 
     def __len__(self) -> int:
-        return self._open.total()
+        return self._limits.count(_MEMBERS) + self._limits.count(_OTHERS)
 
     async def answer(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
         """Send the report of a namespace, or of everything, until the stream ends.
@@ -191,31 +187,18 @@ class ReportStreams:
             if await self._traffic.wait_until_draining(times.between):
                 raise _Ended("stopping", _STOPPING)
 
-    @contextmanager
-    def _place_of(self, caller: Caller) -> Iterator[None]:
+    def _place_of(self, caller: Caller) -> AbstractContextManager[None]:
         """Count a stream while it is open.
 
         Raises:
-            web.HTTPTooManyRequests: There are too many.
+            web.HTTPTooManyRequests: When it is entered: there are too many.
         """
         user, namespace = caller.name, caller.audience.namespace
-        is_member = bool(namespace)
-        for is_full, sentence in (
-            (self._of_user[user] >= MOST_OF_USER, _TOO_MANY_OF_USER),
-            (is_member and self._of_namespace[namespace] >= MOST_OF_NAMESPACE, _TOO_MANY_OF_NAMESPACE),
-            (self._open[is_member] >= MOST_STREAMS, _TOO_MANY),
-        ):
-            if is_full:
-                raise web.HTTPTooManyRequests(text=sentence, headers=_RETRY)
-        if not self._rates.take(user):
-            seconds = str(self._rates.seconds_until_next(user))
-            raise web.HTTPTooManyRequests(text=_TOO_OFTEN, headers={hdrs.RETRY_AFTER: seconds})
-        with (
-            count_while(self._of_user, user),
-            count_while(self._of_namespace, namespace),
-            count_while(self._open, is_member),
-        ):
-            yield
+        limits = [CallerLimit(("user", user), MOST_OF_USER, _TOO_MANY_OF_USER)]
+        if namespace:
+            limits.append(CallerLimit(("namespace", namespace), MOST_OF_NAMESPACE, _TOO_MANY_OF_NAMESPACE))
+        limits.append(CallerLimit(_MEMBERS if namespace else _OTHERS, MOST_STREAMS, _TOO_MANY))
+        return self._limits.hold_place(user, limits)
 
 
 class _Stream:
