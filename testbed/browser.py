@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import sync_playwright
 
@@ -42,7 +42,7 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(
             executable_path=program,
             args=[*_ARGUMENTS],
-            # As root, it has no sandbox of its own; the pages are ours.
+            # Chromium has no sandbox for root, and unpacked it has none at all; the pages are ours.
             chromium_sandbox=os.geteuid() != 0 and installed is not None,
             env=_environment(folder),
         )
@@ -60,14 +60,14 @@ def _environment(folder: Path | None) -> dict[str, str | float | bool]:
 
 
 @contextmanager
-def watched_page(browser: Browser, **options: object) -> Iterator[tuple[Page, list[str]]]:
+def watched_page(browser: Browser, **options: Any) -> Iterator[tuple[Page, list[str]]]:
     """A page with nothing stored, and the errors of its console and its scripts.
 
     Args:
         browser: The browser.
         options: Of the context, such as `color_scheme`, `viewport` and `ignore_https_errors`.
     """
-    context = browser.new_context(**options)  # type: ignore[arg-type]
+    context = browser.new_context(**options)
     try:
         page = context.new_page()
         complaints: list[str] = []

@@ -183,7 +183,7 @@ class _Definitions:
         return {"$ref": f"#/$defs/{name}"}
 
     def _record_schema(self, record: Any) -> dict[str, Any]:
-        # The names of its own module come last, so that they win.
+        # The names of the module come last, so that they win.
         names = {**_names(), **vars(import_module(record.__module__))}
         hints = get_type_hints(record, localns=names, include_extras=True)
         optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}

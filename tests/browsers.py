@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from testbed.browser import chromium, watched_page
@@ -25,16 +27,14 @@ def browser():
 
 @pytest.fixture
 def new_page(browser):
-    """Open pages, each in a context of its own; at the end, no page may have complained."""
-    opened = []
+    """Open pages, each in its own context; at the end, no page may have complained."""
+    of_pages = []
+    with ExitStack() as stack:
 
-    def new_page(**options):
-        watched = watched_page(browser, **options)
-        page, complaints = watched.__enter__()
-        opened.append((watched, complaints))
-        return page
+        def new_page(**options):
+            page, complaints = stack.enter_context(watched_page(browser, **options))
+            of_pages.append(complaints)
+            return page
 
-    yield new_page
-    for watched, _ in opened:
-        watched.__exit__(None, None, None)
-    assert [complaint for _, complaints in opened for complaint in complaints] == []
+        yield new_page
+    assert [complaint for complaints in of_pages for complaint in complaints] == []

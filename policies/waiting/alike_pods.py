@@ -54,7 +54,7 @@ def alike_key(question: Question) -> str:
 def for_all_alike(question: Question) -> Question:
     """The question without the identity of the pod, so that one explanation is true for all alike pods.
 
-    Explanations show names that the pod contains; its metadata and environment can contain names of its own.
+    Explanations show names that the pod contains; its metadata and environment can contain further ones.
     """
     if question.pod is None:
         return question

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import yaml
 
-from tests.cli.quota_files import AWAY, EXAMPLES
-from tests.sandbox.faults import FaultySandbox
+from tests.cli.example_sandboxes import example_sandbox
+from tests.cli.quota_files import AWAY
 
 HOPPER = 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"'
 
@@ -16,17 +15,8 @@ HOPPER = 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"'
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the devices of the examples; its kubeconfig is in `sandbox.file`."""
-    sandbox = FaultySandbox(seed=1)
-    for file in sorted((EXAMPLES / "cluster").glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text()):
-            for each in document.get("items", [document]):
-                if each.get("kind") in ("ResourceSlice", "DeviceClass"):
-                    sandbox.create(each)
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
+    async with example_sandbox(tmp_path, "cluster", kinds={"ResourceSlice", "DeviceClass"}) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

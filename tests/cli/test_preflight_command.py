@@ -11,9 +11,9 @@ from importlib.metadata import version
 import pytest
 import yaml
 
-from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
+from tests.cli.example_sandboxes import example_sandbox
+from tests.cli.quota_files import AWAY, ROOT
 from tests.sandbox import faults
-from tests.sandbox.faults import FaultySandbox
 
 INSTALL = ROOT / "deploy" / "install.yaml"
 PAGE = (ROOT / "docs" / "preflight.md").read_text()
@@ -47,20 +47,8 @@ INJECTOR = {
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the cluster of the examples; its kubeconfig is in `sandbox.file`."""
-    sandbox = FaultySandbox(seed=1)
-    documents = [
-        each for file in sorted((EXAMPLES / "cluster").glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())
-    ]
-    served = {"Namespace", "Node", "ResourceSlice"}
-    objects = [each for one in documents for each in one.get("items", [one]) if each.get("kind") in served]
-    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
-        if each["metadata"]["name"] not in {found["metadata"]["name"] for found in sandbox.objects(each["kind"])}:
-            sandbox.create(each)
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
+    async with example_sandbox(tmp_path, "cluster", kinds={"Namespace", "Node", "ResourceSlice"}) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

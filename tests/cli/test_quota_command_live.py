@@ -9,9 +9,9 @@ import re
 import pytest
 import yaml
 
-from tests.cli.quota_files import AWAY, EXAMPLES, ROOT, WITH_QUOTA
+from tests.cli.example_sandboxes import example_sandbox
+from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
 from tests.sandbox import faults
-from tests.sandbox.faults import FaultySandbox
 
 DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
 
@@ -19,21 +19,8 @@ DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml"
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the cluster of the example and its quota; its kubeconfig is in `sandbox.file`."""
-    sandbox = FaultySandbox(seed=1)
-    sandbox.create(DEFINITION)
-    folders = (EXAMPLES / "cluster", WITH_QUOTA)
-    files = [file for folder in folders for file in sorted(folder.glob("*.yaml")) if file.name != "version.yaml"]
-    documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
-    objects = [each for one in documents for each in one.get("items", [one])]
-    there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
-    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
-        if each["kind"] != "Namespace" or each["metadata"]["name"] not in there:
-            sandbox.create(each)
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
+    async with example_sandbox(tmp_path, "cluster", "cluster-with-quota", definitions=["gpuquotas.yaml"]) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

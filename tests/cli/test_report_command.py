@@ -6,10 +6,9 @@ import asyncio
 
 import html5lib
 import pytest
-import yaml
 
+from tests.cli.example_sandboxes import example_sandbox
 from tests.cli.quota_files import AWAY, EXAMPLES
-from webhook.sandbox.server import Sandbox
 
 CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
 READ = ("Namespace", "Node", "ResourceSlice", "DeviceClass", "Pod", "ResourceClaim")
@@ -72,19 +71,8 @@ def test_files_that_cannot_be_read_leave_the_page_as_it_was(invoke, folder, writ
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the cluster of the example; its kubeconfig is in `sandbox.file`."""
-    sandbox = Sandbox(seed=1)
-    sandbox.create(yaml.safe_load((EXAMPLES.parent / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text()))
-    for name in CLUSTERS[:2]:
-        for file in sorted((EXAMPLES / name).glob("*.yaml"), key=lambda file: file.name != "namespaces.yaml"):
-            for document in yaml.safe_load_all(file.read_text()):
-                for each in document.get("items", [document]):
-                    if each.get("kind") in READ and each["metadata"]["name"] not in ("default", "kube-system"):
-                        sandbox.create(each)
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
+    async with example_sandbox(tmp_path, *CLUSTERS[:2], kinds=READ, definitions=["gpuquotas.yaml"]) as sandbox:
+        yield sandbox
 
 
 async def test_running_cluster_is_read_and_shown(sandbox, run):

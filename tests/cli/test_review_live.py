@@ -6,11 +6,10 @@ import asyncio
 import json
 
 import pytest
-import yaml
 
-from tests.cli.quota_files import AWAY, EXAMPLES, quota
+from tests.cli.example_sandboxes import example_sandbox
+from tests.cli.quota_files import AWAY, quota
 from tests.sandbox import faults
-from tests.sandbox.faults import FaultySandbox
 
 POLICY = {
     "apiVersion": "gpu-admission.io/v1alpha1",
@@ -23,21 +22,10 @@ POLICY = {
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the cluster of the examples; its kubeconfig is in `sandbox.file`."""
-    sandbox = FaultySandbox(seed=1)
-    api = EXAMPLES.parent / "deploy" / "base" / "api"
-    for name in ("gpuquotas.yaml", "gpuadmissionpolicies.yaml"):
-        sandbox.create(yaml.safe_load((api / name).read_text()))
-    there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
-    for file in sorted((EXAMPLES / "cluster").glob("*.yaml")):
-        for one in yaml.safe_load_all(file.read_text()):
-            for each in one.get("items", [one] if "kind" in one else []):
-                if each["kind"] != "Namespace" or each["metadata"]["name"] not in there:
-                    sandbox.create(each)
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
+    async with example_sandbox(
+        tmp_path, "cluster", definitions=["gpuquotas.yaml", "gpuadmissionpolicies.yaml"]
+    ) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

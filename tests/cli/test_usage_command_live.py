@@ -6,11 +6,10 @@ import asyncio
 import json
 
 import pytest
-import yaml
 
+from tests.cli.example_sandboxes import example_sandbox
 from tests.cli.quota_files import AWAY, EXAMPLES
 from tests.sandbox import faults
-from tests.sandbox.faults import FaultySandbox
 
 CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
 READ = {"Namespace", "Node", "Pod", "ResourceClaim", "ResourceSlice"}
@@ -19,20 +18,8 @@ READ = {"Namespace", "Node", "Pod", "ResourceClaim", "ResourceSlice"}
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with the cluster of the example; its kubeconfig is in `sandbox.file`."""
-    sandbox = FaultySandbox(seed=1)
-    files = [file for name in CLUSTERS for file in sorted((EXAMPLES / name).glob("*.yaml"))]
-    documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
-    objects = [each for one in documents for each in one.get("items", [one]) if each.get("kind") in READ]
-    there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
-    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
-        if each["kind"] != "Namespace" or each["metadata"]["name"] not in there:
-            sandbox.create(each)
-            there.add(each["metadata"]["name"])
-    await sandbox.start()
-    sandbox.file = tmp_path / "kubeconfig"
-    sandbox.file.write_text(sandbox.kubeconfig())
-    yield sandbox
-    await sandbox.stop()
+    async with example_sandbox(tmp_path, *CLUSTERS, kinds=READ) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

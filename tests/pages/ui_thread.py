@@ -1,13 +1,12 @@
 """The page's port and its API server in a thread of their own, for tests that drive a browser."""
 
-import asyncio
-import threading
 from datetime import UTC, datetime
 
 from certs import issue_serving, make_authority
+from testbed.background import Background
 from tests.sandbox.faults import FaultySandbox
-from tests.server.explain.rights import OURS, Clock, Rights
-from tests.server.ui.serving import delegated_gate, served_ui
+from tests.server.explain.rights import OURS, Clock, Rights, delegated_gate
+from tests.server.ui.serving import served_ui
 from webhook.server.report_streams import StreamTimes
 
 TIMES = StreamTimes(between=0.05, beat=0.5)
@@ -20,9 +19,7 @@ class UIThread:
         self.rights = Rights()
         self.clock = Clock()
         self._folder = folder
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._background = Background()
         self._authority = make_authority("test authority", now=datetime.now(UTC))
         self.api = self._gate = self._served = self.ui = None
         self._run(self._start_api())
@@ -53,12 +50,10 @@ class UIThread:
     def close(self):
         self.stop_serving()
         self._run(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._background.close()
 
     def _run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        return self._background.run(coroutine)
 
     async def _start_api(self):
         self.api = FaultySandbox(seed=1, allows=self.rights)

@@ -70,7 +70,7 @@ async def test_audit_without_readers_is_forgotten(start, shown):
     await shown(running)
     await page._audit_if_due()
     page._next_audit = 0.0
-    page.calls.streams._open.clear()
+    page.calls.streams._limits._open.clear()
     await page._audit_if_due()
     assert page._own.report is None
 
@@ -95,12 +95,12 @@ async def test_defect_does_not_end_the_audits(start, shown, monkeypatch, caplog)
     await shown(running)
 
     async def defective():
-        raise TypeError("an object that nobody expected")
+        raise TypeError("an unexpected object")
 
     with monkeypatch.context() as patched:
         patched.setattr(type(page._own), "round", lambda _: defective())
         await page._audit_if_due()
-    assert "an object that nobody expected" in caplog.text
+    assert "an unexpected object" in caplog.text
     page._next_audit = 0.0
     await page._audit_if_due()
     assert page._last_audit() is not None

@@ -18,6 +18,8 @@ from certs import issue_serving, make_authority
 from policies.settings import DEFAULTS
 from policies.view import Overlay
 from testbed.client_certificates import issue_client
+from tests.sandbox.faults import FaultySandbox
+from tests.server.explain.rights import OURS, Clock, Rights, delegated_gate
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
@@ -314,3 +316,31 @@ def lines(caplog):
         return [line for line in parsed if all(line.get(key) == value for key, value in wanted.items())]
 
     return read
+
+
+@pytest.fixture
+def rights():
+    return Rights()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+async def api(rights, authority):
+    """An API server over TLS that decides who may ask."""
+    server = FaultySandbox(seed=1, allows=rights)
+    pair = issue_serving(authority, ["127.0.0.1"], now=datetime.now(UTC))
+    await server.start(tls=pair, authority=authority.certificate_pem)
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def gate(api, clock, tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text(api.kubeconfig(OURS))
+    async with delegated_gate(file, clock) as gate:
+        yield gate

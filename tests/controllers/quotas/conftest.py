@@ -11,15 +11,10 @@ from prometheus_client import CollectorRegistry
 from policies.quota.charges import Bill, Charge
 from policies.quota.ledger.status import charge_items
 from policies.settings import DEFAULTS
+from tests.controllers.caches import Caches
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError
-from webhook.cluster.lists import raw_pages
-from webhook.cluster.live import LiveView
-from webhook.cluster.store import Listing
-from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.metrics import QuotaMetrics
 from webhook.controllers.presence import Presences
 from webhook.controllers.quota_round import QuotaRound
@@ -31,15 +26,11 @@ H100, T4 = ("NVIDIA-H100-80GB-HBM3", 81920), ("Tesla-T4", 15360)
 UNITS = ("gpus", "memory", "devices")
 
 
-class Caches:
+class QuotaCaches(Caches):
     """What one replica has seen of the cluster, and the round that it would do if it led."""
 
     def __init__(self, client, clockwork):
-        self.client = client
-        self.watched = {each.kind: each for each in watched_kinds(()) if each.kind in KINDS}
-        self.stores = {kind: store_of(each, clockwork.clock) for kind, each in self.watched.items()}
-        self.view = LiveView(((each, self.stores[kind]) for kind, each in self.watched.items()), clock=clockwork.clock)
-        self.view.set_server_version((1, 36))
+        super().__init__(client, KINDS, clockwork.clock)
         self.registry = CollectorRegistry()
         self.is_compact = True
         self.writer = LedgerWriter(client, is_compact=lambda: self.is_compact)
@@ -54,21 +45,6 @@ class Caches:
             Presences(client, "gpu-admission", clock=clockwork.clock),
             clockwork=clockwork,
         )
-
-    async def see(self, *kinds):
-        """Take in everything that there is now, of all kinds where none is named."""
-        for kind in kinds or KINDS:
-            listing, version = Listing(self.stores[kind]), ""
-            try:
-                async for page in raw_pages(
-                    self.client, self.watched[kind].resource, "", self.watched[kind].query, limit=0
-                ):
-                    listing.add(page.items)
-                    version = page.resource_version
-            except APIError:
-                self.stores[kind].mark("absent")
-                continue
-            listing.finish(version)
 
     async def count(self):
         """See everything, and do a round."""
@@ -228,7 +204,7 @@ async def replica(team, tmp_path, midnight):
             kubeconfig = tmp_path / "kubeconfig"
             kubeconfig.write_text(team.sandbox.kubeconfig())
             client = await APIClient.connect(str(kubeconfig), environ={})
-            caches = Caches(client, Clockwork(clock=lambda: team.seconds, now=lambda: midnight))
+            caches = QuotaCaches(client, Clockwork(clock=lambda: team.seconds, now=lambda: midnight))
             stack.push_async_callback(client.close)
             stack.push_async_callback(caches.writer.close)
             return caches

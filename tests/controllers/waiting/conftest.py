@@ -7,16 +7,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from policies.settings import DEFAULTS, Explanations, GPUAdmissionPolicy
+from tests.controllers.caches import Caches
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError
-from webhook.cluster.lists import raw_pages
-from webhook.cluster.live import LiveView
 from webhook.cluster.resources import NEW_EVENT
-from webhook.cluster.store import Listing
-from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.metrics import WaitingMetrics
 from webhook.controllers.waiting_answers import WaitingExplainer
 from webhook.controllers.waiting_round import WaitingRound
@@ -27,18 +22,12 @@ ON = GPUAdmissionPolicy(explain=Explanations(on_pods=True))
 TYPE = "gpu-admission.io/Schedulable"
 
 
-class Leader:
+class Leader(Caches):
     """What a leader has seen of the cluster, and its task."""
 
     def __init__(self, client, team):
-        self.client = client
         self.clockwork = Clockwork(clock=lambda: team.seconds, now=lambda: team.now, sleep=team.sleep)
-        self.watched = {each.kind: each for each in watched_kinds(()) if each.kind in KINDS}
-        self.stores = {kind: store_of(each, self.clockwork.clock) for kind, each in self.watched.items()}
-        self.view = LiveView(
-            ((each, self.stores[kind]) for kind, each in self.watched.items()), clock=self.clockwork.clock
-        )
-        self.view.set_server_version((1, 36))
+        super().__init__(client, KINDS, self.clockwork.clock)
         self.registry = CollectorRegistry()
         self.settings = ON
         metrics = WaitingMetrics(self.registry)
@@ -48,20 +37,6 @@ class Leader:
 
     def switch_off(self):
         self.settings = DEFAULTS
-
-    async def see(self, *kinds):
-        """Take in everything that there is now, of all kinds where none is named."""
-        for kind in kinds or KINDS:
-            listing, version = Listing(self.stores[kind]), ""
-            watched = self.watched[kind]
-            try:
-                async for page in raw_pages(self.client, watched.resource, "", watched.query, limit=0):
-                    listing.add(page.items)
-                    version = page.resource_version
-            except APIError:
-                self.stores[kind].mark("absent")
-                continue
-            listing.finish(version)
 
     async def round(self):
         """See everything, and do a round."""

@@ -1,6 +1,12 @@
 """Users and their rights in an API server, and calls with a token."""
 
 import json
+from contextlib import asynccontextmanager
+
+from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
+from webhook.cluster.client import APIClient
+from webhook.cluster.clockwork import Clockwork
+from webhook.server.explain_gate import DelegatedGate
 
 PATH = "/v1/explain"
 
@@ -65,3 +71,12 @@ async def ask(client, token=None, query="", **headers):
 def refused(answer):
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     return answer.status, answer.text
+
+
+@asynccontextmanager
+async def delegated_gate(kubeconfig, clock):
+    """The gate of a replica with this kubeconfig file."""
+    client = await APIClient.connect(str(kubeconfig))
+    clockwork = Clockwork(clock=clock)
+    yield DelegatedGate(TokenAuthenticator(client, clockwork=clockwork), SubjectAccess(client, clockwork=clockwork))
+    await client.close()

@@ -7,14 +7,13 @@ import json
 import aiohttp
 import pytest
 
-from tests.server.explain.conftest import api, clock, gate, rights  # noqa: F401
 from tests.server.ui.serving import served_ui
 
 ADMIN, ALICE = "admin", "alice"
 
 
 @pytest.fixture(autouse=True)
-def users(rights):  # noqa: F811
+def users(rights):
     """The administrator sees everything; Alice sees `team-a`, without nodes."""
     rights.names = {ADMIN}
     rights.members = {(ALICE, "team-a")}
@@ -77,7 +76,7 @@ class UI:
 
 
 @pytest.fixture
-async def start_ui(cluster, authority, client_of, gate, clock):  # noqa: F811
+async def start_ui(cluster, authority, client_of, gate, clock):
     """Serve the page's port; what it depends on can be chosen."""
     async with contextlib.AsyncExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""The page's port, served over TLS for tests, and a gate that an API server in memory decides for."""
+"""The page's port, served over TLS for tests."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -8,10 +8,7 @@ from datetime import UTC, datetime
 from certs import issue_serving
 from policies.settings import DEFAULTS
 from policies.view import PassingView
-from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
-from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.server.explain_gate import DelegatedGate
 from webhook.server.explainer import Explainer
 from webhook.server.guarded_connection import Endpoint
 from webhook.server.guarded_site import GuardedSite, create_runner
@@ -65,12 +62,3 @@ async def served_ui(view, gate, authority, clock, *, parts=None, audit=None, tim
         await runner.cleanup()
         connections.abort_all()
         await asyncio.sleep(0)  # asyncio closes sockets in the next turn of the loop
-
-
-@asynccontextmanager
-async def delegated_gate(kubeconfig, clock):
-    """The gate of a replica with this kubeconfig file."""
-    client = await APIClient.connect(str(kubeconfig))
-    clockwork = Clockwork(clock=clock)
-    yield DelegatedGate(TokenAuthenticator(client, clockwork=clockwork), SubjectAccess(client, clockwork=clockwork))
-    await client.close()

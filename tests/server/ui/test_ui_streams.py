@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 
@@ -19,10 +20,10 @@ from webhook.server.service import Service
 PARTS = ["filters", "summary", "nodes", "quotas", "migration", "findings"]
 
 
-def numbered(audience, now, made=[0]):  # noqa: B006 - the number of reports so far
-    """Two parts, one of which is another one each time."""
-    made[0] += 1
-    return {"same": "<p>same</p>", "number": f"<p>{made[0]}</p>"}
+def numbered_parts():
+    """Makes reports of two parts, one of which differs each time."""
+    numbers = itertools.count(1)
+    return lambda *_: {"same": "<p>same</p>", "number": f"<p>{next(numbers)}</p>"}
 
 
 async def test_user_with_the_wider_right_sees_everything(ui):
@@ -63,7 +64,7 @@ async def test_authorizer_is_asked_the_same_as_for_explanations(ui, rights):
 
 
 async def test_only_parts_that_have_changed_are_sent_again(start_ui, clock):
-    ui = await start_ui(parts=numbered)
+    ui = await start_ui(parts=numbered_parts())
     async with ui.stream() as stream:
         assert set(await stream.parts()) == {"same", "number"}
         clock.seconds += 61
@@ -118,7 +119,7 @@ async def unauthenticated(request, handler):
 
 
 async def test_stream_ends_when_the_token_is_revoked(start_ui, api, clock):
-    ui = await start_ui(parts=numbered)
+    ui = await start_ui(parts=numbered_parts())
     async with ui.stream() as stream:
         await stream.parts()
         api.faults.add(unauthenticated, verb="POST", path="*/tokenreviews")
@@ -166,7 +167,7 @@ async def slow_call(ui, client_context):
 
 
 async def test_nothing_is_sent_while_the_token_cannot_be_checked(start_ui, api, clock):
-    ui = await start_ui(parts=numbered)
+    ui = await start_ui(parts=numbered_parts())
 
     async def failing(request, handler):
         return web.json_response({}, status=500)
