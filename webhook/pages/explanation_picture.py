@@ -44,28 +44,27 @@ def draw_explanations(explanations: Sequence[Explanation]) -> str:
     """The explanations as one SVG file, one below the other."""
     drawing = Drawing(_WIDTH)
     top = _MARGIN
-    for explanation in explanations:
-        top = _draw_explanation(drawing, explanation, top) + _MARGIN
+    columns = [columns_of(explanation) for explanation in explanations]
+    for explanation, of_explanation in zip(explanations, columns, strict=True):
+        top = _draw_explanation(drawing, explanation, of_explanation, top) + _MARGIN
     label = explanations[0].label if len(explanations) == 1 else format_count(len(explanations), "explanation")
-    described = " ".join(_description(explanation) for explanation in explanations)
+    described = " ".join(map(_description, explanations, columns))
     return drawing.render(f"Where it fits: {label}", described, top)
 
 
-def _description(explanation: Explanation) -> str:
+def _description(explanation: Explanation, columns: Sequence[NodeColumn]) -> str:
     """The explanation in sentences, for screen readers."""
-    columns = columns_of(explanation)
     nodes = [f"{column.title}: {column.fit_words}{f'; {column.counts}' if column.cells else ''}." for column in columns]
     return " ".join([f"{explanation.label}: {explanation.verdict}.", as_sentence(explanation.headline), *nodes])
 
 
-def _draw_explanation(drawing: Drawing, explanation: Explanation, top: int) -> int:
+def _draw_explanation(drawing: Drawing, explanation: Explanation, columns: Sequence[NodeColumn], top: int) -> int:
     """Draw one explanation; returns the top of what follows."""
     width = _WIDTH - 2 * _MARGIN
     top = drawing.write(_MARGIN, top, lines_of(explanation.label, width, 1), "title")
     top = drawing.write(_MARGIN, top, [str(explanation.verdict)], BADGES[explanation.verdict])
     top = drawing.write(_MARGIN, top, lines_of(as_sentence(explanation.headline), width, _MOST_LINES))
     top = _draw_texts(drawing, map(obstacle_sentence, explanation.obstacles), top)
-    columns = columns_of(explanation)
     top = _draw_legend(drawing, columns, top + LINE // 2)
     for start in range(0, len(columns), _IN_A_ROW):
         row = columns[start : start + _IN_A_ROW]
