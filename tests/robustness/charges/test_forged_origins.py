@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.controllers.quotas.conftest import Caches
+from tests.controllers.quotas.conftest import QuotaCaches
 from tests.sandbox.faults import failing
 from tests.server.quotas.quota_calls import CONTROLLER, OF_EXTENDED, OF_TEMPLATE, SCHEDULER, claim, later
 from webhook.cluster.clockwork import Clockwork
@@ -20,7 +20,7 @@ def renamed(document, name):
 @pytest.fixture
 def count(api):
     """Count what there is, as the leader does."""
-    leader = Caches(api, Clockwork(clock=lambda: 1000.0, now=lambda: datetime(2027, 1, 1, tzinfo=UTC)))
+    leader = QuotaCaches(api, Clockwork(clock=lambda: 1000.0, now=lambda: datetime(2027, 1, 1, tzinfo=UTC)))
     return leader.count
 
 
