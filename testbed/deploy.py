@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
+from testbed import libyaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,4 +61,4 @@ def _by_url(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _documents(file: Path) -> Iterator[dict[str, Any]]:
-    return (document for document in yaml.safe_load_all(file.read_text()) if document)
+    return (document for document in libyaml.load_all(file.read_text()) if document)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from testbed import libyaml
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -113,7 +115,7 @@ class Helm:
     def template(self, values: dict[str, Any] | None = None, *more: str) -> list[dict[str, Any]]:
         """The objects of the chart, rendered with values."""
         text = self.output(*self.template_arguments(values, more))
-        return [document for document in yaml.safe_load_all(text) if document]
+        return [document for document in libyaml.load_all(text) if document]
 
     def refusal(self, values: dict[str, Any]) -> str:
         """The message with which the chart refuses values."""

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
-from testbed import manifests
+from testbed import libyaml, manifests
 from testbed.clusters import Cluster
 from testbed.connection import connect
 from testbed.control_plane import kubeconfig as kubeconfig_of
@@ -118,7 +118,7 @@ class ReplicatedCluster(Cluster):
 
     def _behind(self, kubeconfig: Path, relay: Relay, name: str) -> Path:
         """A kubeconfig that reaches the API server through a relay."""
-        document = yaml.safe_load(kubeconfig.read_text())
+        document = libyaml.load(kubeconfig.read_text())
         for entry in document["clusters"]:
             parts = urlsplit(entry["cluster"]["server"])
             entry["cluster"]["server"] = parts._replace(netloc=relay.netloc).geturl()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
+from testbed import libyaml
 
 __all__ = ["paths", "quota_definition", "webhook_configurations"]
 
@@ -17,12 +17,12 @@ _FOLDER = Path(__file__).parent
 
 def webhook_configurations() -> list[dict[str, Any]]:
     """Both webhook configurations."""
-    return [yaml.safe_load((_FOLDER / f"{kind}.yaml").read_text()) for kind in ("mutating", "validating")]
+    return [libyaml.load((_FOLDER / f"{kind}.yaml").read_text()) for kind in ("mutating", "validating")]
 
 
 def quota_definition() -> dict[str, Any]:
     """The CRD of GPUQuotas, which does not know `status.openCharges`."""
-    definition: dict[str, Any] = yaml.safe_load((_FOLDER / "gpuquotas.yaml").read_text())
+    definition: dict[str, Any] = libyaml.load((_FOLDER / "gpuquotas.yaml").read_text())
     return definition
 
 

@@ -1,11 +1,11 @@
 """Reviews of pods for access to GPUs, on a cluster given by its objects."""
 
 import pytest
-import yaml
 
 from policies.access import validate
 from policies.request import Request
 from policies.settings import Access, GPUAdmissionPolicy
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 DENY = GPUAdmissionPolicy(access=Access(mode="deny"))
@@ -17,9 +17,9 @@ def found():
     """`found(spec, ...)`: the findings on a pod with this spec, as YAML or as JSON, that is created in `team-a`."""
 
     def find(spec, *, cluster="", settings=DENY, namespace="team-a", metadata=None, **request):
-        spec = yaml.safe_load(spec) if isinstance(spec, str) else spec
+        spec = libyaml.load(spec) if isinstance(spec, str) else spec
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata or {"name": "p"}, "spec": spec}
-        view = ManifestsView(list(yaml.safe_load_all(cluster)))
+        view = ManifestsView(list(libyaml.load_all(cluster)))
         return list(validate(Request(pod, namespace=namespace, **request), view, settings))
 
     return find

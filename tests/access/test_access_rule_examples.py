@@ -5,13 +5,14 @@ import yaml
 
 import policies.access
 from policies.rules import all_rules
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 
 RULES = [rule for rule in all_rules() if rule.id.startswith("GA6")]
 
 
 def examined(text, found):
-    pod, *cluster = yaml.safe_load_all(text)
+    pod, *cluster = libyaml.load_all(text)
     findings = found(pod["spec"], metadata=pod["metadata"], cluster=yaml.safe_dump_all(cluster))
     return {finding.rule.id for finding in findings}
 

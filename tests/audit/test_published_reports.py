@@ -12,9 +12,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 from aiohttp import web
 
+from testbed import libyaml
 from testbed.commands import run_command
 from tests.audit.report_apis import OPEN_REPORT_CRDS, OPEN_SCHEMA, POLICY_REPORT_CRDS, POLICY_SCHEMA, strict_schema
 from tests.overview.test_overview import ANY_CLASS, UNGUARDED
@@ -317,7 +317,7 @@ async def test_namespace_that_is_deleted_meanwhile_needs_no_report(start_sandbox
 
 def role_of_the_page():
     (text,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", PAGE.read_text(), re.DOTALL)
-    return yaml.safe_load(text)
+    return libyaml.load(text)
 
 
 @pytest.mark.parametrize("crds", [OPEN_REPORT_CRDS, POLICY_REPORT_CRDS], ids=["OpenReports", "PolicyReports"])

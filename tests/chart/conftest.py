@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed import libyaml
 from testbed.helm import VERSIONS, Helm, NoHelmError
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def installed_by():
             if not annotations:
                 document["metadata"].pop("annotations", None)
         (file,) = (each for each in documents if each["kind"] == "ConfigMap" and is_hook(each))
-        webhooks = [each for each in yaml.safe_load_all(file["data"]["webhooks.yaml"]) if "webhooks" in each]
+        webhooks = [each for each in libyaml.load_all(file["data"]["webhooks.yaml"]) if "webhooks" in each]
         found = {identity(document): document for document in (*left, *webhooks)}
         assert len(found) == len(left) + len(webhooks), "an object is there twice"
         return found
@@ -81,7 +82,7 @@ def manifests():
     """The objects of a text of manifests, by identity; the namespace is not the chart's."""
 
     def manifests(text):
-        documents = [document for document in yaml.safe_load_all(text) if document]
+        documents = [document for document in libyaml.load_all(text) if document]
         return {identity(document): document for document in documents if document["kind"] != "Namespace"}
 
     return manifests

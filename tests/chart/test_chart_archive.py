@@ -7,10 +7,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 from release.chart import write_chart
 from release.project import version
+from testbed import libyaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "chart"
@@ -27,13 +27,13 @@ def files(archive):
 
 
 def test_version_of_the_chart_is_that_of_the_project(archive):
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = libyaml.load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (version(), version())
     assert archive.name == f"gpu-admission-{version()}.tgz"
 
 
 def test_crds_that_the_chart_announces_are_its_crds(helm):
-    crds = yaml.safe_load(yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]["artifacthub.io/crds"])
+    crds = libyaml.load(libyaml.load((CHART / "Chart.yaml").read_text())["annotations"]["artifacthub.io/crds"])
     installed = [each for each in helm.template() if each["kind"] == "CustomResourceDefinition"]
     assert [(each["kind"], each["version"], each["name"]) for each in crds] == [
         (each["spec"]["names"]["kind"], each["spec"]["versions"][0]["name"], each["metadata"]["name"])
@@ -48,7 +48,7 @@ def test_archive_has_the_files_that_helm_packages(helm, archive, tmp_path):
     same = {name for name in ours if ours[name] == packaged[name]}
     # Helm writes Chart.yaml anew.
     assert ours.keys() - same <= {"gpu-admission/Chart.yaml"}
-    assert yaml.safe_load(ours["gpu-admission/Chart.yaml"]) == yaml.safe_load(packaged["gpu-admission/Chart.yaml"])
+    assert libyaml.load(ours["gpu-admission/Chart.yaml"]) == libyaml.load(packaged["gpu-admission/Chart.yaml"])
 
 
 def test_archive_renders_as_the_folder_does(helm, archive):
@@ -76,7 +76,7 @@ def test_archive_is_the_same_for_the_same_sources(archive, tmp_path):
     ids=["tag", "neither", "digest"],
 )
 def test_chart_of_a_release_installs_its_image(tmp_path, image, expected):
-    values = yaml.safe_load(files(write_chart(tmp_path, image))["gpu-admission/values.yaml"])
+    values = libyaml.load(files(write_chart(tmp_path, image))["gpu-admission/values.yaml"])
     assert (values["image"]["repository"], values["image"]["tag"], values["image"]["digest"]) == expected
 
 

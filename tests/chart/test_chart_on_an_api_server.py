@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from certs import make_authority
-from testbed import deploy
+from testbed import deploy, libyaml
 from testbed.background import Background
 from testbed.connection import connect
 from testbed.control_plane import ControlPlane
@@ -170,7 +170,7 @@ def charts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("charts")
     for version in (BEFORE, BROKEN):
         shutil.copytree(CHART, folder / version)
-        metadata = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        metadata = libyaml.load((CHART / "Chart.yaml").read_text())
         (folder / version / "Chart.yaml").write_text(
             yaml.safe_dump(metadata | {"version": version, "appVersion": version})
         )
@@ -193,7 +193,7 @@ def hook_objects(cluster):
 def test_api_server_accepts_every_object(cluster, newest_helm, values):
     documents = newest_helm.template(values)
     (file,) = (each["data"]["webhooks.yaml"] for each in documents if "webhooks.yaml" in each.get("data", {}))
-    documents += [each for each in yaml.safe_load_all(file) if "webhooks" in each]
+    documents += [each for each in libyaml.load_all(file) if "webhooks" in each]
     (namespace,) = (each for each in deploy.all_objects() if each["kind"] == "Namespace")
     needed = [each for each in documents if each["kind"] in {"CustomResourceDefinition", "ServiceAccount"}]
     for document in (namespace, *needed):

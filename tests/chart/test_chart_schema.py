@@ -5,11 +5,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
+
+from testbed import libyaml
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = libyaml.load((CHART / "values.yaml").read_text())
 HEAD = "Error: values don't meet the specifications of the schema(s) in the following chart(s):\ngpu-admission:\n- at '{}': {}\n"
 NO_REPOSITORY = (
     "does not match pattern '^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+$|^[a-z0-9][a-z0-9._-]*$'"

@@ -4,11 +4,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-VALUES = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml").read_text())
+from testbed import libyaml
+
+VALUES = libyaml.load((Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml").read_text())
 CHOSEN_BY_USERS = {"resources", "nodeSelector", "affinity", "podLabels", "podAnnotations", "settings.spec"}
 CHOSEN_BY_USERS |= {"monitoring.labels", "monitoring.dashboardLabels"}
 """Values that are objects of the user's own."""

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+
+from testbed import libyaml
 
 TEXT = (Path(__file__).parents[2] / "docs" / "helm.md").read_text()
-EXAMPLES = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)]
+EXAMPLES = [libyaml.load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)]
 VALUES = [example for example in EXAMPLES if "apiVersion" not in example]
 COMMANDS = [
     (line.split()[1], re.findall(r"(?<= )(--[a-z-]+)", line.partition("|")[0]))

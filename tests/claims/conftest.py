@@ -3,12 +3,12 @@
 import re
 
 import pytest
-import yaml
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -21,10 +21,10 @@ def documents(text):
     before, cluster = None, []
     for mark, part in zip(parts[1::2], parts[2::2], strict=True):
         if "before" in mark:
-            before = yaml.safe_load(part)
+            before = libyaml.load(part)
         else:
-            cluster.append(yaml.safe_load(part))
-    return yaml.safe_load(parts[0]), before, cluster
+            cluster.append(libyaml.load(part))
+    return libyaml.load(parts[0]), before, cluster
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import copy
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.claims.parts import places, with_part
 from webhook.cluster.manifests import ManifestsView
 
@@ -52,7 +52,7 @@ def made(kind, spec, version="resource.k8s.io/v1"):
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec, "status": {"devices": []}}
 
 
-CLAIM = {"devices": yaml.safe_load(DEVICES)}
+CLAIM = {"devices": libyaml.load(DEVICES)}
 FLAT = copy.deepcopy(CLAIM)
 FLAT["devices"]["requests"][0] |= FLAT["devices"]["requests"][0].pop("exactly")
 TEMPLATE = {"metadata": {"labels": {"team": "a"}}, "spec": CLAIM}
@@ -61,11 +61,11 @@ OBJECTS = {
     "claim": made("ResourceClaim", CLAIM),
     "flat-claim": made("ResourceClaim", FLAT, "resource.k8s.io/v1beta1"),
     "template": made("ResourceClaimTemplate", TEMPLATE),
-    "class": made("DeviceClass", yaml.safe_load(CLASS)),
+    "class": made("DeviceClass", libyaml.load(CLASS)),
     "domain": made("ComputeDomain", DOMAIN, "resource.nvidia.com/v1beta1"),
 }
 CLUSTER = [
-    made("DeviceClass", yaml.safe_load(CLASS)),
+    made("DeviceClass", libyaml.load(CLASS)),
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}},
     {"serverVersion": {"gitVersion": "v1.36.2"}},
 ]

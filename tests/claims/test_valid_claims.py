@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed import libyaml
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster" / "deviceclasses.yaml"
 HEAD = "apiVersion: resource.k8s.io/{version}\nkind: {kind}\nmetadata: {{{metadata}}}\nspec: {spec}"
 TUNED = """
@@ -39,9 +41,9 @@ LISTED = {
 
 
 def devices(version):
-    tuned = yaml.safe_load(TUNED)
+    tuned = libyaml.load(TUNED)
     first = {"name": "gpus", **(tuned if version == "v1beta1" else {"exactly": tuned})}
-    return {"devices": {"requests": [first, LISTED], **yaml.safe_load(AROUND)}}
+    return {"devices": {"requests": [first, LISTED], **libyaml.load(AROUND)}}
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
@@ -67,7 +69,7 @@ def test_claim_for_nothing_gives_no_finding(examined, spec):
 
 
 @pytest.mark.parametrize(
-    "document", list(yaml.safe_load_all(EXAMPLES.read_text())), ids=lambda document: document["kind"]
+    "document", list(libyaml.load_all(EXAMPLES.read_text())), ids=lambda document: document["kind"]
 )
 def test_shipped_classes_give_no_finding(examined, document):
     for item in document.get("items", [document]):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 
-import yaml
-
+from testbed import libyaml
 from tests.cli.quota_files import EXAMPLES, ROOT
 from tests.sandbox.faults import FaultySandbox
 
@@ -18,7 +17,7 @@ async def example_sandbox(tmp_path, *clusters, kinds=None, definitions=()):
     """
     sandbox = FaultySandbox(seed=1)
     for name in definitions:
-        sandbox.create(yaml.safe_load((ROOT / "deploy" / "base" / "api" / name).read_text()))
+        sandbox.create(libyaml.load((ROOT / "deploy" / "base" / "api" / name).read_text()))
     there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
     for each in sorted(_objects(clusters), key=lambda each: each["kind"] != "Namespace"):
         if kinds is not None and each["kind"] not in kinds:
@@ -37,6 +36,6 @@ async def example_sandbox(tmp_path, *clusters, kinds=None, definitions=()):
 def _objects(clusters):
     for name in clusters:
         for file in sorted((EXAMPLES / name).glob("*.yaml")):
-            for document in yaml.safe_load_all(file.read_text()):
+            for document in libyaml.load_all(file.read_text()):
                 # version.yaml is no object.
                 yield from document.get("items", [document] if "kind" in document else [])

@@ -7,8 +7,8 @@ import copy
 import json
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from testbed.version_before import webhook_configurations
 from testbed.webhook_configurations import current_configurations
 from tests.cli.quota_files import AWAY, ROOT
@@ -25,7 +25,7 @@ NEEDED = "MutatingWebhookConfiguration gpu-admission and no ValidatingWebhookCon
 async def sandbox(tmp_path):
     """A sandbox with the namespace and the CRD of GPUQuotas; its kubeconfig is in `sandbox.file`."""
     sandbox = FaultySandbox(seed=1)
-    sandbox.create(yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text()))
+    sandbox.create(libyaml.load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-admission"}})
     await sandbox.start()
     sandbox.file = tmp_path / "kubeconfig"

@@ -19,11 +19,13 @@ import pytest
 import yaml
 from junitparser import JUnitXml
 
+from testbed import libyaml
+
 ROOT = Path(__file__).parents[2]
 SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
-ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
-COMPONENT, JOBS = yaml.safe_load_all((ROOT / "templates" / "review.yml").read_text())
-(HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+ACTION = libyaml.load((ROOT / "action.yml").read_text())
+COMPONENT, JOBS = libyaml.load_all((ROOT / "templates" / "review.yml").read_text())
+(HOOK,) = libyaml.load((ROOT / ".pre-commit-hooks.yaml").read_text())
 REFUSED = {"nvidia.com/gpu.count": "8"}
 # It does what `python -m venv FOLDER` does, with a pip that notes its arguments.
 PYTHON = """\
@@ -215,7 +217,7 @@ def test_gitlab_job_fails_on_bad_manifests_with_a_report(job, bad, cluster):
 
 def test_page_names_inputs_and_hooks_that_exist():
     page = (ROOT / "docs" / "review.md").read_text()
-    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    blocks = [libyaml.load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
     jobs = [block["jobs"]["review"] for block in blocks if "jobs" in block]
     steps = [step for job in jobs for step in job["steps"] if "gpu-admission@" in step["uses"]]
     assert [step["with"].keys() <= ACTION["inputs"].keys() for step in steps] == [True, True]

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from policies.settings import DEFAULTS
 from policies.view import Overlay
+from testbed import libyaml
 from tests.cli.quota_files import AWAY, EXAMPLES
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
@@ -65,7 +66,7 @@ async def sandbox(tmp_path, rights):
     """A sandbox with the cluster of the examples and a claim that no node can serve."""
     sandbox = FaultySandbox(seed=1, allows=rights)
     files = [file for file in sorted((EXAMPLES / "cluster").glob("*.yaml")) if file.name != "version.yaml"]
-    documents = [each for file in files for each in yaml.safe_load_all(file.read_text())]
+    documents = [each for file in files for each in libyaml.load_all(file.read_text())]
     objects = [each for one in documents for each in one.get("items", [one])]
     there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
     for each in sorted([*objects, CLAIM], key=lambda each: each["kind"] != "Namespace"):
@@ -83,7 +84,7 @@ async def service(sandbox, tmp_path):
     file.write_text(sandbox.kubeconfig("system:serviceaccount:gpu-admission:gpu-admission"))
     client = await APIClient.connect(str(file))
     view = ManifestsView(
-        each for file in sorted((EXAMPLES / "cluster").glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())
+        each for file in sorted((EXAMPLES / "cluster").glob("*.yaml")) for each in libyaml.load_all(file.read_text())
     )
     explainer = Explainer(Overlay(view, {("ResourceClaim", "team-a", "pretrain"): CLAIM}), lambda: DEFAULTS)
     gate = DelegatedGate(TokenAuthenticator(client), SubjectAccess(client))
@@ -116,7 +117,7 @@ def explain(sandbox, run, tmp_path):
     """Run `explain` as a user of the sandbox, in a separate process."""
 
     async def explain(*arguments, user="", namespace=""):
-        kubeconfig = yaml.safe_load(sandbox.kubeconfig(user))
+        kubeconfig = libyaml.load(sandbox.kubeconfig(user))
         kubeconfig["contexts"][0]["context"]["namespace"] = namespace
         file = tmp_path / "kubeconfig"
         file.write_text(yaml.safe_dump(kubeconfig))

@@ -9,9 +9,9 @@ import subprocess
 from inspect import cleandoc
 
 import pytest
-import yaml
 from click.shell_completion import ShellComplete
 
+from testbed import libyaml
 from tests.cli.quota_files import AWAY
 from tests.cli.shells import EXECUTABLES
 from webhook.cli import main
@@ -76,7 +76,7 @@ def test_comments_end_at_the_margin_and_commands_are_on_one_line(invoke):
 def test_config_map_of_standard_input_is_added_to(invoke):
     first = invoke("generate", "time-slicing", "--product", "T4", "--replicas", "4").stdout
     both = invoke("generate", "mps", "--product", "L4", "--replicas", "2", "--add-to", "-", stdin=first).stdout
-    assert list(yaml.safe_load(both)["data"]) == ["tesla-t4", "whole-gpus", "l4"]
+    assert list(libyaml.load(both)["data"]) == ["tesla-t4", "whole-gpus", "l4"]
     reviewed = json.loads(invoke("review", "-o", "json", "-", stdin=both).stdout)
     assert [each["findings"] for each in reviewed] == [[]]
 
@@ -109,7 +109,7 @@ def test_unreadable_file_is_refused(invoke, write, content):
 
 def test_commands_alone_are_comments_only(invoke):
     printed = invoke("generate", "mig", "--product", "H100", "--want", "1g.10gb=7").stdout
-    assert yaml.safe_load(printed) is None
+    assert libyaml.load(printed) is None
     assert "nvidia.com/mig.config=all-1g.10gb\n" in printed
 
 

@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
+from testbed import libyaml
 from tests.cli.quota_files import AWAY, EXAMPLES, ROOT, WITH_QUOTA, quota
 from webhook.cli.kubectl_plugin import complete, plugin
 from webhook.sandbox.server import Sandbox
 
-DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
+DEFINITION = libyaml.load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
 FOLDERS = os.pathsep.join(
     (str(Path(sys.executable).parent), os.environ.get("KUBEBUILDER_ASSETS", ""), os.environ["PATH"])
 )

@@ -6,9 +6,9 @@ import json
 import shutil
 
 import pytest
-import yaml
 
 from policies.migration_proof import PROPERTIES
+from testbed import libyaml
 from tests.cli.conftest import EXAMPLES
 from tests.counted_steps import steps
 
@@ -46,7 +46,7 @@ def test_diff_is_printed_and_nothing_written(migrate, write, folder):
 
 def test_yaml_is_the_whole_text(migrate):
     done = migrate("-o", "yaml", "-", stdin=POD)
-    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
+    kinds = [document["kind"] for document in libyaml.load_all(done.stdout)]
     assert kinds == ["ResourceClaimTemplate", "Pod"]
 
 

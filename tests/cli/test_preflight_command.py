@@ -11,6 +11,7 @@ from importlib.metadata import version
 import pytest
 import yaml
 
+from testbed import libyaml
 from tests.cli.example_sandboxes import example_sandbox
 from tests.cli.quota_files import AWAY, ROOT
 from tests.sandbox import faults
@@ -106,7 +107,7 @@ async def test_manifests_without_webhooks_are_refused(live):
 
 
 async def test_webhooks_that_a_hook_of_the_chart_applies_are_read(live):
-    documents = [*yaml.safe_load_all(INSTALL.read_text())]
+    documents = [*libyaml.load_all(INSTALL.read_text())]
     hidden = yaml.safe_dump_all([each for each in documents if "webhooks" in each])
     config_map = {
         "apiVersion": "v1",

@@ -7,13 +7,13 @@ import json
 import re
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from tests.cli.example_sandboxes import example_sandbox
 from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
 from tests.sandbox import faults
 
-DEFINITION = yaml.safe_load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
+DEFINITION = libyaml.load((ROOT / "deploy" / "base" / "api" / "gpuquotas.yaml").read_text())
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
 from policies.kubernetes.paths import FieldPath
 from policies.quota.charges import OWN, Bill, Charge
@@ -21,6 +20,7 @@ from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cli.quota_reports import QuotaReports, text
 from webhook.cluster.manifests import ManifestsView
 
@@ -46,7 +46,7 @@ def documents():
         *(ROOT / "examples" / "cluster").glob("*.yaml"),
         *(ROOT / "examples" / "cluster-with-quota").glob("*.yaml"),
     ]
-    found = [deepcopy(each) for file in sorted(files) for each in yaml.safe_load_all(file.read_text())]
+    found = [deepcopy(each) for file in sorted(files) for each in libyaml.load_all(file.read_text())]
     for each in (item for document in found for item in document.get("items", [])):
         if each["metadata"]["name"] in AGES:
             each["metadata"]["creationTimestamp"] = before(each["metadata"]["name"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import yaml
+from testbed import libyaml
 
 GPU = {"limits": {"nvidia.com/gpu": 1}}
 POD = {"containers": [{"name": "train", "image": "train", "resources": GPU}]}
@@ -22,7 +22,7 @@ def shown(invoke, cluster, file, *options):
     """The workload as it is shown with its pods admitted, before the templates of its claims."""
     done = invoke("review", "--cluster", cluster, "-o", "yaml", *options, file)
     assert done.exit_code == 0, done.output
-    return next(yaml.safe_load_all(done.stdout))["spec"]
+    return next(libyaml.load_all(done.stdout))["spec"]
 
 
 def test_clique_is_shown_as_its_pods_are_converted(invoke, cluster, write):

@@ -13,7 +13,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import yaml
+
+from testbed import libyaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -113,7 +114,7 @@ def test_usage_is_shown_with_the_kubeconfig(start, folder):
         "  kubectl get nodes\n"
         "  gpu-admission serve --url https://localhost:8443\n"
     )
-    clusters = yaml.safe_load((folder / "my sandbox.yaml").read_text())["clusters"]
+    clusters = libyaml.load((folder / "my sandbox.yaml").read_text())["clusters"]
     assert [cluster["cluster"] for cluster in clusters] == [{"server": url_of(line)}]
 
 

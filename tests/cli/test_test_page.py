@@ -8,6 +8,8 @@ from pathlib import Path
 
 import yaml
 
+from testbed import libyaml
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "test.md").read_text()
 PASSED, FAILED = re.findall(r"```console\n\$ gpu-admission test .*?\n(.*?)```", PAGE, re.DOTALL)
@@ -22,7 +24,7 @@ def test_page_shows_the_suite_that_passes(invoke, monkeypatch):
 def test_page_shows_where_its_suite_fails(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "examples" / "cluster", "policies/snapshot")
-    pod = yaml.safe_load((ROOT / "examples" / "refused-selector" / "pod.yaml").read_text())
+    pod = libyaml.load((ROOT / "examples" / "refused-selector" / "pod.yaml").read_text())
     (tmp_path / "policies" / "pod.yaml").write_text(yaml.safe_dump(pod))
     (tmp_path / "policies" / "team-a.yaml").write_text(SUITE)
     shown = invoke("test", "policies/").stdout.splitlines()

@@ -4,10 +4,9 @@ import runpy
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.settings import parse_settings
-from testbed import manifests
+from testbed import libyaml, manifests
 from testbed.api import JSON_PATCH
 from testbed.waiting import until
 
@@ -44,7 +43,7 @@ def rendered_rules():
     """The rules of the webhook `workloads`, as `deploy/render.py --settings` prints them."""
     script = runpy.run_path(str(DEPLOY / "render.py"))
     policy = parse_settings(manifests.settings(**SETTINGS))
-    documents = yaml.safe_load_all(script["with_settings"](script["render"](DEPLOY / "overlays" / "default"), policy))
+    documents = libyaml.load_all(script["with_settings"](script["render"](DEPLOY / "overlays" / "default"), policy))
     (webhooks,) = (each["webhooks"] for each in documents if each["kind"] == CONFIGURATION[0])
     return next(each["rules"] for each in webhooks if each["name"] == "workloads.gpu-admission.io")
 

@@ -1,29 +1,17 @@
 """`gpu-admission audit` of a running cluster."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from testbed import manifests
+from tests.cluster.commands import printed
 
 ROOT = Path(__file__).parents[2]
 
 
 def audit(cluster, team):
     """The report about a namespace, as JSON."""
-    arguments = ["audit", "--kubeconfig", str(cluster.kubeconfig), "-n", team, "-o", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return json.loads(done.stdout)
+    return json.loads(printed("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
 
 
 def test_audit_finds_a_pod_that_escaped(cluster):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed import deploy, manifests
+from testbed import deploy, libyaml, manifests
 from testbed.commands import run_command
 from testbed.control_plane import kubeconfig
 from testbed.replica_pods import ReplicaPods
@@ -324,4 +324,4 @@ def test_role_of_the_page_suffices(real, pods, doctor, account):
 def blocks():
     """The objects in the page."""
     for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        yield from yaml.safe_load_all(text)
+        yield from libyaml.load_all(text)

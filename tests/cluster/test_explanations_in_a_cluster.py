@@ -3,14 +3,13 @@
 import os
 import random
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from testbed import deploy, manifests
+from testbed.commands import run_command
 from testbed.control_plane import kubeconfig
 from testbed.relay import Relay
 from testbed.waiting import until
@@ -97,9 +96,9 @@ def explain(real, service, team, tmp_path):
         token = real.api.request("POST", path, {}, request).object["status"]["token"]
         file = tmp_path / "kubeconfig"
         file.write_text(kubeconfig(real.api.access.url, real.api.access.ca, token))
-        command = [sys.executable, "-m", "webhook", "explain", "--kubeconfig", file, "-n", team, "pod/train"]
-        environ = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environ)
+        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        arguments = ("explain", "--kubeconfig", file, "-n", team, "pod/train")
+        return run_command(*arguments, cwd=tmp_path, environment=environment)
 
     return explain
 
@@ -155,9 +154,9 @@ def test_users_reach_this_port_of_this_service_and_no_other(real, service, metho
     assert user.request(method, path, {}, body).code == code
 
 
-def test_user_who_may_list_everything_reads_the_cluster(real, team):
-    command = [sys.executable, "-m", "webhook", "explain", "--kubeconfig", real.kubeconfig, "-n", team, "pod/train"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+def test_user_who_may_list_everything_reads_the_cluster(real, team, tmp_path):
+    arguments = ("explain", "--kubeconfig", real.kubeconfig, "-n", team, "pod/train")
+    done = run_command(*arguments, cwd=tmp_path, environment=os.environ)
     assert done.stderr.splitlines()[-1] == "Explained with your own permissions."
     assert done.stdout.startswith(f"pod {team}/train  impossible\n")
     assert all(node in done.stdout for node in real.nodes)

@@ -1,9 +1,6 @@
 """`gpu-admission migrate --prove`, compared with a real scheduler: 200 pods by the device plugin, and by claims."""
 
 import json
-import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -11,7 +8,9 @@ from random import Random
 import pytest
 import yaml
 
+from testbed import libyaml
 from testbed.waiting import until
+from tests.cluster.commands import printed
 
 ROOT = Path(__file__).parents[2]
 PODS = 200
@@ -154,19 +153,6 @@ def pod_of(deployment, name):
     }
 
 
-def command(cluster, *arguments, codes=(0, 1)):
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "KUBECONFIG": str(cluster.kubeconfig)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in codes, done.stderr
-    return done.stdout
-
-
 def scheduled(cluster, pod):
     """True if the scheduler binds the pod, which is then removed again."""
     answer = cluster.create(pod)
@@ -216,22 +202,20 @@ def test_proof_equals_what_the_scheduler_does_before_and_after(migrating, tmp_pa
     ]
     for each in deployments:
         assert real.create(each).accepted
-    command(real, "snapshot", tmp_path / "cluster", codes=(0,))
-    proof = json.loads(command(real, "migrate", "--prove", "--cluster", tmp_path / "cluster", "-n", team, "-o", "json"))
+    printed("snapshot", "--kubeconfig", real.kubeconfig, tmp_path / "cluster", codes=(0,))
+    proof = json.loads(printed("migrate", "--prove", "--cluster", tmp_path / "cluster", "-n", team, "-o", "json"))
     cells = {each["workload"].rpartition("/")[2]: each for each in proof["workloads"]}
     assert len(cells) == PODS
     before = {each["metadata"]["name"]: scheduled(real, pod_of(each, "before")) for each in deployments}
 
     (tmp_path / "manifests.yaml").write_text(yaml.safe_dump_all(deployments))
-    migrated = command(
-        real, "migrate", "--cluster", tmp_path / "cluster", "-o", "yaml", tmp_path / "manifests.yaml", codes=(0, 1)
-    )
+    migrated = printed("migrate", "--cluster", tmp_path / "cluster", "-o", "yaml", tmp_path / "manifests.yaml")
     for name, product, gpus in hardware():
         amounts = {"nvidia.com/gpu": None}
         body = {"status": {"allocatable": amounts, "capacity": amounts}}
         assert real.patch("Node", name, body=body, subresource="status").accepted
         real.belongings.add(resource_slice(name, product, gpus))
-    documents = [each for each in yaml.safe_load_all(migrated) if each]
+    documents = [each for each in libyaml.load_all(migrated) if each]
     for each in documents:
         if each["kind"] == "ResourceClaimTemplate":
             assert real.create({**each, "metadata": {**each["metadata"], "namespace": team}}).accepted

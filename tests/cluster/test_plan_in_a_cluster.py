@@ -6,9 +6,6 @@ again, and it must find a place exactly if the plan says so.
 """
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +14,7 @@ import yaml
 
 from testbed import manifests
 from testbed.waiting import until
+from tests.cluster.commands import printed
 from tests.cluster.quotas import counted
 
 ROOT = Path(__file__).parents[2]
@@ -134,19 +132,11 @@ class Stage:
         """The plan of a change, as JSON."""
         file = self.folder / "change.yaml"
         file.write_text(yaml.safe_dump_all(documents))
-        command = [sys.executable, "-m", "webhook", "plan", "--kubeconfig", str(self.cluster.kubeconfig), "-o", "json"]
-        files = [str(file)] if documents else []
-        done = subprocess.run(
-            [*command, "-n", self.team, *arguments, *files],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode in (0, 1), done.stderr
-        found = json.loads(done.stdout)["plan"]
-        assert found is not None, done.stdout
+        files = [file] if documents else []
+        options = ("--kubeconfig", self.cluster.kubeconfig, "-n", self.team, "-o", "json")
+        text = printed("plan", *options, *arguments, *files)
+        found = json.loads(text)["plan"]
+        assert found is not None, text
         return found
 
     def outcomes(self, plan):

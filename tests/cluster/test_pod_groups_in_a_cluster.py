@@ -1,14 +1,13 @@
 """Claims that the pods of a PodGroup share: charged once, and explained as what they are (KEP-5729)."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until
+from tests.cluster.commands import printed
 from tests.cluster.quotas import counted, limited, status, summary
 from webhook.cluster.resources import RESOURCES
 
@@ -120,8 +119,7 @@ def test_devices_of_a_group_are_held_by_its_pods(grouping, team, tmp_path):
         (tmp_path / f"{kind}.json").write_text(json.dumps(listed))
     # Only this device: of nodes that are alike, an explanation names the devices of one.
     asked = manifests.claim(team, "asked", f"device.attributes['gpu.nvidia.com'].uuid == '{uuid_of(device, grouping)}'")
-    command = [sys.executable, "-m", "webhook", "explain", "--cluster", str(tmp_path), "-"]
-    said = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False).stdout
+    said = printed("explain", "--cluster", tmp_path, "-", stdin=json.dumps(asked))
     assert f"{device['device']} is in use by the pods of PodGroup {team}/ring" in " ".join(said.split()), said
 
 

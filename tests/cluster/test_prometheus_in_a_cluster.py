@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed import manifests
+from testbed import libyaml, manifests
 from testbed.debian_packages import NoPackageError, package_folder
 from testbed.ports import free_ports
 from testbed.waiting import until
@@ -49,11 +49,11 @@ def prometheus(real, tmp_path):
     except NoPackageError as error:
         pytest.skip(str(error))
     for name in ("prometheus-rule.yaml", "slo-rule.yaml"):
-        groups = yaml.safe_load((MONITORING / name).read_text())["spec"]["groups"]
+        groups = libyaml.load((MONITORING / name).read_text())["spec"]["groups"]
         for group in groups:
             group.pop("interval", None)  # each second, as the others
         (tmp_path / name).write_text(yaml.safe_dump({"groups": groups}))
-    user = yaml.safe_load(real.kubeconfig.read_text())["users"][0]["user"]
+    user = libyaml.load(real.kubeconfig.read_text())["users"][0]["user"]
     address = urllib.parse.urlsplit(real.api.access.url)
     jobs = [
         {"job_name": "gpu-admission", "honor_labels": True, "targets": real.service.probe_address},

@@ -1,30 +1,15 @@
 """`gpu-admission snapshot` and live `review` of a running cluster."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from testbed import manifests
+from tests.cluster.commands import printed
 
 ROOT = Path(__file__).parents[2]
-
-
-def run(*arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout
 
 
 @pytest.fixture
@@ -38,9 +23,9 @@ def team(cluster):
 
 
 def test_audit_of_a_snapshot_is_that_of_the_cluster(cluster, team, tmp_path):
-    run("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
-    live = json.loads(run("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
-    offline = json.loads(run("audit", "--cluster", tmp_path / "snapshot", "-n", team, "-o", "json"))
+    printed("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
+    live = json.loads(printed("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
+    offline = json.loads(printed("audit", "--cluster", tmp_path / "snapshot", "-n", team, "-o", "json"))
     assert {**offline, "notes": []} == {**live, "notes": []}
     assert [each["rule"] for each in live["findings"]] == ["GA321"]
 
@@ -48,7 +33,7 @@ def test_audit_of_a_snapshot_is_that_of_the_cluster(cluster, team, tmp_path):
 def test_review_of_a_snapshot_is_that_of_the_cluster(cluster, team, tmp_path):
     pod = tmp_path / "pod.yaml"
     pod.write_text(yaml.safe_dump(manifests.pod(team, "new")))
-    run("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
-    live = run("review", "--kubeconfig", cluster.kubeconfig, pod)
-    assert run("review", "--cluster", tmp_path / "snapshot", pod) == live
+    printed("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
+    live = printed("review", "--kubeconfig", cluster.kubeconfig, pod)
+    assert printed("review", "--cluster", tmp_path / "snapshot", pod) == live
     assert "admitted, converted" in live

@@ -1,29 +1,18 @@
 """`gpu-admission usage` of a running cluster."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from testbed import manifests
 from tests.cluster.bound_pods import bound, ours
+from tests.cluster.commands import printed
 
 ROOT = Path(__file__).parents[2]
 
 
 def usage(cluster, *arguments):
     """The report, as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", "usage", "--kubeconfig", str(cluster.kubeconfig), "-o", "json", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return json.loads(done.stdout)
+    return json.loads(printed("usage", "--kubeconfig", cluster.kubeconfig, "-o", "json", *arguments))
 
 
 def test_published_gpus_are_counted(cluster):

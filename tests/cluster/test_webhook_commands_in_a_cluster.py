@@ -5,7 +5,7 @@ import os
 import pytest
 import yaml
 
-from testbed import manifests
+from testbed import libyaml, manifests
 from testbed.commands import run_command
 from testbed.version_before import webhook_configurations
 from testbed.webhook_configurations import called_at, current_configurations, deployment, roll_out
@@ -94,10 +94,10 @@ def test_webhooks_wait_for_a_service_of_their_version(cluster, installed, servic
 
 def test_kubectl_apply_continues_from_what_the_command_applied(cluster, installed, service, run, manifests_of):
     """A webhook that `kubectl apply` added and the command replaced does not come back, and none is lost."""
-    for document in yaml.safe_load_all(manifests_of("before").read_text()):
+    for document in libyaml.load_all(manifests_of("before").read_text()):
         assert cluster.apply(document).accepted
     assert run("apply-webhooks", manifests_of("now")).returncode == 0
-    for document in yaml.safe_load_all(manifests_of("now").read_text()):
+    for document in libyaml.load_all(manifests_of("now").read_text()):
         assert cluster.apply(document).accepted
     assert clients(cluster).keys() == names("now")
     assert None not in clients(cluster).values()
@@ -118,7 +118,7 @@ def test_saved_webhooks_are_restored(cluster, installed, service, run, tmp_path)
 
 
 def test_kubectl_applies_after_saved_webhooks_were_restored(cluster, installed, service, run, manifests_of, tmp_path):
-    documents = [*yaml.safe_load_all(manifests_of("now").read_text())]
+    documents = [*libyaml.load_all(manifests_of("now").read_text())]
     for document in documents:
         assert cluster.apply(document).accepted
     items = [cluster.get(kind, "gpu-admission").object for kind in KINDS]

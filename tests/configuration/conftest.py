@@ -3,12 +3,12 @@
 import re
 
 import pytest
-import yaml
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 REQUIRED = (
@@ -35,11 +35,11 @@ def documents(text):
     before, cluster = None, []
     for mark, part in zip(parts[1::2], parts[2::2], strict=True):
         if "before" in mark:
-            before = yaml.safe_load(part)
+            before = libyaml.load(part)
         else:
-            cluster.append(yaml.safe_load(part))
+            cluster.append(libyaml.load(part))
     done = operation.group(1) if operation else "UPDATE" if before is not None else "CREATE"
-    return yaml.safe_load(parts[0]), before, cluster, done
+    return libyaml.load(parts[0]), before, cluster, done
 
 
 def completed(document):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.conversion.device_layout import (
     ContainerRequest,
@@ -26,15 +25,12 @@ from policies.patch import Editor
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.counted_steps import steps
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
-OBJECTS = [
-    document
-    for file in sorted(EXAMPLE.glob("*.yaml"))
-    for document in yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-]
+OBJECTS = [document for file in sorted(EXAMPLE.glob("*.yaml")) for document in libyaml.load_all(file.read_text())]
 CLUSTER = ManifestsView(OBJECTS)
 
 GPU = "nvidia.com/gpu"

@@ -6,7 +6,6 @@ import copy
 from pathlib import Path
 
 import jsonpatch
-import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -21,14 +20,11 @@ from policies.nvidia.resources import parse_resource
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
-OBJECTS = [
-    document
-    for file in sorted(EXAMPLE.glob("*.yaml"))
-    for document in yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-]
+OBJECTS = [document for file in sorted(EXAMPLE.glob("*.yaml")) for document in libyaml.load_all(file.read_text())]
 CLUSTER = ManifestsView(OBJECTS)
 
 GPU = "nvidia.com/gpu"

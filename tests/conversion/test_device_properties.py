@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -18,13 +17,12 @@ from policies.nvidia.labels import is_gpu_label
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
 CLUSTER = ManifestsView(
-    document
-    for file in sorted(EXAMPLE.glob("*.yaml"))
-    for document in yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    document for file in sorted(EXAMPLE.glob("*.yaml")) for document in libyaml.load_all(file.read_text())
 )
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

@@ -41,6 +41,7 @@ from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS, parse_settings
 from policies.warnings import LONGEST
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 HERE = Path(__file__).parent
@@ -71,7 +72,7 @@ class Readable(yaml.SafeDumper):
 
 
 def load(text):
-    return list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return list(libyaml.load_all(text))
 
 
 def dump(documents):

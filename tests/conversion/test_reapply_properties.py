@@ -15,14 +15,11 @@ from policies.metadata_keys import DRA_LABEL, MANAGED, RECORD
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
-OBJECTS = [
-    document
-    for file in sorted(EXAMPLE.glob("*.yaml"))
-    for document in yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-]
+OBJECTS = [document for file in sorted(EXAMPLE.glob("*.yaml")) for document in libyaml.load_all(file.read_text())]
 TEAM = {"apiVersion": "v1", "kind": "Namespace"}
 CLUSTERS = {
     strategy: ManifestsView(

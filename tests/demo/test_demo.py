@@ -2,26 +2,18 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from testbed.commands import run_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
 def demo(*arguments, cwd=ROOT):
-    return subprocess.run(
-        [sys.executable, "-m", "webhook", "demo", *arguments],
-        cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    return run_command("demo", *arguments, cwd=cwd, environment={**os.environ, "NO_COLOR": "1"})
 
 
 @pytest.fixture(scope="module")

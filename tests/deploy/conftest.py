@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
+
+from testbed import libyaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -17,7 +18,7 @@ def deploy():
 @pytest.fixture(scope="session")
 def installed():
     """The objects of install.yaml."""
-    return list(yaml.safe_load_all((DEPLOY / "install.yaml").read_text()))
+    return list(libyaml.load_all((DEPLOY / "install.yaml").read_text()))
 
 
 @pytest.fixture(scope="session")

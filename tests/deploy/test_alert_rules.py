@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed import libyaml
 from testbed.debian_packages import NoPackageError, package_folder
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "components" / "monitoring"
 FILES = ("prometheus-rule.yaml", "slo-rule.yaml")
-CASES = yaml.safe_load((Path(__file__).parent / "alert_cases.yaml").read_text())
-RECORDED = yaml.safe_load((Path(__file__).parent / "recorded_cases.yaml").read_text())
-GROUPS = {name: yaml.safe_load((MONITORING / name).read_text())["spec"]["groups"] for name in FILES}
+CASES = libyaml.load((Path(__file__).parent / "alert_cases.yaml").read_text())
+RECORDED = libyaml.load((Path(__file__).parent / "recorded_cases.yaml").read_text())
+GROUPS = {name: libyaml.load((MONITORING / name).read_text())["spec"]["groups"] for name in FILES}
 RULES = [rule for groups in GROUPS.values() for group in groups for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 HALF_AN_HOUR = "30m"

@@ -6,13 +6,13 @@ import re
 from typing import get_args
 
 import pytest
-import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from policies.decision import Severity
 from policies.quota.charging.outcomes import OUTCOMES
 from policies.usage import DeviceState
+from testbed import libyaml
 from tests.deploy.test_metrics_page import served_families
 from webhook.cluster.store import State
 from webhook.server.metrics import TEMPLATES, VERDICTS
@@ -63,7 +63,7 @@ def known(tmp_path_factory):
 def rules(deploy):
     """All rules: alerts, and series that are recorded."""
     files = [deploy / "components" / "monitoring" / name for name in ("prometheus-rule.yaml", "slo-rule.yaml")]
-    groups = [group for file in files for group in yaml.safe_load(file.read_text())["spec"]["groups"]]
+    groups = [group for file in files for group in libyaml.load(file.read_text())["spec"]["groups"]]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -154,7 +154,7 @@ def test_metrics_that_pages_name_exist(deploy, known):
 
 
 def test_scraped_port_is_the_service_s(deploy, one):
-    monitor = yaml.safe_load((deploy / "components" / "monitoring" / "service-monitor.yaml").read_text())
+    monitor = libyaml.load((deploy / "components" / "monitoring" / "service-monitor.yaml").read_text())
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in {port["name"] for port in one("Service", "gpu-admission")["spec"]["ports"]}
     assert endpoint["honorLabels"] is True  # or the label namespace would be our own everywhere

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
+from testbed import libyaml
 from webhook.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -84,12 +84,12 @@ def test_flags_that_are_named_exist(found):
 @found(r"```yaml\n(.*?)```")
 def test_examples_are_yaml(found):
     for example in found:
-        assert yaml.safe_load(example)
+        assert libyaml.load(example)
 
 
 def test_alerts_that_are_named_exist(deploy):
     files = [deploy / "components" / "monitoring" / name for name in ("prometheus-rule.yaml", "slo-rule.yaml")]
-    groups = [group for file in files for group in yaml.safe_load(file.read_text())["spec"]["groups"]]
+    groups = [group for file in files for group in libyaml.load(file.read_text())["spec"]["groups"]]
     alerts = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
     for text in TEXTS.values():
         assert set(re.findall(r"\bGPUAdmission(?!Policy)[A-Z]\w+", text)) <= alerts
@@ -158,7 +158,7 @@ def test_overlay_with_credentials_of_the_installation_page_builds(tmp_path, depl
     overlay, patches = re.findall(r"```yaml\n(.*?)```", TEXTS["install"], re.DOTALL)[:2]
     done = built_overlay(tmp_path, deploy, overlay + patches)
     assert done.returncode == 0, done.stderr
-    (found,) = (each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "Deployment")
+    (found,) = (each for each in libyaml.load_all(done.stdout) if each["kind"] == "Deployment")
     assert found["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 

@@ -3,8 +3,8 @@
 import copy
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from tests.deploy.grants import USER, grants_of
 from tests.deploy.match_conditions import Question, called, holds
 
@@ -13,7 +13,7 @@ NAME = "explain-on-pods.gpu-admission.io"
 
 @pytest.fixture(scope="module")
 def component(deploy):
-    return list(yaml.safe_load_all((deploy / "components" / "explain-on-pods" / "rbac.yaml").read_text()))
+    return list(libyaml.load_all((deploy / "components" / "explain-on-pods" / "rbac.yaml").read_text()))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ import sys
 import pytest
 import yaml
 
+from testbed import libyaml
+
 NO_KUSTOMIZE = shutil.which("kubectl") is None
 OVERLAYS = ("default", "cert-manager", "openshift", "dev-by-url")
 UI_SERVICE = "gpu-admission-ui"
@@ -27,7 +29,7 @@ def build(deploy):
     def build(folder):
         done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        return {identity(document): document for document in yaml.safe_load_all(done.stdout)}
+        return {identity(document): document for document in libyaml.load_all(done.stdout)}
 
     return build
 

@@ -1,9 +1,9 @@
 """RBAC allows what the program does, and little else."""
 
 import pytest
-import yaml
 
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.deploy.grants import SUBJECT, USER, grants_of
 from webhook.cli.running_clusters.explanation_service import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
@@ -18,7 +18,7 @@ SECRET, LEASE, CONFIGURATION = "gpu-admission-certificates", "gpu-admission", "g
 @pytest.fixture(scope="module")
 def granted(installed, deploy):
     """What our account may do."""
-    binding = yaml.safe_load((deploy / "components" / "gpu-operator" / "role-binding.yaml").read_text())
+    binding = libyaml.load((deploy / "components" / "gpu-operator" / "role-binding.yaml").read_text())
     return grants_of([*installed, binding])
 
 

@@ -10,6 +10,7 @@ import yaml
 from policies.settings import DEFAULTS, parse_settings
 from policies.settings.exempt_namespaces import excluded_names
 from policies.settings.installed import entry_of, excluded_namespaces, uncovered_settings
+from testbed import libyaml
 
 POLICY = {
     "apiVersion": "gpu-admission.io/v1alpha1",
@@ -41,7 +42,7 @@ def text(script, deploy):
 
 @pytest.fixture(scope="module")
 def rendered(text):
-    return list(yaml.safe_load_all(text))
+    return list(libyaml.load_all(text))
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ def test_settings_are_rendered_to_standard_output(deploy, tmp_path, rendered):
     file.write_text(yaml.safe_dump(POLICY))
     done = run(deploy, "--settings", str(file))
     assert (done.returncode, done.stderr) == (0, "")
-    assert list(yaml.safe_load_all(done.stdout)) == rendered
+    assert list(libyaml.load_all(done.stdout)) == rendered
 
 
 def test_invalid_settings_are_refused_with_their_field(deploy, tmp_path):

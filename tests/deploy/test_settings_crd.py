@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import pytest
-import yaml
 
 from policies.decision import Severity
 from policies.kubernetes.taints import _BY_BEGINNING
@@ -14,6 +13,7 @@ from policies.nvidia.wishes import WORDS
 from policies.settings import GPUAdmissionPolicy, SettingsError, parse_settings
 from policies.settings.choices import _camel
 from policies.settings.parsing import API_VERSION
+from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
@@ -302,7 +302,7 @@ def test_words_of_wishes_are_those_of_annotations(schema):
 
 def test_example_of_the_documentation_is_taken(schema, deploy):
     text = (deploy.parent / "docs" / "settings.md").read_text()
-    example = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
+    example = libyaml.load(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
     assert problems_of(schema, example) == []
 
 

@@ -8,8 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from testbed.commands import run_command
 
 ROOT = Path(__file__).parents[2]
@@ -151,7 +151,7 @@ def test_example_of_a_quota_uses_the_cluster_with_a_quota(folder):
 def with_pods(folder):
     """The objects of an example that are pods or make pods."""
     files = [] if folder in SUITES else folder.glob("[!.]*.yaml")
-    documents = [document for file in files for document in yaml.safe_load_all(file.read_text())]
+    documents = [document for file in files for document in libyaml.load_all(file.read_text())]
     return [document for document in documents if document["kind"] not in WITHOUT_PODS]
 
 

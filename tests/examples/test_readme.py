@@ -1,15 +1,16 @@
 """The terminal output in the README and the tour is that of the commands."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from testbed import libyaml
 from testbed.commands import run_command
 from webhook.cli import COMMANDS
 from webhook.cluster.manifests import unwrap_lists
@@ -90,7 +91,7 @@ def kubectl(tmp_path):
     objects = [
         item
         for file in sorted((ROOT / "examples" / "cluster").glob("*.yaml"))
-        for document in yaml.safe_load_all(file.read_text())
+        for document in libyaml.load_all(file.read_text())
         for item in unwrap_lists(document)
     ]
     folder = tmp_path / "bin"
@@ -114,13 +115,7 @@ def test_kubectl_takes_a_cluster_down_as_review_reads_it(kubectl, tmp_path):
     subprocess.run(["sh", "-e", "-c", recipe], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
     pod = ROOT / "examples" / "product-selector" / "pod.yaml"
     taken, kept = (
-        subprocess.run(
-            [sys.executable, "-m", "webhook", "review", "-o", "json", "--cluster", cluster, pod],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        run_command("review", "-o", "json", "--cluster", cluster, pod, cwd=tmp_path, environment=os.environ).stdout
         for cluster in ("cluster", ROOT / "examples" / "cluster")
     )
-    assert taken == kept
+    assert json.loads(taken) == json.loads(kept)

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.kubernetes.names import is_dns_label, is_label_value
 from policies.kubernetes.quantities import parse_quantity
+from testbed import libyaml
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
 FILES = {
@@ -42,7 +42,7 @@ SHIPPED_SELECTORS = {
 
 @cache
 def document(file):
-    (only,) = yaml.safe_load_all((CLUSTER / file).read_text())
+    (only,) = libyaml.load_all((CLUSTER / file).read_text())
     return only
 
 

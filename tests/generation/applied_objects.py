@@ -5,16 +5,15 @@ import re
 import shlex
 from pathlib import Path
 
-import yaml
-
 import policies.review  # noqa: F401 - registers every rule
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 VALID = Path(__file__).parents[1] / "configuration" / "valid"
-CLUSTER_POLICY = yaml.safe_load((VALID / "cluster-policy-helm-defaults.yaml").read_text())
+CLUSTER_POLICY = libyaml.load((VALID / "cluster-policy-helm-defaults.yaml").read_text())
 
 
 def merged(base, patch):

@@ -3,7 +3,6 @@
 from copy import deepcopy
 
 import pytest
-import yaml
 
 from policies.generation.config_maps import Target
 from policies.generation.documents import GenerationError
@@ -11,6 +10,7 @@ from policies.generation.mig import generate_mig
 from policies.generation.sharing import generate_sharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import product_named
+from testbed import libyaml
 from tests.generation.applied_objects import commands, findings
 
 OPERATOR = Target("gpu-operator")
@@ -31,7 +31,7 @@ def stored(document):
 
 
 def configs(document):
-    return yaml.safe_load(document["data"]["config.yaml"])["mig-configs"]
+    return libyaml.load(document["data"]["config.yaml"])["mig-configs"]
 
 
 def test_all_products_fit_into_one_config_map_of_the_device_plugin():

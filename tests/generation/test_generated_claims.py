@@ -1,13 +1,13 @@
 """Claims: selectors that select the wanted devices, and no finding in a review."""
 
 import pytest
-import yaml
 
 from policies.dra.cel import compile_selector
 from policies.generation.claims import ClaimWords, generate_claim
 from policies.generation.documents import GenerationError
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import PRODUCTS
+from testbed import libyaml
 from tests.generation.applied_objects import findings
 
 PROFILES = sorted({name for product in PRODUCTS for name in product.profiles()})
@@ -130,4 +130,4 @@ def test_what_cannot_be_claimed_is_refused(words, option, error):
 @pytest.mark.parametrize("name", ["gpu", "no", "1", "null", "1e3"])
 def test_lines_of_the_pod_name_the_claim_as_text(name):
     (step,) = generate_claim(ClaimWords({}, name=name)).steps
-    assert yaml.safe_load("\n".join(step.lines))["resourceClaims"] == [{"name": "gpu", "resourceClaimName": name}]
+    assert libyaml.load("\n".join(step.lines))["resourceClaims"] == [{"name": "gpu", "resourceClaimName": name}]

@@ -4,7 +4,6 @@ import itertools
 import json
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import Geometry
 from policies.nvidia.mig_layouts import find_layouts
 from policies.nvidia.mig_products import PRODUCTS, product_named
+from testbed import libyaml
 from tests.generation.applied_objects import commands
 
 OPERATOR = Target("gpu-operator")
@@ -33,7 +33,7 @@ def generated_config(generated):
     """The configuration that the label selects, and its name."""
     ((*_, pair),) = [command for command in commands(generated) if command[1] == "label"]
     name = pair.partition("=")[2]
-    configs = yaml.safe_load(generated.document["data"]["config.yaml"])["mig-configs"]
+    configs = libyaml.load(generated.document["data"]["config.yaml"])["mig-configs"]
     assert set(configs) == {"all-disabled", name}
     assert configs["all-disabled"] == [{"devices": "all", "mig-enabled": False}]
     return configs[name], name

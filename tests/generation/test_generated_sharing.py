@@ -1,12 +1,12 @@
 """Time-slicing and MPS for every known product: no review finds anything, and the limits are those of the rules."""
 
 import pytest
-import yaml
 
 from policies.generation.config_maps import Target
 from policies.generation.documents import GenerationError
 from policies.generation.sharing import generate_sharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
+from testbed import libyaml
 
 OPERATOR = Target("gpu-operator")
 
@@ -59,7 +59,7 @@ def test_configuration_shares_the_gpus_of_labelled_nodes_only(strategy, field):
     data = generate_sharing(strategy, "T4", 4, OPERATOR).document["data"]
     resource = {"name": "nvidia.com/gpu", "replicas": 4}
     sharing = {field: {"failRequestsGreaterThanOne": True, "resources": [resource]}}
-    assert {key: yaml.safe_load(text) for key, text in data.items()} == {
+    assert {key: libyaml.load(text) for key, text in data.items()} == {
         "tesla-t4": {"version": "v1", "sharing": sharing},
         "whole-gpus": {"version": "v1"},
     }

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from tests.allocations import allocate
 from webhook.cluster.manifests import ManifestsView
 
@@ -55,7 +55,7 @@ class Hardware:
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    loaded = yaml.load_all((EXAMPLE / name).read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loaded = libyaml.load_all((EXAMPLE / name).read_text())
     return [item for document in loaded for item in document.get("items", [document])]
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PUBLISHED = {
     "Tesla-T4": {15360},
     "NVIDIA-A100-SXM4-40GB": {40960, 4864, 9984, 20096},
@@ -58,7 +57,7 @@ def test_quota_counts_the_memory_that_is_published(h100, is_enough):
 def sizes():
     """Products and sizes of the nodes and slices of the examples."""
     for file in sorted(EXAMPLES.rglob("*.yaml")):
-        for document in yaml.load_all(file.read_text(), LOADER):
+        for document in libyaml.load_all(file.read_text()):
             for each in (document or {}).get("items", [document]):
                 if each and each.get("kind") == "Node":
                     labels = each["metadata"].get("labels") or {}

@@ -16,7 +16,7 @@ import yaml
 
 from release.project import pins, version
 from release.sbom import bill_of_materials
-from testbed import deploy, manifests
+from testbed import deploy, libyaml, manifests
 from testbed.background import Background
 from testbed.sandbox_cluster import SandboxCluster
 from testbed.service import Service
@@ -146,7 +146,7 @@ class ConfinedService(Service):
 
 def write_kubeconfig(cluster, folder):
     """A kubeconfig that names files, as the credentials of a pod are files; what is in it would be written to temporary ones."""
-    content = yaml.safe_load(cluster.sandbox.kubeconfig(deploy.USER))
+    content = libyaml.load(cluster.sandbox.kubeconfig(deploy.USER))
     for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
         for key in [key for key in part if key.endswith("-data")]:
             file = folder / key

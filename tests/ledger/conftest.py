@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
@@ -14,6 +13,7 @@ from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
+from testbed import libyaml
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
@@ -96,7 +96,7 @@ class Namespace:
 async def sandbox():
     sandbox = FaultySandbox(seed=1)
     await sandbox.start()
-    sandbox.create(yaml.safe_load(CRD.read_text()))
+    sandbox.create(libyaml.load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     yield sandbox
     await sandbox.stop()

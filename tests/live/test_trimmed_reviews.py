@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from policies.request import Request
 from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
@@ -38,8 +38,7 @@ namespace where the operator does not look."""
 @cache
 def documents(path):
     """The objects in a file, and what `kubectl version` printed as it is."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    read = [document for document in yaml.load_all(path.read_text(), loader) if document]
+    read = [document for document in libyaml.load_all(path.read_text()) if document]
     return [item for each in read for item in (unwrap_lists(each) if "kind" in each else [each])]
 
 
@@ -121,11 +120,11 @@ def test_case_of_conversion_is_decided_as_with_whole_objects(both, file):
 def examples_of(rule):
     for text in read_examples(rule.id):
         parts = re.split(r"(?m)^---(.*)$", text)
-        rest = [(mark, yaml.safe_load(part)) for mark, part in zip(parts[1::2], parts[2::2], strict=True)]
+        rest = [(mark, libyaml.load(part)) for mark, part in zip(parts[1::2], parts[2::2], strict=True)]
         old = next((item for mark, item in rest if "before" in mark), None)
         operation = re.match(r"# operation: (\w+)", text)
         done = operation.group(1) if operation else "UPDATE" if old else "CREATE"
-        yield request_of(yaml.safe_load(parts[0]), old, done), [item for mark, item in rest if "before" not in mark]
+        yield request_of(libyaml.load(parts[0]), old, done), [item for mark, item in rest if "before" not in mark]
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.id not in UNSEEN], ids=lambda rule: rule.id)

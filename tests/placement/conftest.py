@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.kubernetes.pods import Pod
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 NODES = Path(__file__).parent / "nodes"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def fixture(name):
     """The objects of the one file in `nodes/` whose name begins so: `f1`, `gpucluster`."""
     (path,) = NODES.glob(f"{name}*.yaml")
-    return list(yaml.load_all(path.read_text(), LOADER))
+    return list(libyaml.load_all(path.read_text()))
 
 
 @pytest.fixture

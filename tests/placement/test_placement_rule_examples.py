@@ -1,13 +1,13 @@
 """The examples of every placement rule: the wrong one breaks the rule, the right one does not."""
 
 import pytest
-import yaml
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.request import Request
 from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -16,7 +16,7 @@ RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA409"]
 
 def found(text):
     """The rules that find something in an example: a pod, and behind it what the cluster has."""
-    pod, *cluster = yaml.safe_load_all(text)
+    pod, *cluster = libyaml.load_all(text)
     request = Request(pod, kind="Pod", namespace="team-a", name="train", entry="place-pods")
     return {finding.rule.id for finding in review(request, ManifestsView(cluster), DEFAULTS).findings}
 

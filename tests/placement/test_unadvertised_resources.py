@@ -1,13 +1,13 @@
 """Resources that no node advertises, with those that exist and the name that was probably meant."""
 
 import pytest
-import yaml
 
 from policies.kubernetes.pods import Pod
 from policies.placement.resources.findings import node_findings
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -361,7 +361,7 @@ def test_mig_devices_of_dra_count_beside_a_device_plugin(pod, cluster):
 @pytest.mark.parametrize("rule", ["GA412", "GA413"])
 @pytest.mark.parametrize("example", ["wrong", "right"])
 def test_examples_of_the_rules_are_true(rule, example):
-    pod, node = yaml.safe_load_all(getattr(read_examples(rule), example))
+    pod, node = libyaml.load_all(getattr(read_examples(rule), example))
     view = ManifestsView([{"apiVersion": "v1", **node}, NO_CLASSES])
     found = {finding.rule.id for finding in node_findings(Pod.read(pod), "team-a", view, DEFAULTS)}
     assert found == ({rule} if example == "wrong" else set())

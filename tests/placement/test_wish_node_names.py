@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.nvidia.wishes import Wish
 from policies.placement.wishes.requested_gpus import requested_gpus
 from policies.placement.wishes.wanted_nodes import MOST_NAMES, named_nodes, wanted_nodes
+from testbed import libyaml
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 BY_MIG_CLASS = "deviceclass.resource.kubernetes.io/mig.nvidia.com"
 GPU = "nvidia.com/gpu"
@@ -18,7 +17,7 @@ GPU = "nvidia.com/gpu"
 @pytest.fixture
 def gpucluster():
     """The objects of a GPUCluster, after a change of them, which gets them by kind and name."""
-    documents = list(yaml.load_all((Path(__file__).parent / "nodes" / "gpucluster.yaml").read_text(), LOADER))
+    documents = list(libyaml.load_all((Path(__file__).parent / "nodes" / "gpucluster.yaml").read_text()))
 
     def gpucluster(change=None):
         if change:

@@ -7,19 +7,18 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.kubernetes.pods import Pod
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 ROOT = Path(__file__).parents[2]
 NODES = ROOT / "tests" / "placement" / "nodes"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
 def documents(path):
-    found = [document for document in yaml.load_all(path.read_text(), LOADER) if document]
+    found = [document for document in libyaml.load_all(path.read_text()) if document]
     return [item for each in found for item in (each["items"] if each["kind"] == "List" else [each])]
 
 

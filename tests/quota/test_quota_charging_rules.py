@@ -1,13 +1,13 @@
 """The examples of every charging rule: the wrong one breaks the rule, the right one does not."""
 
 import pytest
-import yaml
 
 from policies.decision import Severity
 from policies.request import Request
 from policies.review import load_rooms, review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -16,7 +16,7 @@ RULES = [rule for rule in all_rules() if "GA502" <= rule.id <= "GA506"]
 
 
 def examined(text):
-    created, *cluster = yaml.safe_load_all(text)
+    created, *cluster = libyaml.load_all(text)
     group = created["apiVersion"].rpartition("/")[0]
     request = Request(created, group=group, kind=created["kind"], namespace=created["metadata"]["namespace"])
     findings = review(request, ManifestsView(cluster, [created]), DEFAULTS).findings

@@ -1,13 +1,13 @@
 """GPUQuotas in a review: invalid ones are refused whatever the settings say, and can still be corrected."""
 
 import pytest
-import yaml
 
 from policies.decision import Severity
 from policies.request import Request, UserInfo
 from policies.review import review
 from policies.rules import get_rule
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -156,5 +156,5 @@ def test_priority_class_that_is_misspelled_is_suggested():
 def test_examples_of_a_rule_are_what_they_say(rule_id):
     examples = read_examples(rule_id)
     for example, found in ((examples.wrong, [rule_id]), (examples.right, [])):
-        document, *cluster = yaml.safe_load_all(example)
+        document, *cluster = libyaml.load_all(example)
         assert [each.rule.id for each in decided(document, view=ManifestsView(cluster)).findings] == found

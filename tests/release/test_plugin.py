@@ -8,11 +8,11 @@ import sys
 import tarfile
 
 import pytest
-import yaml
 
 from release.archives import sha256
 from release.plugin import PLATFORMS, PYTHONS, krew_manifest, write_archive
 from release.project import version
+from testbed import libyaml
 from tests.release.conftest import VERSION
 
 URL = "https://example.com/releases/"
@@ -79,7 +79,7 @@ def test_launcher_is_executable_and_the_licence_is_there(archive):
 
 def test_manifest_is_what_krew_accepts(archive, here):
     """Source: krew internal/index/validation: names, versions, one platform selected once, files and bin."""
-    manifest = yaml.safe_load(krew_manifest({here: archive}, URL))
+    manifest = libyaml.load(krew_manifest({here: archive}, URL))
     assert (manifest["apiVersion"], manifest["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
     assert re.fullmatch(r"[\w-]+", manifest["metadata"]["name"])
     spec = manifest["spec"]

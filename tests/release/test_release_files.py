@@ -5,13 +5,13 @@ from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from release.__main__ import has_sources, main, manifest_with_image, write_checksums, write_files
 from release.archives import sha256, write_tarball
 from release.project import pins, release_notes, version
+from testbed import libyaml
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "registry.example.com/gpu-admission@sha256:0"
@@ -49,7 +49,7 @@ def test_every_pin_has_hashes():
 
 def test_manifest_of_a_release_runs_its_image(tmp_path):
     write_files(tmp_path, IMAGE)
-    objects = list(yaml.safe_load_all((tmp_path / "install.yaml").read_text()))
+    objects = list(libyaml.load_all((tmp_path / "install.yaml").read_text()))
     (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
     assert [each["image"] for each in deployment["spec"]["template"]["spec"]["containers"]] == [IMAGE]
 

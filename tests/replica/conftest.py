@@ -8,8 +8,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 
+from testbed import libyaml
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.replica.config import ReplicaConfig
@@ -22,7 +22,7 @@ _FIRST = ("CustomResourceDefinition", "Namespace")
 
 def documents(*files):
     """The objects of manifests, lists unpacked, what others need first."""
-    read = [document for file in files for document in yaml.load_all(file.read_text(), yaml.CSafeLoader)]
+    read = [document for file in files for document in libyaml.load_all(file.read_text())]
     read = [document for document in read if document and "kind" in document]
     objects = [item for document in read for item in (document["items"] if document["kind"] == "List" else [document])]
     return sorted(objects, key=lambda document: document["kind"] not in _FIRST)

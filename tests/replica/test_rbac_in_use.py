@@ -9,7 +9,6 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 from aiohttp import web
 
 from certs.rotation import RotationPolicy
@@ -22,6 +21,7 @@ from policies.quota.ledger.open_charges import OpenCharge
 from policies.request import Request, UserInfo
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
@@ -110,7 +110,7 @@ async def authorizer(sandbox, installation):
     for resource in {*RESOURCES.values(), *WORKLOAD_RESOURCES.values()}:
         if sandbox._cluster.kinds.find(resource.kind, resource.api_version) is None:
             sandbox.create(definition(resource))
-    binding = yaml.safe_load((DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
+    binding = libyaml.load((DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
     assert binding["metadata"]["namespace"] == OPERATOR
     return Authorizer(sandbox, grants_of([*installation, binding]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,11 +13,12 @@ from policies.decision import Severity
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.deploy.match_conditions import holds
 from webhook.cluster.manifests import ManifestsView
 
 LABEL = "resource.kubernetes.io/admin-access"
-INSTALLED = list(yaml.safe_load_all((Path(__file__).parents[2] / "deploy" / "install.yaml").read_text()))
+INSTALLED = list(libyaml.load_all((Path(__file__).parents[2] / "deploy" / "install.yaml").read_text()))
 VALUES = st.sampled_from([None, "true", "false", "True", ""])
 OTHERS = st.dictionaries(st.sampled_from(["team", "gpu-admission.io/dra"]), st.sampled_from(["a", "enabled"]))
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from testbed import libyaml
 from webhook.cli import main
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
@@ -107,7 +108,7 @@ def test_policy_under_review_does_not_hold_for_the_others(write):
 def test_limit_range_gives_a_container_its_default(write, limit):
     cluster = write("cluster.yaml", NAMESPACE, limit_range(**limit))
     done = run("review", "-o", "yaml", "--cluster", cluster, write("pod.yaml", POD))
-    (pod,) = yaml.safe_load_all(done.stdout)
+    (pod,) = libyaml.load_all(done.stdout)
     assert pod["spec"]["containers"][0]["resources"] == {
         "limits": {"nvidia.com/gpu": "2"},
         "requests": {"nvidia.com/gpu": "2"},
@@ -124,7 +125,7 @@ def test_limit_range_gives_pod_templates_their_default(write):
         "spec": {"selector": selector, "template": template},
     }
     cluster = write("cluster.yaml", NAMESPACE, limit_range(default={"nvidia.com/gpu": 1}))
-    (shown,) = yaml.safe_load_all(run("review", "-o", "yaml", "--cluster", cluster, write("a.yaml", deployment)).stdout)
+    (shown,) = libyaml.load_all(run("review", "-o", "yaml", "--cluster", cluster, write("a.yaml", deployment)).stdout)
     assert shown["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 1}
 
 
@@ -132,14 +133,14 @@ def test_explicit_zero_keeps_the_default_of_a_limit_range_away(write):
     container = {**CONTAINER, "resources": {"limits": {"nvidia.com/gpu": 0}}}
     cluster = write("cluster.yaml", NAMESPACE, limit_range(default={"nvidia.com/gpu": 1}))
     pod = write("pod.yaml", {**POD, "spec": {"containers": [container]}})
-    (shown,) = yaml.safe_load_all(run("review", "-o", "yaml", "--cluster", cluster, pod).stdout)
+    (shown,) = libyaml.load_all(run("review", "-o", "yaml", "--cluster", cluster, pod).stdout)
     assert shown["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 0}
 
 
 def test_limit_range_of_another_namespace_changes_nothing(write):
     cluster = write("cluster.yaml", NAMESPACE, limit_range(default={"nvidia.com/gpu": 1}))
     pod = write("pod.yaml", {**POD, "metadata": {"name": "train", "namespace": "team-b"}})
-    (shown,) = yaml.safe_load_all(run("review", "-o", "yaml", "--cluster", cluster, pod).stdout)
+    (shown,) = libyaml.load_all(run("review", "-o", "yaml", "--cluster", cluster, pod).stdout)
     assert shown["spec"] == POD["spec"]
 
 
@@ -162,14 +163,14 @@ def test_explain_counts_the_gpu_that_a_limit_range_gives(write):
 def test_pod_without_class_gets_the_default_priority_class(write):
     classes = [priority_class("low", 10), priority_class("lowest", 1), priority_class("none", 0, default=False)]
     cluster = write("cluster.yaml", NAMESPACE, *classes)
-    (shown,) = yaml.safe_load_all(run("review", "-o", "yaml", "--cluster", cluster, write("pod.yaml", POD)).stdout)
+    (shown,) = libyaml.load_all(run("review", "-o", "yaml", "--cluster", cluster, write("pod.yaml", POD)).stdout)
     assert shown["spec"]["priorityClassName"] == "lowest"
 
 
 def test_pod_keeps_its_own_priority_class(write):
     cluster = write("cluster.yaml", NAMESPACE, priority_class("low", 10))
     pod = write("pod.yaml", {**POD, "spec": {**POD["spec"], "priorityClassName": "high"}})
-    (shown,) = yaml.safe_load_all(run("review", "-o", "yaml", "--cluster", cluster, pod).stdout)
+    (shown,) = libyaml.load_all(run("review", "-o", "yaml", "--cluster", cluster, pod).stdout)
     assert shown["spec"]["priorityClassName"] == "high"
 
 

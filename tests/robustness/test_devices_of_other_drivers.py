@@ -1,11 +1,11 @@
 """A device of another driver is not a GPU, whatever the name of its DeviceClass and however it is requested."""
 
 import pytest
-import yaml
 
 from policies.request import Request
 from policies.review import review
 from policies.settings import Access, GPUAdmissionPolicy
+from testbed import libyaml
 from tests.fleet.fleet_objects import (
     EITHER,
     GPU,
@@ -41,7 +41,7 @@ def referring(entry, **reference):
 
 
 def reviewed(asking, *objects, settings=DENY):
-    node = yaml.safe_load("{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 8}}}")
+    node = libyaml.load("{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 8}}}")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
     document = {"apiVersion": "v1", "kind": "Pod", **asking}
     return review(Request(document, namespace="team-a"), cluster(node, namespace, *objects), settings)

@@ -4,12 +4,12 @@ What each case rests on is in the source of its rule: `gpu-admission rules GA147
 """
 
 import pytest
-import yaml
 
 from policies.decision import Severity
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 MIG_CONFIG = "nvidia.com/mig.config"
@@ -19,7 +19,7 @@ OFF = {"nvidia.com/gpu.deploy.device-plugin": "false"}
 
 
 def read(text):
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in libyaml.load_all(text) if each]
 
 
 def findings(text, *cluster, operation="CREATE", old=None):

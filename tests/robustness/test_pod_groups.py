@@ -4,7 +4,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.request import Request
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from testbed import libyaml
 from tests.fleet.fleet_objects import template
 from tests.fleet.pod_group_objects import CLASSES, WITH_GPU, WITHOUT, group, made, member
 from tests.quota import pod_group_objects
@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 CLUSTER = [
     each
     for name in ("nodes", "deviceclasses", "resourceslices")
-    for each in yaml.load_all((EXAMPLES / f"{name}.yaml").read_text(), yaml.CSafeLoader)
+    for each in libyaml.load_all((EXAMPLES / f"{name}.yaml").read_text())
     if each
 ]
 FOUR = replace(quota(), limits=(replace(quota().limits[0], hard=Fraction(4)),))

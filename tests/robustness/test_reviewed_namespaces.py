@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.decision import Severity
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.deploy.match_conditions import holds
 from webhook.cluster.manifests import ManifestsView
 
@@ -35,7 +35,7 @@ def refusals(*arguments):
 
 def broken(new, old=None):
     """The validations of `deploy/` that a namespace breaks, those about rights left out."""
-    validations = next(iter(yaml.safe_load_all(POLICY.read_text())))["spec"]["validations"]
+    validations = next(iter(libyaml.load_all(POLICY.read_text())))["spec"]["validations"]
     return [
         each
         for each in validations

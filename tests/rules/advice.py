@@ -8,9 +8,10 @@ from copy import deepcopy
 
 import yaml
 
+from testbed import libyaml
+
 OF_SCHEMA = {"GA100", "GA101", "GA102", "GA103", "GA104"}
 """Rules on the schema of a CRD, which apply to incomplete examples too."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WRITE = re.compile(r"\b(?:write|rename the key to|name the key) (?:(?!such as)[a-z ,]*?such as )?(.+)")
 _SET = re.compile(r"\b(?:add|set|use) (.+)")
 _FIELD = re.compile(r'((?:"[^"]+")|[A-Za-z][\w.\-/]*): ("[^"]*"|\{.*\}|\[.*\]|[^\s,;]+)')
@@ -61,7 +62,7 @@ def written(document, finding, text):
 
 def _value(text):
     try:
-        return yaml.load(text, LOADER)
+        return libyaml.load(text)
     except yaml.YAMLError:
         return text
 
@@ -132,7 +133,7 @@ def _changed(document, path, change):
         return change(document)
     if isinstance(document, str):
         try:
-            inner = yaml.load(document, LOADER)
+            inner = libyaml.load(document)
         except yaml.YAMLError:
             return None
         changed = None if isinstance(inner, str) else _changed(inner, path, change)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.kubernetes.paths import FieldPath
@@ -21,9 +20,10 @@ from policies.request import Request
 from policies.review import review
 from policies.rules import all_rules, get_rule
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
+from testbed import libyaml
 from tests.configuration.conftest import completed
 from tests.conversion import test_golden as golden
-from tests.rules.advice import LOADER, OF_SCHEMA, proposals, written
+from tests.rules.advice import OF_SCHEMA, proposals, written
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -66,7 +66,7 @@ def kind_and_group(document):
 
 
 def load(text):
-    return [each for each in yaml.load_all(text, LOADER) if each is not None]
+    return [each for each in libyaml.load_all(text) if each is not None]
 
 
 def document(name, text, cluster=(), old=None):

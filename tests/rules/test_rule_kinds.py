@@ -1,7 +1,6 @@
 """The kinds of objects that each rule reviews."""
 
 import pytest
-import yaml
 
 import policies.review  # noqa: F401 - registers every rule
 from policies.decision import EVERY_KIND, WORKLOAD
@@ -12,6 +11,7 @@ from policies.review import review
 from policies.review.coverage import reviewed_kinds
 from policies.rules import all_rules, ruled_kinds, rules_of_kind
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.robustness.fuzzing.review_seeds import cluster_seeds, seeds
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
@@ -28,7 +28,7 @@ def ids(kind):
 
 def reviewed_object(text):
     """The first document of an example; pods are often written in parts, without their kind."""
-    first = next(yaml.safe_load_all(text), None)
+    first = next(libyaml.load_all(text), None)
     return first if isinstance(first, dict) else {}
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import aiohttp
 import pytest
-import yaml
 
 from certs import issue_serving, make_authority
+from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.attempt import Refused
 from webhook.sandbox.routing import Request
@@ -185,7 +185,7 @@ async def test_tls_is_verified_with_the_authority_of_the_kubeconfig(tmp_path):
     sandbox = Sandbox()
     url = await sandbox.start(tls=pair, authority=authority.certificate_pem)
     try:
-        config = yaml.safe_load(sandbox.kubeconfig("alice", "admins"))
+        config = libyaml.load(sandbox.kubeconfig("alice", "admins"))
         cluster = config["clusters"][0]["cluster"]
         assert cluster["server"] == url
         pem = base64.b64decode(cluster["certificate-authority-data"]).decode()

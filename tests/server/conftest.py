@@ -11,12 +11,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 from aiohttp import web
 
 from certs import issue_serving, make_authority
 from policies.settings import DEFAULTS
 from policies.view import Overlay
+from testbed import libyaml
 from testbed.client_certificates import issue_client
 from tests.sandbox.faults import FaultySandbox
 from tests.server.explain.rights import OURS, Clock, Rights, delegated_gate
@@ -41,9 +41,7 @@ EXAMPLE_CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
 def cluster():
     """The cluster of the examples: `team-a` converts, `team-preview` previews, `team-legacy` does neither."""
     files = sorted(EXAMPLE_CLUSTER.glob("*.yaml"))
-    return ManifestsView(
-        document for file in files for document in yaml.load_all(file.read_text(), yaml.CSafeLoader) if document
-    )
+    return ManifestsView(document for file in files for document in libyaml.load_all(file.read_text()) if document)
 
 
 @pytest.fixture

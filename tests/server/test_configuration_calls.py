@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CONFIG_MAP = yaml.safe_load((EXAMPLES / "time-slicing" / "configmap.yaml").read_text())
+CONFIG_MAP = libyaml.load((EXAMPLES / "time-slicing" / "configmap.yaml").read_text())
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from webhook.server.warm_up import warm_up
 FIRST_CALLS = """
 import sys
 import yaml
+from testbed import libyaml
 from pathlib import Path
 from policies.request import Request
 from policies.review import review
@@ -21,7 +22,7 @@ from webhook.server import app
 from webhook.server.warm_up import warm_up
 
 files = sorted(Path("examples/cluster").glob("*.yaml"))
-view = ManifestsView(each for file in files for each in yaml.safe_load_all(file.read_text()) if each)
+view = ManifestsView(each for file in files for each in libyaml.load_all(file.read_text()) if each)
 warm_up(view, DEFAULTS)
 imported, digests = {*sys.modules}, {*view._derived}
 amounts = {"nvidia.com/gpu": "2", "cpu": "1"}

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.decision import Severity
 from policies.kubernetes.paths import lookup
 from policies.settings import DEFAULTS, RuleOverride
+from testbed import libyaml
 from webhook.cluster.client import MERGE_PATCH, APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
@@ -89,7 +89,7 @@ async def cluster(tmp_path):
         sandbox = Sandbox(seed=1)
         await sandbox.start()
         stack.push_async_callback(sandbox.stop)
-        sandbox.create(yaml.safe_load(CRD.read_text()))
+        sandbox.create(libyaml.load(CRD.read_text()))
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(sandbox.kubeconfig())
         client = await APIClient.connect(str(kubeconfig), environ={})

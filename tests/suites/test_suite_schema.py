@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 
+from testbed import libyaml
 from webhook.cli.suites.format import Case, Expectation, ExpectedFinding, ExpectedFit, Suite, User
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def test_schema_is_that_of_the_format():
 
 @pytest.mark.parametrize("file", SUITES, ids=lambda file: file.parent.name)
 def test_suites_of_examples_have_the_schema(file):
-    jsonschema.validate(yaml.safe_load(file.read_text()), json.loads(FILE.read_text()))
+    jsonschema.validate(libyaml.load(file.read_text()), json.loads(FILE.read_text()))
 
 
 @pytest.mark.parametrize("model", [Suite, Case, Expectation, ExpectedFinding, ExpectedFit, User])

@@ -2,13 +2,13 @@
 
 import copy
 
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.request import Request
 from policies.review import review
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 
 HEAD = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu", "namespace": "team-a"}}
@@ -40,7 +40,7 @@ spec:
   - {name: a, attributes: {model: {string: a}, rack: {int: 1}, serial: {string: x}}, capacity: {memory: {value: 1Gi}}}
   - {name: b, attributes: {model: {string: a}, d/rack: {int: 1}}, allowMultipleAllocations: false}
 """
-OBJECTS = [{**HEAD, **yaml.safe_load(text)} for text in (CLAIM, CLASS, SLICE)]
+OBJECTS = [{**HEAD, **libyaml.load(text)} for text in (CLAIM, CLASS, SLICE)]
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 words = st.sampled_from(
     ["d", "gpu", "All", "value", "string", "int", "cel", "1Gi", "d/rack", "device.driver", "?!", ""]

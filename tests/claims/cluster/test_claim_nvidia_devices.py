@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.dra.claims.cluster.nvidia_devices import KINDS, class_with, is_published, shipped_kinds
+from testbed import libyaml
 
 SLICES = Path(__file__).parents[3] / "examples" / "cluster" / "resourceslices.yaml"
 GPU = "gpu.nvidia.com"
 
 
 def published():
-    for item in yaml.safe_load(SLICES.read_text())["items"]:
+    for item in libyaml.load(SLICES.read_text())["items"]:
         driver = item["spec"]["driver"]
         for device in item["spec"].get("devices", []):
             places = {

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from policies.settings import DEFAULTS, DRADriver, GPUAdmissionPolicy
+from testbed import libyaml
 
 PARAMETERS = "spec.devices.config[0].opaque.parameters"
 EVERY_GATE = {"TimeSlicingSettings": True, "MPSSupport": True, "PassthroughSupport": True}
@@ -13,7 +14,7 @@ def claim_of(configs, requests, kind="ResourceClaim", version="v1"):
     """A claim, template or class with configs, each (parameters, names of requests or None, driver)."""
     entries = []
     for parameters, names, driver in configs:
-        read = yaml.safe_load(parameters) if isinstance(parameters, str) else parameters
+        read = libyaml.load(parameters) if isinstance(parameters, str) else parameters
         if isinstance(read, dict):
             read = {"apiVersion": "resource.nvidia.com/v1beta1", **read}
         entry = {"opaque": {"driver": driver, "parameters": read}}

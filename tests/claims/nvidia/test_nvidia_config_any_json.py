@@ -1,13 +1,13 @@
 """Any JSON in a config gets an answer."""
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.request import Request
 from policies.review import review
 from policies.settings import GPUAdmissionPolicy
+from testbed import libyaml
 from tests.claims.parts import places, with_part
 from webhook.cluster.manifests import ManifestsView
 
@@ -60,14 +60,14 @@ CLASS = {
     "metadata": {"name": "gpu.nvidia.com"},
     "spec": {
         "selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}],
-        "config": yaml.safe_load(DEVICES)["config"][:2],
+        "config": libyaml.load(DEVICES)["config"][:2],
     },
 }
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "ResourceClaim",
     "metadata": {"name": "gpu", "namespace": "team-a"},
-    "spec": {"devices": yaml.safe_load(DEVICES)},
+    "spec": {"devices": libyaml.load(DEVICES)},
 }
 
 words = st.sampled_from(

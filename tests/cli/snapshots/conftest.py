@@ -6,8 +6,8 @@ import asyncio
 import json
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
 from tests.sandbox.faults import FaultySandbox
 
@@ -73,7 +73,7 @@ TIME_SLICING = "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {na
 def objects():
     """What is in the cluster, beside the definitions of kinds."""
     files = [file for folder in FOLDERS for file in sorted((EXAMPLES / folder).glob("*.yaml"))]
-    documents = [each for file in files if file.name != "version.yaml" for each in yaml.safe_load_all(file.read_text())]
+    documents = [each for file in files if file.name != "version.yaml" for each in libyaml.load_all(file.read_text())]
     names = ("acme-web",)
     return [
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names),
@@ -99,7 +99,7 @@ async def sandbox(tmp_path):
     """A sandbox with this cluster; its kubeconfig is in `sandbox.file`."""
     sandbox = FaultySandbox(seed=1)
     for name in DEFINITIONS:
-        sandbox.create(yaml.safe_load((ROOT / "deploy" / "base" / "api" / name).read_text()))
+        sandbox.create(libyaml.load((ROOT / "deploy" / "base" / "api" / name).read_text()))
     there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}
     for each in sorted(objects(), key=lambda each: each["kind"] != "Namespace"):
         if each["kind"] != "Namespace" or each["metadata"]["name"] not in there:

@@ -13,6 +13,7 @@ import policies
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.kubernetes.yaml import load_document
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cli.admit import admit
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.snapshots.reductions import reduction_of, without_values
@@ -22,7 +23,6 @@ from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = (Path(policies.__file__).parent / "rule_examples", ROOT / "tests" / "configuration", ROOT / "examples")
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 REDUCED = {*WORKLOADS, ("", "Pod"), *(("nvidia.com", kind) for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster"))}
 NEVER_STORED = {"GA104", "GA109"}
 """Rules on what the API server drops: fields beside spec, and fields that only kubectl's copy of the object still has."""
@@ -51,7 +51,7 @@ def findings(documents):
 
 def documents_of(file):
     try:
-        documents = list(yaml.load_all(file.read_text(), LOADER))
+        documents = list(libyaml.load_all(file.read_text()))
     except yaml.YAMLError:
         return []
     objects = [each for each in documents if isinstance(each, dict) and "kind" in each]

@@ -6,8 +6,8 @@ import json
 import re
 
 import pytest
-import yaml
 
+from testbed import libyaml
 from tests.cli.snapshots.conftest import gpu_pod
 from tests.sandbox import faults
 
@@ -117,7 +117,7 @@ async def test_redacted_snapshot_does_not_name_the_server_and_the_namespace(take
 )
 async def test_redacted_snapshot_says_which_kind_is_unknown_without_names(taken, sandbox, code, expected):
     sandbox.faults.add(faults.failing(code, "pods in team-a"), path="*/pods")
-    head = yaml.safe_load(((await taken("--redact", "-n", "team-a")) / "snapshot.yaml").read_text())
+    head = libyaml.load(((await taken("--redact", "-n", "team-a")) / "snapshot.yaml").read_text())
     assert head["snapshot"]["unknown"] == [expected]
 
 

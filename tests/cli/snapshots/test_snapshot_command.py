@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-import yaml
-
+from testbed import libyaml
 from tests.cli.snapshots.conftest import SECRET
 from tests.sandbox import faults
 
@@ -15,7 +14,7 @@ def listed(folder, name):
 
 
 def head_of(folder):
-    return yaml.safe_load((folder / "snapshot.yaml").read_text())
+    return libyaml.load((folder / "snapshot.yaml").read_text())
 
 
 def names_in(folder, name):

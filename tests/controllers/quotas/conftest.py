@@ -5,12 +5,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from policies.quota.charges import Bill, Charge
 from policies.quota.ledger.status import charge_items
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from tests.controllers.caches import Caches
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
@@ -177,7 +177,7 @@ class Team:
 @pytest.fixture
 async def team():
     sandbox = FaultySandbox(seed=1, feature_gates=["GenericWorkload", "DRAWorkloadResourceClaims"])
-    sandbox.create(yaml.safe_load(CRD.read_text()))
+    sandbox.create(libyaml.load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     selector = {
         "cel": {"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from policies.entries import ENTRIES
 from policies.kubernetes.admission_rules import selects
 from policies.kubernetes.objects import name_of
@@ -18,6 +16,7 @@ from policies.request import Request, UserInfo
 from policies.review import review
 from policies.review.quota import settle_by_view
 from policies.view import Overlay
+from testbed import libyaml
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _charged(decision: Decision) -> dict[str, int]:
 def _webhooks() -> tuple[Object, ...]:
     """The mutating ones first, in their order."""
     files = ("mutating.yaml", "validating.yaml")
-    return tuple(hook for file in files for hook in yaml.safe_load((_FOLDER / file).read_text())["webhooks"])
+    return tuple(hook for file in files for hook in libyaml.load((_FOLDER / file).read_text())["webhooks"])
 
 
 def _is_called(webhook: Object, request: Request, group: str, resource: str, namespace: Object) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from policies.settings import DEFAULTS
+from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.service import Service
@@ -23,9 +23,7 @@ EXAMPLE_CLUSTER = Path(__file__).parents[3] / "examples" / "cluster"
 def cluster():
     """The cluster of the examples: `team-a` converts."""
     files = sorted(EXAMPLE_CLUSTER.glob("*.yaml"))
-    return ManifestsView(
-        document for file in files for document in yaml.load_all(file.read_text(), yaml.CSafeLoader) if document
-    )
+    return ManifestsView(document for file in files for document in libyaml.load_all(file.read_text()) if document)
 
 
 class Served:

@@ -7,10 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from policies.review import load_rooms
 from policies.rules import all_rules
+from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
@@ -44,7 +43,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    for document in yaml.load_all(text, yaml.CSafeLoader):
+    for document in libyaml.load_all(text):
         for item in unwrap_lists(document):
             # What YAML can say and JSON cannot, such as dates, is not sent to a webhook.
             yield json.loads(json.dumps(item, default=str))

@@ -5,12 +5,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import yaml
 
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
+from testbed import libyaml
 from tests.sandbox.faults import FaultySandbox
 from tests.server.quotas.quota_calls import example_cluster
 from webhook.cluster.client import APIClient
@@ -84,7 +84,7 @@ class Namespace:
 async def sandbox():
     sandbox = FaultySandbox(seed=1)
     await sandbox.start()
-    sandbox.create(yaml.safe_load(CRD.read_text()))
+    sandbox.create(libyaml.load(CRD.read_text()))
     sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     yield sandbox
     sandbox.faults.clear()

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
+
+from testbed import libyaml
 
 EXAMPLE_CLUSTER = Path(__file__).parents[3] / "examples" / "cluster"
 QUOTA = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu"
@@ -14,7 +15,7 @@ def example_cluster():
     """The cluster of the examples without conversion in `team-a`: its check would refuse the pods before the quota does."""
     files = sorted(EXAMPLE_CLUSTER.glob("*.yaml"))
     return [
-        *(each for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader) if each),
+        *(each for file in files for each in libyaml.load_all(file.read_text()) if each),
         team_a(),
     ]
 
