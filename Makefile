@@ -6,6 +6,9 @@ BUILDER ?= $(firstword $(foreach builder,podman buildah docker,$(shell command -
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= gpu-admission:$(VERSION)
 
+# Tests start hundreds of processes: each would compile what it imports.
+test: export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site screenshots manifests chart clean
 
 demo: .venv/installed
