@@ -23,7 +23,7 @@ def write_tarball(target: Path, folder: Path, prefix: str = "") -> None:
     """Pack the files of a folder, in the order of their names, below `prefix`."""
     with (
         target.open("wb") as raw,
-        gzip.GzipFile("", "wb", 9, raw, TIME.timestamp()) as packed,
+        gzip.GzipFile("", "wb", 6, raw, TIME.timestamp()) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):

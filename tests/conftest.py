@@ -7,9 +7,11 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.properties import USUAL
+
 # A machine that is busy is slow, and no test judges by the clock. The gate tries the same examples every time, so that
 # it judges the change and not its luck; `make properties` tries new ones.
-settings.register_profile("house", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("house", deadline=None, max_examples=USUAL, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=int(os.environ.get("FUZZ_EXAMPLES") or 3000))
 settings.load_profile("house")
 

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from policies.dra.cel import CelCompileError, CelRuntimeError, compile_selector
+from tests.properties import examples
 
 FAILS = "fails"
 NO_ANSWER = "no answer"
@@ -34,7 +35,7 @@ ATTRIBUTES = {
 DEVICE = {"driver": "d", "attributes": ATTRIBUTES, "capacity": {}}
 A = 'device.attributes["d"]'
 
-quick = settings(max_examples=80, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

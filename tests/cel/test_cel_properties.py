@@ -17,6 +17,7 @@ from policies.dra.cel.selectors import _UNCOUNTED_COST, _compile
 from policies.dra.cel.types import list_of
 from tests.cel.costs import actual_cost
 from tests.cel.expressions import Writer, device, mutated
+from tests.properties import examples
 
 REFUSED = "refused"
 RANDOMS = st.randoms(use_true_random=False)
@@ -27,8 +28,8 @@ OURS_ALONE = re.compile(
 
 SCALARS = [types.INT, types.UINT, types.DOUBLE, types.STRING, types.BYTES, types.BOOL, types.DURATION, types.TIMESTAMP]
 
-many = settings(max_examples=45, suppress_health_check=list(HealthCheck))
-few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=examples(45), suppress_health_check=list(HealthCheck))
+few = settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 
 
 def outcome(text, on, features=CelFeatures()):  # noqa: B008 - immutable

@@ -112,7 +112,7 @@ async def test_bad_pair_is_refused_and_the_old_one_keeps_serving(first, bad, cli
 
 
 @given(attempts=st.lists(st.sampled_from(["first", "second", *REASONS])))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_last_good_pair_serves_after_any_replacements(first, second, bad, client, handshake, attempts):
     pairs = {"first": first, "second": second, **bad}
     reloading = ReloadingContext(first)

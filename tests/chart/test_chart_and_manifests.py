@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from policies.settings import parse_settings
+from tests.properties import examples
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMES = st.sampled_from(
@@ -109,7 +110,7 @@ def test_chart_without_admin_access_is_install_yaml_without_its_component(chart,
 
 
 @given(spec=SPECS)
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples(5), phases=[Phase.generate])
 def test_webhooks_and_rights_follow_from_the_settings_as_in_rendered_manifests(rendered, chart, spec):
     assert chart({"settings": {"create": False, "spec": spec}}) == rendered(spec)
 

@@ -8,6 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from testbed import libyaml
+from tests.properties import examples
 
 VALUES = libyaml.load((Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml").read_text())
 CHOSEN_BY_USERS = {"resources", "nodeSelector", "affinity", "podLabels", "podAnnotations", "settings.spec"}
@@ -196,7 +197,7 @@ def test_certificate_of_a_secret_needs_no_right_to_write_one(chart):
 
 
 @given(st.lists(st.sampled_from(sorted(CASES.keys() | OF_MODES.keys())), unique=True))
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples(5), phases=[Phase.generate])
 def test_values_combine(chart, names):
     values = {}
     for name in names:

@@ -11,6 +11,7 @@ from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.claims.parts import places, with_part
+from tests.properties import examples
 from webhook.cluster.manifests import ManifestsView
 
 DEVICES = """
@@ -107,7 +108,7 @@ def test_any_json_in_the_place_of_a_part_is_answered(document, data):
 
 @pytest.mark.parametrize("document", OBJECTS.values(), ids=OBJECTS.keys())
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_json_before_and_after_an_update_is_answered(document, data):
     path = data.draw(st.sampled_from(sorted(places(document), key=str)))
     answered(with_part(document, path, data.draw(anything)), old=document)
@@ -116,14 +117,14 @@ def test_any_json_before_and_after_an_update_is_answered(document, data):
 
 @pytest.mark.parametrize("document", OBJECTS.values(), ids=OBJECTS.keys())
 @given(version=anything)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_any_version_is_answered(document, version):
     group = document["apiVersion"].rpartition("/")[0]
     answered({**document, "apiVersion": f"{group}/{version}"})
 
 
 @given(shape=anything)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_json_in_the_place_of_a_spec_is_answered(shape):
     for document in OBJECTS.values():
         answered({**document, "spec": shape})

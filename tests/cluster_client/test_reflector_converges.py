@@ -8,6 +8,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from webhook.cluster import reflector as module
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.resources import RESOURCES
@@ -69,7 +70,7 @@ def shown(store):
     return {item["metadata"]["name"]: item["metadata"]["labels"] for item in store.list()}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(changes=st.lists(CHANGES, max_size=30))
 def test_store_equals_the_server_once_it_is_quiet(changes, faults, api_serving, connecting_in, kubeconfig_of, clocks):
     async def story():

@@ -17,6 +17,7 @@ from policies.nvidia.mig_layouts import find_layouts
 from policies.nvidia.mig_products import PRODUCTS, product_named
 from testbed import libyaml
 from tests.generation.applied_objects import commands
+from tests.properties import examples
 
 OPERATOR = Target("gpu-operator")
 LABELS = [label for label in KNOWN_PRODUCTS if product_named(label)]
@@ -72,7 +73,7 @@ def generated_or_refused(label, want, gpus):
 
 
 @given(wanted)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_configuration_has_exactly_what_was_wanted_or_the_sentence_says_what_fits(case):
     label, counts, gpus = case
     want = ",".join(f"{name}={count}" for name, count in counts.items())

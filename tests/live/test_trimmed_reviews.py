@@ -16,6 +16,7 @@ from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from testbed import libyaml
+from tests.properties import examples
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
@@ -159,7 +160,7 @@ WISHES = st.dictionaries(
     wishes=WISHES,
     namespace=st.sampled_from(["team-a", "team-legacy", "team-preview", "nowhere"]),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_pod_is_reviewed_as_with_whole_objects(both, amounts, selector, wishes, namespace):
     manifests, live = both([*folder(CLUSTER), *folder(EXAMPLES / "cluster-in-use")])
     pod = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from policies.migration.text_edits import UneditableError
 from tests.migration.texts import migrate_text, restored_text
+from tests.properties import examples
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 
@@ -256,7 +257,7 @@ def manifests(draw):
     return draw(st.sampled_from(["\n", "\r\n"])).join(lines) + draw(st.sampled_from(["", "\n", "\n\n"]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(manifests())
 def test_every_layout_is_migrated_once_and_turned_back(text):
     migrated = migrate_text(text)

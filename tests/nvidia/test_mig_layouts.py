@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry
 from policies.nvidia.mig_layouts import TooManyWaysError, fewest_gpus, find_layouts, fitting_part, place, shortage
+from tests.properties import examples
 
 H100 = Geometry(80, AMPERE)
 A30 = Geometry(24, AMPERE_SMALL)
@@ -124,7 +125,7 @@ wanted = st.sampled_from(list(PLACES)).flatmap(
 
 
 @given(wanted)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_layouts_have_exactly_the_wanted_devices_and_fit(case):
     geometry, names, gpus = case
     counts = {MIGProfile.parse(name): count for name, count in names.items()}
@@ -159,7 +160,7 @@ def splits(names, gpus):
 
 
 @given(st.lists(st.sampled_from(list(PLACES[H100])), min_size=1, max_size=8), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_no_layout_is_found_only_where_none_exists(names, gpus):
     assert (find_layouts(H100, counted(names), gpus) is not None) == splits(names, gpus)
 

@@ -324,5 +324,5 @@ class Rotation(RuleBasedStateMachine):
         return self.api.version == before and self.stored.successor is None
 
 
-Rotation.TestCase.settings = settings(max_examples=30, stateful_step_count=50, suppress_health_check=list(HealthCheck))
+Rotation.TestCase.settings = settings(stateful_step_count=50, suppress_health_check=list(HealthCheck))
 test_rotation_loses_no_handshake_whatever_happens = Rotation.TestCase

@@ -9,6 +9,7 @@ from policies.review import review
 from policies.settings import GPUAdmissionPolicy
 from testbed import libyaml
 from tests.claims.parts import places, with_part
+from tests.properties import examples
 from webhook.cluster.manifests import ManifestsView
 
 DEVICES = """
@@ -110,7 +111,7 @@ def test_any_json_in_the_place_of_a_part_of_a_config_is_answered(document, data)
 
 @pytest.mark.parametrize("other", [CLASS, DOMAIN], ids=lambda document: document["kind"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_json_in_the_cluster_is_answered(other, data):
     path = data.draw(st.sampled_from([path for path in sorted(places(other), key=str) if path[0] == "spec"]))
     cluster = [with_part(other, path, data.draw(anything))]

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.settings import Exemption
+from tests.properties import examples
 from tests.robustness.generated_clusters import CLUSTERS, GPU, H100, PODS, SETTINGS, T4
 from tests.server.memo.pods_and_clusters import ENTRIES_FOR_PODS, USERS, ChangingCluster, body_of, pod_of
 
@@ -66,7 +67,7 @@ def keep_template(cluster, pod, random):
         cluster.put({"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec})
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     objects=CLUSTERS,
     templates=st.lists(PODS, min_size=1, max_size=2),
