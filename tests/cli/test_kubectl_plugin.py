@@ -107,6 +107,21 @@ def test_review_is_that_of_gpu_admission(gpu, invoke, cluster, write, pod):
     assert gpu(*arguments).stdout == invoke(*arguments).stdout
 
 
+def test_cel_is_that_of_gpu_admission(gpu, invoke, cluster):
+    arguments = ["cel", "--cluster", cluster, "--class", "gpu.nvidia.com", "true"]
+    plugin, own = gpu(*arguments), invoke(*arguments)
+    assert (plugin.exit_code, plugin.stdout) == (own.exit_code, own.stdout)
+    assert plugin.stdout
+
+
+@pytest.mark.parametrize(
+    ("namespace", "shown"), [((), {"team-a", "team-b"}), (("-n", "team-b"), {"team-b"})], ids=["all", "given"]
+)
+async def test_report_shows_all_namespaces_or_the_given_one(gpu, sandbox, namespace, shown):
+    done = await asyncio.to_thread(gpu, "--kubeconfig", sandbox.file, *namespace, "report", "-o", "-")
+    assert {name for name in ("team-a", "team-b") if name in done.stdout} == shown
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -29,10 +29,12 @@ _NAMES = {
     "usage": "usage",
     "review": "review",
     "audit": "audit",
+    "report": "report",
+    "cel": "cel",
     "doctor": "doctor",
 }
 """The commands of the plugin, and what gpu-admission calls them."""
-_OF_THE_CLUSTER = ("usage", "audit")
+_OF_THE_CLUSTER = ("usage", "audit", "report")
 """Commands that read all namespaces if none is given, as `kubectl top nodes` reads all nodes."""
 _OF_ALL_NAMESPACES = ("quota", *_OF_THE_CLUSTER)
 """Commands that can read all namespaces."""
@@ -80,10 +82,10 @@ def _all_namespaces() -> click.Option:
 )
 @click.version_option(package_name="gpu-admission", message="gpu-admission %(version)s")
 @connection_options
-@namespace_option("The namespace; default: that of the context, and all of them for usage and audit.")
+@namespace_option("The namespace; default: that of the context, and all of them for usage, audit and report.")
 @click.pass_context
 def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:
-    """GPUs of a Kubernetes cluster: why a pod is Pending, quotas, usage, and reviews.
+    """GPUs of a Kubernetes cluster: why a pod is Pending, quotas, usage, selectors, and reviews.
 
     \b
     Why is this pod Pending?
