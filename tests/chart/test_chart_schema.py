@@ -38,6 +38,11 @@ REFUSED = [
     ({"certificates": {"mode": "own"}}, "/certificates/mode", "value must be one of 'self', 'cert-manager', 'secret'"),
     ({"clientCA": {"names": []}}, "/clientCA/names", "minItems: got 0, want 1"),
     (
+        {"networkPolicy": {"probes": [{"cidr": "192.0.2.0/24"}]}},
+        "/networkPolicy/probes/0",
+        "additional properties 'cidr' not allowed",
+    ),
+    (
         {"networkPolicy": {"apiServers": ["192.0.2.1"]}},
         "/networkPolicy/apiServers/0",
         "'192.0.2.1' does not match pattern '^[0-9a-fA-F.:]+/[0-9]{1,3}$'",

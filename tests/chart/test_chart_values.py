@@ -82,6 +82,14 @@ CASES = {
         lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][0]["from"],
         [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
     ),
+    "networkPolicy.probes": (
+        [{"ipBlock": {"cidr": "192.0.2.0/24"}}, {"namespaceSelector": {"matchLabels": {"a": "b"}}}],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["ingress"][1],
+        {
+            "from": [{"ipBlock": {"cidr": "192.0.2.0/24"}}, {"namespaceSelector": {"matchLabels": {"a": "b"}}}],
+            "ports": [{"port": 8080, "protocol": "TCP"}],
+        },
+    ),
     "ui.enabled": (True, lambda o: "--ui-port=8446" in container(o)["args"], True),
     "priorityClassName": (
         "",
