@@ -30,7 +30,7 @@ __all__ = ["MOST_CELLS", "node_cells"]
 _ONE, _NONE = Fraction(1), Fraction(0)
 _WHOLE = CellPart(_NONE, _ONE)
 MOST_CELLS = 256
-"""Cells of one kind on one node. A node with more gets no cells of this kind; the page shows its numbers."""
+"""Cells of one kind on one node, and parts of a cell. A node with more gets no cells of this kind; the page shows its numbers."""
 
 
 def node_cells(gpus: Sequence[NodeGPUs]) -> tuple[GPUCell, ...]:
@@ -50,9 +50,8 @@ def node_cells(gpus: Sequence[NodeGPUs]) -> tuple[GPUCell, ...]:
 def _counted_cells(gpus: NodeGPUs) -> Iterator[GPUCell]:
     """Cells of devices without names; the shares of a device are parts of one cell."""
     shares = gpus.kind.replicas
-    held = sum((each.amount for each in gpus.holdings), _NONE)
-    total = ceil(held if gpus.total is None else gpus.total)
-    if total > MOST_CELLS * shares or held > MOST_CELLS * shares:
+    total = ceil(_held_amount(gpus) if gpus.total is None else gpus.total)
+    if _is_too_much(gpus):
         return
     provider = min(gpus.providers, default=None)
     parts = _counted_parts(gpus)
@@ -64,6 +63,16 @@ def _counted_cells(gpus: NodeGPUs) -> Iterator[GPUCell]:
         )
         yield GPUCell("", gpus.kind, provider, pieces, shares, is_known=gpus.held is not None)
     yield from (GPUCell("", gpus.kind, provider, (part,), is_over=True) for part in parts if part.holder)
+
+
+def _held_amount(gpus: NodeGPUs) -> Fraction:
+    return sum((each.amount for each in gpus.holdings), _NONE)
+
+
+def _is_too_much(gpus: NodeGPUs) -> bool:
+    """True if the devices, or the shares of one, are too many for cells."""
+    shares = gpus.kind.replicas
+    return shares > MOST_CELLS or max(gpus.total or _NONE, _held_amount(gpus)) > MOST_CELLS * shares
 
 
 def _counted_parts(gpus: NodeGPUs) -> Iterator[CellPart]:
@@ -82,7 +91,9 @@ def _mig_cells(divided: Sequence[NodeGPUs]) -> Iterator[GPUCell]:
     for product, found in by_product.items():
         profiles = {profile: each for each in found if (profile := MIGProfile.parse(each.kind.profile)) is not None}
         counts = {profile: int(each.total) for profile, each in profiles.items() if each.total}
-        geometry = _geometry(product, counts) if len(counts) == len(found) else None
+        # The API server stores a pod that names its node and requests any number of devices.
+        is_drawable = len(counts) == len(found) and not any(map(_is_too_much, found))
+        geometry = _geometry(product, counts) if is_drawable else None
         layouts = None if geometry is None else _layouts(geometry, counts)
         if geometry is None or layouts is None:
             yield from chain.from_iterable(map(_counted_cells, found))
@@ -153,4 +164,4 @@ def _device_parts(holding: HeldDevices) -> Iterator[CellPart]:
     if holding.devices:
         yield from (part._replace(device=name) for name in holding.devices)
     else:
-        yield from repeat(part, ceil(holding.amount))
+        yield from repeat(part, min(ceil(holding.amount), MOST_CELLS))

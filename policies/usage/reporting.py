@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from policies.explanation.cluster import read_cluster
 from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.kubernetes.quantities import parse_integer
 from policies.nvidia.identifiers import COUNT_LABEL
 from policies.phrases import format_count
 from policies.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
@@ -69,10 +70,10 @@ def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs
     if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
         return
     for node in nodes.nodes:
-        count = node.labels.get(COUNT_LABEL, "")
-        if node.name in serving or node.offers or not (count.isascii() and count.isdigit()) or not int(count):
+        count = parse_integer(node.labels.get(COUNT_LABEL, "")) or 0
+        if node.name in serving or node.offers or count <= 0:
             continue
-        number = Fraction(int(count))
+        number = Fraction(count)
         kind = OfferedKind(node.traits.plugin_product.name)
         reasons = (UnusableReason(UnusableKind.NOT_ADVERTISED, _IDLE, number),)
         yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), reasons)

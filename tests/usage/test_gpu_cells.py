@@ -235,6 +235,29 @@ def test_too_many_devices_have_no_cells():
     assert len(cells_of(node(gpus=MOST_CELLS))) == MOST_CELLS
 
 
+@pytest.mark.parametrize("count", [MOST_CELLS + 1, 9 * 10**18, 10**40])
+def test_mig_devices_of_a_pod_that_names_its_node_have_no_cells_if_they_are_too_many(count):
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.strategy": "mixed"}
+    machine = node(labels=labels)
+    for field in ("capacity", "allocatable"):
+        machine["status"][field] |= {"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "2"}
+    cells = cells_of(machine, pod("greedy", count, resource="nvidia.com/mig-1g.10gb"))
+    assert [shown(each) for each in cells] == [("", "free", ["0-1 3g.40gb free"])]
+
+
+def test_too_many_devices_that_are_given_out_twice_have_the_most_cells():
+    cells = cells_of(node(gpus=2), resource_slice(devices(2)), pod("greedy", 10**40))
+    assert len([each for each in cells if each.is_over]) == MOST_CELLS
+
+
+def test_gpu_with_too_many_shares_has_no_cell():
+    def cells(shares):
+        labels = {"nvidia.com/gpu.replicas": str(shares), "nvidia.com/gpu.product": f"{PRODUCT}-SHARED"}
+        return cells_of(node(gpus=shares, labels=labels))
+
+    assert [len(cells(shares)) for shares in (MOST_CELLS, MOST_CELLS + 1, 10**8)] == [1, 0, 0]
+
+
 @pytest.mark.parametrize("counters", [7, "x", [], {"memory-slice-x": 1, "memory-slice-999": 2}, None])
 def test_invalid_counters_are_no_slices(counters):
     mig = device("gpu-0-mig-a", "mig", A100, attributes={"profile": "1g.10gb"})

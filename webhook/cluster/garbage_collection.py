@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from threading import RLock
+from typing import ClassVar
 
 __all__ = ["CollectionPause"]
 
@@ -11,15 +13,32 @@ class CollectionPause:
     """Disables the garbage collector within a `with` statement, unless it is disabled already.
 
     It would traverse all objects of the process again and again, for tens of milliseconds each, while no other thread runs.
+    Pauses may overlap, also in several threads; the last one to end enables the collector.
     """
 
-    __slots__ = ("_was_enabled",)
+    __slots__ = ()
 
-    # No generator: leaving one makes objects, which would start a collection at once.
+    # One thread must not enable the collector between the question and the pause of another: it would stay disabled.
+    _lock: ClassVar = RLock()
+    _open: ClassVar = 0
+    """Pauses that have not ended."""
+    _is_enabled_after: ClassVar = False
+    """True if the collector was enabled when one of them began."""
+
+    # No generator, and no `with` for the lock: leaving one makes objects, which would start a collection at once.
     def __enter__(self) -> None:
-        self._was_enabled = gc.isenabled()
+        cls = CollectionPause
+        cls._lock.acquire()
+        cls._is_enabled_after = cls._is_enabled_after or gc.isenabled()
         gc.disable()
+        cls._open += 1
+        cls._lock.release()
 
     def __exit__(self, *_: object) -> None:
-        if self._was_enabled:
+        cls = CollectionPause
+        cls._lock.acquire()
+        cls._open -= 1
+        if not cls._open and cls._is_enabled_after:
+            cls._is_enabled_after = False
             gc.enable()
+        cls._lock.release()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 from webhook.cluster.caches import Cache, CacheMetrics, cache_notes, reason_not_ready, unlisted_notes
 from webhook.cluster.clockwork import Pace
+from webhook.cluster.garbage_collection import CollectionPause
 from webhook.cluster.live import LiveView
 from webhook.cluster.reader import Contact
 from webhook.cluster.reflector import Reflector
@@ -190,10 +192,11 @@ class PausedCollector:
 
     def __init__(self) -> None:
         self._ends: asyncio.TimerHandle | None = None
+        self._pause = ExitStack()
 
     def begin(self) -> None:
         """Start the pause, in the running event loop."""
-        gc.disable()
+        self._pause.enter_context(CollectionPause())
         self._ends = asyncio.get_running_loop().call_later(_LONGEST_SECONDS, partial(self.end, keep=True))
 
     def end(self, *, keep: bool) -> None:
@@ -204,4 +207,4 @@ class PausedCollector:
         self._ends = None
         if keep:
             gc.freeze()
-        gc.enable()
+        self._pause.close()

@@ -13,6 +13,7 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.quantities import parse_integer
 from policies.nvidia.identifiers import COUNT_LABEL, MIG_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
 from policies.nvidia.products import Product
@@ -82,14 +83,13 @@ def _remedy(config: str, misfit: Misfit) -> str | None:
 def _missing_gpus(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
     """GPU numbers that the node does not have; its label counts GPUs unless "single" divides them."""
     labels = labels_of(change.object)
-    count = labels.get(COUNT_LABEL, "")
+    count = parse_integer(labels.get(COUNT_LABEL, "")) or 0
     whole = Product.parse(labels.get(PRODUCT_LABEL, ""))
-    if not count.isdecimal() or whole.profile or whole.invalid or int(count) == 0:
+    if whole.profile or whole.invalid or count <= 0:
         return
-    numbers = sorted({number for entry in entries for number in entry.devices or () if number >= int(count)})
+    numbers = sorted({number for entry in entries for number in entry.devices or () if number >= count})
     if numbers:
-        last = f"{int(count) - 1}" if int(count) > 1 else "0"
-        text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {last}; mig.config.state would become failed'
+        text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {count - 1}; mig.config.state would become failed'
         yield problem(label_path(MIG_CONFIG_LABEL), text)
 
 
