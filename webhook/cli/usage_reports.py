@@ -13,7 +13,6 @@ from policies.dra.holders import UNUSED
 from policies.kubernetes.printable import printable
 from policies.phrases import format_amount, format_list, format_ranges
 from policies.usage import READ_FROM, UsageReport, UsageReportJSON, usage_report
-from policies.usage.node_gpus import DeviceForm
 from policies.usage.report import sum_if_known
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
@@ -120,12 +119,6 @@ _COUNT = 3
 """Columns that keep a number on the line of its product."""
 _WIDE = 90
 """The columns from which a bar beside sentences has its usual length."""
-_FORMS = {
-    DeviceForm.WHOLE: ("GPU", "GPUs"),
-    DeviceForm.MIG: ("MIG device", "MIG devices"),
-    DeviceForm.SHARED: ("share of a GPU", "shares of GPUs"),
-}
-"""The words for one device, and for another number of them."""
 _NONE = Fraction(0)
 
 
@@ -142,23 +135,10 @@ def text(usage: Usage, by: View | None = None, width: int | None = None) -> str:
         missing = "No GPU can be seen." if usage.report.unknown else "The cluster has no GPUs."
         parts = [[missing]]
     else:
-        parts = [_summary(usage.report), *layout.tables(by)]
+        parts = [[each.sentence for each in usage.report.totals], *layout.tables(by)]
     said = [f"Warning: {problem}." for problem in usage.report.problems] + [f"Note: {note}." for note in usage.notes]
     remarks = [line for each in said for line in paragraph(each, layout.width)]
     return "\n\n".join("\n".join(lines) for lines in (*parts, remarks) if lines)
-
-
-def _summary(report: UsageReport) -> list[str]:
-    """One line for whole GPUs, MIG devices and shares each."""
-    found = []
-    for each in report.totals:
-        singular, plural = _FORMS[each.form]
-        remark = f", {format_amount(each.unusable)} free but unusable" if each.unusable != 0 else ""
-        found.append(
-            f"{format_amount(each.total)} {singular if each.total == 1 else plural}: {format_amount(each.held)} held, "
-            f"{format_amount(each.free)} free{remark}"
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True)
