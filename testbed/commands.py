@@ -127,7 +127,7 @@ if __name__ == "__main__":
 
     for module in MODULES.values():
         import_module(module)
-    compile_selector("true")  # the first one makes the parser, which takes a sixth of a second
+    compile_selector("true")  # the first call creates the parser of CEL, which takes a sixth of a second
     # Objects that the collector never looks at are not copied into each process.
     gc.collect()
     gc.freeze()

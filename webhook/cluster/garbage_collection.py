@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector while many objects are made, none of which is garbage."""
+"""Pauses of the garbage collector while many objects are created, none of which is garbage."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["CollectionPause"]
 class CollectionPause:
     """Disables the garbage collector within a `with` statement, unless it is disabled already.
 
-    It would traverse all objects of the process again and again, for tens of milliseconds each, while no other thread runs.
+    Each collection would traverse all objects of the process, for tens of milliseconds in which no other thread runs.
     """
 
     __slots__ = ("_was_enabled",)
 
-    # No generator: leaving one makes objects, which would start a collection at once.
+    # Not a generator with @contextmanager: leaving one creates objects, which would start a collection at once.
     def __enter__(self) -> None:
         self._was_enabled = gc.isenabled()
         gc.disable()
