@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import Severity
 from policies.overview import HIDDEN
-from policies.phrases import format_count, format_ranges
+from policies.phrases import format_count, format_list, format_ranges
 from policies.usage.gpu_cells import CellState
 from policies.usage.node_gpus import Provider, UnusableKind
 from webhook.pages.rendering import one_word, render_page, render_part
@@ -128,13 +128,11 @@ def _facets(overview: Overview) -> list[Facet]:
 
 
 def _holder_text(holder: Holder) -> str:
-    """Who holds a part of a GPU, in few words."""
+    """The holder of a part of a GPU, short enough for a cell."""
     if holder == HIDDEN:
         return "another namespace"
-    if holder.pods or holder.pod_groups:
-        names = holder.pods or holder.pod_groups
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return f"{holder.namespace}/{names[0]}{more}"
+    if holder.is_used:
+        return f"{holder.namespace}/{format_list(holder.pods or holder.pod_groups, 1)}"
     return f"{holder.namespace}/{holder.claim} (claim without a pod)"
 
 
