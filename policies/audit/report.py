@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
+from policies.kubernetes.names import plural
 from policies.kubernetes.objects import name_of, namespace_of, uid_of
 from policies.phrases import format_count
 
@@ -143,7 +144,7 @@ class Gap:
     """What was therefore not judged; without a full stop."""
 
     def __str__(self) -> str:
-        named = ", ".join(map(_plural, self.kinds))
+        named = ", ".join(map(plural, self.kinds))
         because = f" ({self.reason})" if self.reason else ""
         return f"{named}{because}: {self.consequence}"
 
@@ -222,9 +223,3 @@ class AuditReport:
             "readiness": [each.as_json() for each in self.readiness],
             "notReviewed": [gap.as_json() for gap in self.gaps],
         }
-
-
-def _plural(kind: str) -> str:
-    if kind.endswith("y"):
-        return f"{kind[:-1]}ies"
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
