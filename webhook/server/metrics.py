@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -14,10 +14,11 @@ from policies.entries import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
 from webhook.peers.forwarding_writer import ANSWERS
 from webhook.server.exposition import Exposition, accepts_open_metrics
+from webhook.server.metric_factory import MetricFactory
 from webhook.server.open_connections import CLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from prometheus_client.metrics_core import Metric
 
@@ -32,7 +33,6 @@ __all__ = [
     "TEMPLATES",
     "UI_CALLS",
     "VERDICTS",
-    "MetricFactory",
     "Metrics",
 ]
 
@@ -81,25 +81,6 @@ class _Before(Collector):
     def collect(self) -> Iterable[Metric]:
         self.act()
         return ()
-
-
-@dataclass(frozen=True, slots=True)
-class MetricFactory:
-    """Creates metrics whose names begin with `gpu_admission_`."""
-
-    registry: CollectorRegistry
-
-    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        """A counter; `_total` is appended to its name."""
-        return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
-
-    def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        """A gauge."""
-        return Gauge(f"gpu_admission_{name}", meaning, labels, registry=self.registry)
-
-    def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
-        """A histogram."""
-        return Histogram(f"gpu_admission_{name}", meaning, labels, buckets=buckets, registry=self.registry)
 
 
 class Metrics:
