@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-from functools import partial
 
-__all__ = ["CollectionPause", "TimedCollectionPause"]
-
-_LONGEST_SECONDS = 60.0
+__all__ = ["CollectionPause"]
 
 
 class CollectionPause:
@@ -27,30 +23,3 @@ class CollectionPause:
     def __exit__(self, *_: object) -> None:
         if self._was_enabled:
             gc.enable()
-
-
-class TimedCollectionPause:
-    """Disables the garbage collector while the cluster is read, for a minute at most.
-
-    Collections would take longer than the reading. The objects that are read are JSON without cycles. The pause has a limit,
-    so that cycles of other objects are collected even if the API server is down for hours. What was read by then is excluded
-    from collections: each would traverse it, and hold the event loop for half a second.
-    """
-
-    def __init__(self) -> None:
-        self._ends: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        """Start the pause, in the running event loop."""
-        gc.disable()
-        self._ends = asyncio.get_running_loop().call_later(_LONGEST_SECONDS, partial(self.end, keep=True))
-
-    def end(self, *, keep: bool) -> None:
-        """End the pause; with `keep`, all current objects are excluded from future collections."""
-        if self._ends is None:
-            return
-        self._ends.cancel()
-        self._ends = None
-        if keep:
-            gc.freeze()
-        gc.enable()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from webhook.cluster.caches import Cache, CacheMetrics, cache_notes, reason_not_ready, unlisted_notes
 from webhook.cluster.clockwork import Pace
-from webhook.cluster.garbage_collection import TimedCollectionPause
 from webhook.cluster.live import LiveView
 from webhook.cluster.reader import Contact
 from webhook.cluster.reflector import Reflector
@@ -45,7 +46,7 @@ class Sync:
         self._client = client
         self._pace = pace or Pace()
         self._clock = self._pace.clockwork.clock
-        self._collection_pause = TimedCollectionPause()
+        self._collector = PausedCollector()
         self._caches: dict[Watched, Cache] = {}
         self._version = ServerVersion(client, sleep=self._pace.clockwork.sleep)
         self._version_task: asyncio.Task[None] | None = None
@@ -70,7 +71,7 @@ class Sync:
         Args:
             operator_namespaces: The namespaces in which the GPU Operator may run.
         """
-        self._collection_pause.begin()
+        self._collector.begin()
         self._version_task = asyncio.create_task(self._version.run(self.view.set_server_version))
         self._version_task.add_done_callback(_log_end)
         self._began = self._clock()
@@ -127,7 +128,7 @@ class Sync:
 
     async def close(self) -> None:
         """Stop watching; the view becomes outdated."""
-        self._collection_pause.end(keep=False)
+        self._collector.end(keep=False)
         tasks = [cache.task for cache in self.caches]
         tasks += [task for task in (self._version_task, self._patience_task) if task]
         for task in tasks:
@@ -155,7 +156,7 @@ class Sync:
         if self._complete.is_set() or (waiting and not self._gives_up(waiting)):
             return
         self._complete.set()
-        self._collection_pause.end(keep=True)
+        self._collector.end(keep=True)
         _logger.info("the cluster was read: %d objects", sum(len(cache.store) for cache in self.caches))
 
     def _gives_up(self, waiting: Sequence[Cache]) -> bool:
@@ -174,3 +175,33 @@ class Sync:
 def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         _logger.critical("a kind is no longer watched", exc_info=task.exception())
+
+
+_LONGEST_SECONDS = 60.0
+
+
+class PausedCollector:
+    """Pauses Python's garbage collector while the cluster is read.
+
+    It would take longer than the reading itself. The objects that are read are JSON without cycles. The pause ends after a
+    minute at the latest, so that cycles of other objects are collected even if the API server is down for hours. What was
+    read by then is excluded from collections: each would traverse it, and hold the event loop for half a second.
+    """
+
+    def __init__(self) -> None:
+        self._ends: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Start the pause, in the running event loop."""
+        gc.disable()
+        self._ends = asyncio.get_running_loop().call_later(_LONGEST_SECONDS, partial(self.end, keep=True))
+
+    def end(self, *, keep: bool) -> None:
+        """End the pause; with `keep`, all current objects are excluded from future collections."""
+        if self._ends is None:
+            return
+        self._ends.cancel()
+        self._ends = None
+        if keep:
+            gc.freeze()
+        gc.enable()
