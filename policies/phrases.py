@@ -1,4 +1,4 @@
-"""Phrases of messages: lists and ranges of names, counts of things, and verbs that agree with them."""
+"""Phrases of messages: lists and ranges of names, counts and amounts, and verbs that agree with them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def format_count(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's' if not thing.endswith('s') else 'es'}"
 
 
-def format_amount(amount: Fraction | None) -> str:
-    """A number of devices, with a part of a device as a fraction: `2 1/4`; `?` if it is unknown."""
+def format_amount(amount: Fraction | int | None) -> str:
+    """An amount of devices, parts of a device as a fraction: `2 1/4`; `?` if it is unknown."""
     if amount is None:
         return "?"
     whole, part = divmod(amount, 1)
@@ -76,13 +76,20 @@ def format_ranges(names: Iterable[str]) -> str:
 
 
 def number_key(name: str) -> tuple[str, int, str]:
-    """A key by which `gpu-2` comes before `gpu-10`: stem and number of a name; -1 without a number."""
+    """A sort key that puts `gpu-2` before `gpu-10`.
+
+    It has the stem of a name and the number at its end, or -1 if there is none. Leading zeros, and digits before the last
+    nine, belong to the stem.
+    """
     match = _NUMBERED.fullmatch(name)
     return (match[1], int(match[2]), "") if match else (name, -1, name)
 
 
 def inflect(text: str, count: int) -> str:
-    """A predicate in the singular, `has no memory`, for so many subjects; may repeat after a colon."""
+    """A predicate in the singular, `has no memory`, for `count` subjects: `have no memory`.
+
+    Predicates may follow each other after colons: `fails: has no memory`.
+    """
     if count == 1:
         return text
     return ": ".join(_plural(part) for part in text.split(": "))

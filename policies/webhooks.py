@@ -40,7 +40,7 @@ class ResourceRule:
     def resources(self) -> tuple[str, ...]:
         """The kinds as the API server names their resources: `nodes/status`."""
         parts = (kind.partition("/") for kind in self.kinds)
-        return tuple(f"{plural(kind)}{slash}{subresource}" for kind, slash, subresource in parts)
+        return tuple(f"{plural(kind.lower())}{slash}{subresource}" for kind, slash, subresource in parts)
 
 
 class NamespaceLabel(NamedTuple):

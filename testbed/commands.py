@@ -38,7 +38,7 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """The ended process of `gpu-admission` with arguments, as `subprocess.run` returns it.
 
-    JSON for programs must have its published schema.
+    JSON for programs must have its published schema, and a documented exit code.
 
     Args:
         arguments: The command and its arguments.
@@ -60,7 +60,7 @@ def run_command(
         if not status:
             raise RuntimeError("the process that runs commands has ended")
         done = subprocess.CompletedProcess(args, int(status), _text(out), _text(err))
-    check_output(args, done.stdout)
+    check_output(args, done.returncode, done.stdout)
     return done
 
 
@@ -127,7 +127,7 @@ if __name__ == "__main__":
 
     for module in MODULES.values():
         import_module(module)
-    compile_selector("true")  # the first one makes the parser, which takes a sixth of a second
+    compile_selector("true")  # the first call creates the parser of CEL, which takes a sixth of a second
     # Objects that the collector never looks at are not copied into each process.
     gc.collect()
     gc.freeze()

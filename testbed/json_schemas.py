@@ -7,6 +7,7 @@ allow further fields, because later versions may add some; `closed_schema` does 
 from __future__ import annotations
 
 import json
+import re
 import types
 from functools import cache
 from importlib import import_module
@@ -36,13 +37,15 @@ __all__ = [
     "OUTPUTS",
     "check_output",
     "closed_schema",
+    "exit_codes",
     "output_schema",
     "schema_file",
     "schema_text",
     "validator",
 ]
 
-FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
+_DOCS = Path(__file__).parents[1] / "docs"
+FOLDER = _DOCS / "schemas"
 VERSION = 1
 """The version of all outputs; raised if a field goes away or changes its meaning."""
 
@@ -125,15 +128,31 @@ def validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(closed_schema(json.loads(schema_file(name).read_text())))
 
 
-def check_output(arguments: Sequence[str], text: str) -> None:
-    """Validate the output of a command against its schema, if it is JSON for programs.
+@cache
+def exit_codes(name: str) -> frozenset[int]:
+    """The exit codes with which a command prints JSON, as docs/json-outputs.md lists them."""
+    row = rf"^\| `gpu-admission {name}\b.*\| (.*?) \|$"
+    (codes,) = re.findall(row, (_DOCS / "json-outputs.md").read_text(), re.MULTILINE)
+    return frozenset(map(int, re.findall(r"\b\d\b", codes)))
+
+
+def check_output(arguments: Sequence[str], code: int, text: str) -> None:
+    """Check the output of a command against its schema and its exit code, if it is JSON for programs.
 
     Raises:
         jsonschema.ValidationError: The output does not match the schema.
+        ValueError: There is output with an exit code for which none is documented, or none though it is.
     """
     command, *options = arguments or [""]
     formats = {following for option, following in pairwise(options) if option in ("-o", "--output")}
-    if command in OUTPUTS and text and formats == {"json"}:
+    if command not in OUTPUTS or formats != {"json"}:
+        return
+    codes = exit_codes(command)
+    # With 2, some commands print what they could read, and nothing if they could read nothing.
+    required = codes - {2}
+    if (text and code not in codes) or (not text and code in required):
+        raise ValueError(f"{command} ends with {code} and {'output' if text else 'no output'}; see json-outputs.md")
+    if text:
         validator(command).validate(json.loads(text))
 
 

@@ -28,13 +28,13 @@ def browser():
 @pytest.fixture
 def new_page(browser):
     """Open pages, each in its own context; at the end, no page may have complained."""
-    of_pages = []
+    complaints_of_pages = []
     with ExitStack() as stack:
 
         def new_page(**options):
             page, complaints = stack.enter_context(watched_page(browser, **options))
-            of_pages.append(complaints)
+            complaints_of_pages.append(complaints)
             return page
 
         yield new_page
-    assert [complaint for complaints in of_pages for complaint in complaints] == []
+    assert [complaint for complaints in complaints_of_pages for complaint in complaints] == []

@@ -1,11 +1,14 @@
-"""How many examples the properties try."""
+"""The number of examples that property tests try."""
 
 from hypothesis import settings
 
 USUAL = 30
-"""As many as `make test` has time for, unless a property says otherwise."""
+"""Examples of a property in `make test`, unless the property sets its own number with `examples`."""
 
 
 def examples(number):
-    """As many of a property that `make test` tries with a number of its own; `make properties` tries more of each."""
-    return number * settings.default.max_examples // USUAL
+    """`max_examples` of a property that should try `number` examples in `make test`.
+
+    `make properties` tries more of every property; this number grows by the same factor.
+    """
+    return max(1, number * settings.default.max_examples // USUAL)

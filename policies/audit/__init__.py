@@ -16,14 +16,8 @@ from policies.audit.policy_reports import (
     is_our_report,
     policy_reports,
 )
-from policies.audit.report import (
-    MOST_FINDINGS,
-    AuditFinding,
-    AuditReport,
-    ConversionObstacle,
-    Gap,
-    Readiness,
-)
+from policies.audit.readiness import ConversionObstacle, ConversionReadiness
+from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
 from policies.audit.survey import Survey, surveyed_kinds
 
 __all__ = [
@@ -35,8 +29,8 @@ __all__ = [
     "AuditReport",
     "AuditReportJSON",
     "ConversionObstacle",
+    "ConversionReadiness",
     "Gap",
-    "Readiness",
     "ReportAPI",
     "Survey",
     "audit",

@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from policies.audit.conversions import Conversion, ConversionResult, is_converted, requests_device_plugin
-from policies.audit.report import ConversionObstacle, Readiness
 from policies.conversion.opt_in import Mode, mode_of
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
@@ -16,13 +15,15 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.audit.audit_json import ConversionObstacleJSON, ReadinessJSON
     from policies.audit.conversions import Conversions
     from policies.audit.survey import PodForm, Survey
-    from policies.decision import Finding
+    from policies.decision import Finding, Rule, Severity
+    from policies.kubernetes.paths import FieldPath
     from policies.view import ClusterView
     from policies.work import CancelCheck
 
-__all__ = ["readiness"]
+__all__ = ["ConversionObstacle", "ConversionReadiness", "readiness"]
 
 _MOST_OBSTACLES = 5
 _CONVERTED = Conversion(ConversionResult.CONVERTED, ())
@@ -32,6 +33,78 @@ _WORST_FIRST = (
     ConversionResult.CONVERTED,
     ConversionResult.UNNEEDED,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionObstacle:
+    """Why workloads would not convert, or what they would lose; with the message for the first one."""
+
+    rule: Rule
+    severity: Severity
+    workload: str
+    """Kind and name of the first workload, `Deployment train`."""
+    path: FieldPath
+    """The place in its pod."""
+    message: str
+    remedy: str
+    count: int
+    """The number of workloads."""
+
+    def as_json(self) -> ConversionObstacleJSON:
+        """As plain data."""
+        return {
+            "rule": self.rule.id,
+            "severity": str(self.severity),
+            "workload": self.workload,
+            "count": self.count,
+            "path": str(self.path),
+            "message": self.message,
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReadiness:
+    """How conversion would treat the workloads of a namespace that request GPUs from the device plugin."""
+
+    namespace: str
+    mode: Mode
+    """The present mode of the namespace."""
+    workloads: int
+    """The number of objects with pod templates, and of pods without such an object."""
+    converts: int
+    """Workloads that are converted, or need no conversion because a DeviceClass stands for the resource."""
+    refused: int
+    """Workloads that would be refused."""
+    left: int
+    """Workloads that would stay with the device plugin."""
+    obstacles: tuple[ConversionObstacle, ...] = ()
+    """Why workloads are refused or left; the one with the most workloads first."""
+    preemption: ConversionObstacle | None = None
+    """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
+    pods_known: bool = True
+    """False if pods cannot be read, so that workloads may be missing."""
+
+    @property
+    def is_ready(self) -> bool | None:
+        """True if all workloads convert; None if those that are known do, and others may be missing."""
+        if self.converts != self.workloads:
+            return False
+        return True if self.pods_known else None
+
+    def as_json(self) -> ReadinessJSON:
+        """As plain data."""
+        return {
+            "namespace": self.namespace,
+            "mode": self.mode.value,
+            "ready": self.is_ready,
+            "workloads": self.workloads,
+            "converts": self.converts,
+            "refused": self.refused,
+            "left": self.left,
+            "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
+            "preemption": None if self.preemption is None else self.preemption.as_json(),
+        }
 
 
 @dataclass(slots=True)
@@ -59,11 +132,11 @@ class _Tally:
             self.reasons[reason] += count
             self.firsts[reason] = min(self.firsts.get(reason, (label, finding)), (label, finding), key=itemgetter(0))
 
-    def row(self, namespace: str, mode: Mode, *, pods_known: bool) -> Readiness:
+    def row(self, namespace: str, mode: Mode, *, pods_known: bool) -> ConversionReadiness:
         """The counts as a row of the report."""
         reasons = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))[:_MOST_OBSTACLES]
         first = min(self.preempting, key=itemgetter(0), default=None)
-        return Readiness(
+        return ConversionReadiness(
             namespace,
             mode,
             workloads=self.results.total(),
@@ -78,7 +151,7 @@ class _Tally:
 
 def readiness(
     survey: Survey, conversions: Conversions, view: ClusterView, check_cancelled: CancelCheck
-) -> tuple[Readiness, ...]:
+) -> tuple[ConversionReadiness, ...]:
     """A row for each namespace that has opted in, or has workloads that request GPUs."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view, check_cancelled):

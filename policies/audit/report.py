@@ -1,4 +1,4 @@
-"""The report of an audit: findings, kinds that were not reviewed, and how ready namespaces are."""
+"""The report of an audit: findings, kinds that were not reviewed, and the readiness of namespaces."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.opt_in import Mode
 from policies.decision import Severity
+from policies.kubernetes.names import plural
 from policies.kubernetes.objects import name_of, namespace_of, uid_of
 from policies.phrases import format_count
 
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
         AuditCountsJSON,
         AuditFindingJSON,
         AuditReportJSON,
-        ConversionObstacleJSON,
         GapJSON,
-        ReadinessJSON,
     )
+    from policies.audit.readiness import ConversionReadiness
     from policies.decision import Finding, Rule
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
@@ -30,9 +30,7 @@ __all__ = [
     "MOST_OWNERS",
     "AuditFinding",
     "AuditReport",
-    "ConversionObstacle",
     "Gap",
-    "Readiness",
 ]
 
 MOST_FINDINGS = 1000
@@ -146,85 +144,13 @@ class Gap:
     """What was therefore not judged; without a full stop."""
 
     def __str__(self) -> str:
-        named = ", ".join(map(_plural, self.kinds))
+        named = ", ".join(map(plural, self.kinds))
         because = f" ({self.reason})" if self.reason else ""
         return f"{named}{because}: {self.consequence}"
 
     def as_json(self) -> GapJSON:
         """As plain data."""
         return {"kinds": list(self.kinds), "reason": self.reason, "consequence": self.consequence}
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionObstacle:
-    """Why workloads would not convert, or what they would lose; with the message for the first one."""
-
-    rule: Rule
-    severity: Severity
-    workload: str
-    """Kind and name of the first workload, `Deployment train`."""
-    path: FieldPath
-    """The place in its pod."""
-    message: str
-    remedy: str
-    count: int
-    """The number of workloads."""
-
-    def as_json(self) -> ConversionObstacleJSON:
-        """As plain data."""
-        return {
-            "rule": self.rule.id,
-            "severity": str(self.severity),
-            "workload": self.workload,
-            "count": self.count,
-            "path": str(self.path),
-            "message": self.message,
-            "remedy": self.remedy,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """How conversion would treat the workloads of a namespace that request GPUs from the device plugin."""
-
-    namespace: str
-    mode: Mode
-    """The present mode of the namespace."""
-    workloads: int
-    """The number of objects with pod templates, and of pods without such an object."""
-    converts: int
-    """Workloads that are converted, or need no conversion because a DeviceClass stands for the resource."""
-    refused: int
-    """Workloads that would be refused."""
-    left: int
-    """Workloads that would stay with the device plugin."""
-    obstacles: tuple[ConversionObstacle, ...] = ()
-    """Why workloads are refused or left; the one with the most workloads first."""
-    preemption: ConversionObstacle | None = None
-    """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
-    pods_known: bool = True
-    """False if pods cannot be read, so that workloads may be missing."""
-
-    @property
-    def is_ready(self) -> bool | None:
-        """True if all workloads convert; None if those that are known do, and others may be missing."""
-        if self.converts != self.workloads:
-            return False
-        return True if self.pods_known else None
-
-    def as_json(self) -> ReadinessJSON:
-        """As plain data."""
-        return {
-            "namespace": self.namespace,
-            "mode": self.mode.value,
-            "ready": self.is_ready,
-            "workloads": self.workloads,
-            "converts": self.converts,
-            "refused": self.refused,
-            "left": self.left,
-            "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
-            "preemption": None if self.preemption is None else self.preemption.as_json(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +165,7 @@ class AuditReport:
     """The number of objects with findings, by rule and severity; includes the findings that are left out or waived."""
     waived: Mapping[tuple[Rule, Severity], int]
     """The number of objects with waived findings, by rule and severity."""
-    readiness: tuple[Readiness, ...]
+    readiness: tuple[ConversionReadiness, ...]
     """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
     gaps: tuple[Gap, ...]
 
@@ -297,9 +223,3 @@ class AuditReport:
             "readiness": [each.as_json() for each in self.readiness],
             "notReviewed": [gap.as_json() for gap in self.gaps],
         }
-
-
-def _plural(kind: str) -> str:
-    if kind.endswith("y"):
-        return f"{kind[:-1]}ies"
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"

@@ -23,7 +23,7 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.audit.report import Readiness
+    from policies.audit.readiness import ConversionReadiness
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
@@ -127,7 +127,7 @@ def _effect(namespace: str, view: ClusterView) -> str:
     return "opting the namespace in would switch the quota off"
 
 
-def karpenter_findings(pools: Sequence[Object], readiness: Sequence[Readiness]) -> Iterator[AuditFinding]:
+def karpenter_findings(pools: Sequence[Object], readiness: Sequence[ConversionReadiness]) -> Iterator[AuditFinding]:
     """Node pools that create, or may create, GPU nodes, but not for pods with claims."""
     converting = [each.namespace for each in readiness if each.mode is Mode.ENABLED]
     for pool in pools:

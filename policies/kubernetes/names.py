@@ -51,8 +51,7 @@ def is_dns_subdomain(text: object) -> bool:
 
 
 def plural(kind: str) -> str:
-    """A kind in lower case with its English plural: `pods`, `clusterpolicies`, `deviceclasses`."""
-    lower = kind.lower()
-    if lower.endswith("y"):
-        return f"{lower[:-1]}ies"
-    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
+    """The English plural of a kind: `ClusterPolicies`, `DeviceClasses`; in lower case, its resource."""
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"

@@ -11,7 +11,7 @@ from policies.explanation import name_redactor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.audit import AuditReport, ConversionObstacle, Readiness
+    from policies.audit import AuditReport, ConversionObstacle, ConversionReadiness
     from policies.explanation import Audience
     from policies.overview.overview import NodeOverview, Overview, QuotaOverview
     from policies.usage.gpu_cells import GPUCell
@@ -127,7 +127,7 @@ def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> Audi
     )
 
 
-def _visible_readiness(readiness: Readiness, redact: _Redact) -> Readiness:
+def _visible_readiness(readiness: ConversionReadiness, redact: _Redact) -> ConversionReadiness:
     preemption = readiness.preemption
     return replace(
         readiness,

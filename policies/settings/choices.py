@@ -223,7 +223,7 @@ class AddedKind:
     @property
     def plural(self) -> str:
         """The resource, as webhook rules and RBAC name it."""
-        return self.resource or plural(self.kind)
+        return self.resource or plural(self.kind.lower())
 
 
 @dataclass(frozen=True, slots=True)

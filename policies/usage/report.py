@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.phrases import format_amount
 from policies.usage.node_gpus import DeviceForm, HeldDevices, NodeGPUs, OfferedKind, UnusableReason
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "sum_if_known"]
 
 _NONE = Fraction(0)
+_FORM_WORDS = {
+    DeviceForm.WHOLE: ("GPU", "GPUs"),
+    DeviceForm.MIG: ("MIG device", "MIG devices"),
+    DeviceForm.SHARED: ("share of a GPU", "shares of GPUs"),
+}
+"""The words for one device, and for any other number of them."""
 _Amounts = tuple[tuple[OfferedKind, Fraction], ...]
 
 
@@ -116,6 +123,26 @@ class FormTotal(NamedTuple):
     free: Fraction | None
     unusable: Fraction | None
 
+    @classmethod
+    def of(cls, form: DeviceForm, uses: Sequence[ProductUse]) -> FormTotal:
+        """The sums over the kinds of one form."""
+        return cls(
+            form,
+            total=sum_if_known(each.total for each in uses),
+            held=sum_if_known(each.held for each in uses),
+            free=sum_if_known(each.free for each in uses),
+            unusable=sum_if_known(each.unusable for each in uses),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The amounts without a full stop: `36 GPUs: 22 held, 12 free, 2 free but unusable`."""
+        singular, plural = _FORM_WORDS[self.form]
+        words = singular if self.total == 1 else plural
+        unusable = "" if self.unusable == 0 else f", {format_amount(self.unusable)} free but unusable"
+        held, free = format_amount(self.held), format_amount(self.free)
+        return f"{format_amount(self.total)} {words}: {held} held, {free} free{unusable}"
+
 
 @dataclass(frozen=True)
 class UsageReport:
@@ -143,9 +170,9 @@ class UsageReport:
 
     @property
     def totals(self) -> tuple[FormTotal, ...]:
-        """Whole GPUs, MIG devices and shares, as far as the cluster has some."""
+        """The totals of whole GPUs, MIG devices and shares; a form without devices is left out."""
         found = _group_by(self.products, lambda each: each.kind.form)
-        return tuple(_form_total(form, found[form]) for form in DeviceForm if form in found)
+        return tuple(FormTotal.of(form, found[form]) for form in DeviceForm if form in found)
 
     @cached_property
     def nodes(self) -> tuple[tuple[str, tuple[NodeGPUs, ...]], ...]:
@@ -222,11 +249,6 @@ class UsageReport:
             "providers": sorted(map(str, gpus.providers)),
             "reasons": [_reason(each) for each in gpus.reasons],
         }
-
-
-def _form_total(form: DeviceForm, uses: Sequence[ProductUse]) -> FormTotal:
-    amounts = (sum_if_known(getattr(each, name) for each in uses) for name in FormTotal._fields[1:])
-    return FormTotal(form, *amounts)
 
 
 def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, list[Any]]:

@@ -46,12 +46,12 @@ def write(folder):
 
 @pytest.fixture
 def invoke(folder):
-    """Run a command in this process; its JSON must have its schema."""
+    """Run a command in this process; its JSON must have its schema and a documented exit code."""
 
     def invoke(*arguments, stdin=None):
         texts = [str(argument) for argument in arguments]
         done = CliRunner().invoke(main, texts, input=stdin, prog_name="gpu-admission")
-        check_output(texts, done.stdout)
+        check_output(texts, done.exit_code, done.stdout)
         return done
 
     return invoke

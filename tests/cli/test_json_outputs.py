@@ -1,6 +1,6 @@
 """The schemas of all `-o json` outputs. `python tests/cli/test_json_outputs.py` writes them.
 
-`testbed.commands.run_command` validates every JSON output of the tests that use it.
+`testbed.commands.run_command` validates every JSON output of the tests that use it, and the exit code with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ import jsonschema
 import pytest
 
 from testbed.commands import run_command
-from testbed.json_schemas import FOLDER, OUTPUTS, output_schema, schema_file, schema_text, validator
+from testbed.json_schemas import (
+    FOLDER,
+    OUTPUTS,
+    check_output,
+    exit_codes,
+    output_schema,
+    schema_file,
+    schema_text,
+    validator,
+)
 from webhook.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +175,23 @@ def test_published_schemas_allow_further_fields():
 def test_page_lists_every_schema():
     rows = re.findall(r"^\| `gpu-admission (\w+)[^`]*` \| \[.*?\]\(schemas/(.*?)\) \|", PAGE.read_text(), re.MULTILINE)
     assert rows == [(name, schema_file(name).name) for name in OUTPUTS]
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_page_lists_the_exit_codes_of_the_help(name):
+    """Beside 2 and 3, which stand for input that cannot be read and for an internal error."""
+    stated = main.get_command(click.Context(main), name).help.partition("Exit code: ")[2]
+    codes = {int(code) for code in re.findall(r"(\d) if", stated)} or {0}
+    assert exit_codes(name) - {2} == codes - {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(3, "[]"), (2, '{"notes": []}'), (0, ""), (1, "")],
+)
+def test_output_with_another_exit_code_than_the_page_lists_fails(code, text):
+    with pytest.raises(ValueError, match=f"usage ends with {code} and"):
+        check_output(["usage", "-o", "json"], code, text)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from testbed import manifests
-from tests.cluster.commands import printed
+from tests.cluster.commands import command_output
 
 ROOT = Path(__file__).parents[2]
 
 
 def audit(cluster, team):
     """The report about a namespace, as JSON."""
-    return json.loads(printed("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
+    return json.loads(command_output("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
 
 
 def test_audit_finds_a_pod_that_escaped(cluster):

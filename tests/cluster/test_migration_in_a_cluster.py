@@ -10,7 +10,7 @@ import yaml
 
 from testbed import libyaml
 from testbed.waiting import until
-from tests.cluster.commands import printed
+from tests.cluster.commands import command_output
 
 ROOT = Path(__file__).parents[2]
 PODS = 200
@@ -202,14 +202,16 @@ def test_proof_equals_what_the_scheduler_does_before_and_after(migrating, tmp_pa
     ]
     for each in deployments:
         assert real.create(each).accepted
-    printed("snapshot", "--kubeconfig", real.kubeconfig, tmp_path / "cluster", codes=(0,))
-    proof = json.loads(printed("migrate", "--prove", "--cluster", tmp_path / "cluster", "-n", team, "-o", "json"))
+    command_output("snapshot", "--kubeconfig", real.kubeconfig, tmp_path / "cluster", codes=(0,))
+    proof = json.loads(
+        command_output("migrate", "--prove", "--cluster", tmp_path / "cluster", "-n", team, "-o", "json")
+    )
     cells = {each["workload"].rpartition("/")[2]: each for each in proof["workloads"]}
     assert len(cells) == PODS
     before = {each["metadata"]["name"]: scheduled(real, pod_of(each, "before")) for each in deployments}
 
     (tmp_path / "manifests.yaml").write_text(yaml.safe_dump_all(deployments))
-    migrated = printed("migrate", "--cluster", tmp_path / "cluster", "-o", "yaml", tmp_path / "manifests.yaml")
+    migrated = command_output("migrate", "--cluster", tmp_path / "cluster", "-o", "yaml", tmp_path / "manifests.yaml")
     for name, product, gpus in hardware():
         amounts = {"nvidia.com/gpu": None}
         body = {"status": {"allocatable": amounts, "capacity": amounts}}

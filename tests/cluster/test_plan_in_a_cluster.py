@@ -14,7 +14,7 @@ import yaml
 
 from testbed import manifests
 from testbed.waiting import until
-from tests.cluster.commands import printed
+from tests.cluster.commands import command_output
 from tests.cluster.quotas import counted
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ class Stage:
         file.write_text(yaml.safe_dump_all(documents))
         files = [file] if documents else []
         options = ("--kubeconfig", self.cluster.kubeconfig, "-n", self.team, "-o", "json")
-        text = printed("plan", *options, *arguments, *files)
+        text = command_output("plan", *options, *arguments, *files)
         found = json.loads(text)["plan"]
         assert found is not None, text
         return found

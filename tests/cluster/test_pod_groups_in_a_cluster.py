@@ -7,7 +7,7 @@ import pytest
 from policies.quota.ledger.status import charge_items
 from testbed import manifests
 from testbed.waiting import until
-from tests.cluster.commands import printed
+from tests.cluster.commands import command_output
 from tests.cluster.quotas import counted, limited, status, summary
 from webhook.cluster.resources import RESOURCES
 
@@ -119,7 +119,7 @@ def test_devices_of_a_group_are_held_by_its_pods(grouping, team, tmp_path):
         (tmp_path / f"{kind}.json").write_text(json.dumps(listed))
     # Only this device: of nodes that are alike, an explanation names the devices of one.
     asked = manifests.claim(team, "asked", f"device.attributes['gpu.nvidia.com'].uuid == '{uuid_of(device, grouping)}'")
-    said = printed("explain", "--cluster", tmp_path, "-", stdin=json.dumps(asked))
+    said = command_output("explain", "--cluster", tmp_path, "-", stdin=json.dumps(asked))
     assert f"{device['device']} is in use by the pods of PodGroup {team}/ring" in " ".join(said.split()), said
 
 

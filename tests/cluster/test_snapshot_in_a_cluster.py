@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from testbed import manifests
-from tests.cluster.commands import printed
+from tests.cluster.commands import command_output
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,9 +23,9 @@ def team(cluster):
 
 
 def test_audit_of_a_snapshot_is_that_of_the_cluster(cluster, team, tmp_path):
-    printed("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
-    live = json.loads(printed("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
-    offline = json.loads(printed("audit", "--cluster", tmp_path / "snapshot", "-n", team, "-o", "json"))
+    command_output("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
+    live = json.loads(command_output("audit", "--kubeconfig", cluster.kubeconfig, "-n", team, "-o", "json"))
+    offline = json.loads(command_output("audit", "--cluster", tmp_path / "snapshot", "-n", team, "-o", "json"))
     assert {**offline, "notes": []} == {**live, "notes": []}
     assert [each["rule"] for each in live["findings"]] == ["GA321"]
 
@@ -33,7 +33,7 @@ def test_audit_of_a_snapshot_is_that_of_the_cluster(cluster, team, tmp_path):
 def test_review_of_a_snapshot_is_that_of_the_cluster(cluster, team, tmp_path):
     pod = tmp_path / "pod.yaml"
     pod.write_text(yaml.safe_dump(manifests.pod(team, "new")))
-    printed("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
-    live = printed("review", "--kubeconfig", cluster.kubeconfig, pod)
-    assert printed("review", "--cluster", tmp_path / "snapshot", pod) == live
+    command_output("snapshot", "--kubeconfig", cluster.kubeconfig, tmp_path / "snapshot")
+    live = command_output("review", "--kubeconfig", cluster.kubeconfig, pod)
+    assert command_output("review", "--cluster", tmp_path / "snapshot", pod) == live
     assert "admitted, converted" in live

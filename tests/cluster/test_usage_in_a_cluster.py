@@ -5,14 +5,14 @@ from pathlib import Path
 
 from testbed import manifests
 from tests.cluster.bound_pods import bound, ours
-from tests.cluster.commands import printed
+from tests.cluster.commands import command_output
 
 ROOT = Path(__file__).parents[2]
 
 
 def usage(cluster, *arguments):
     """The report, as JSON."""
-    return json.loads(printed("usage", "--kubeconfig", cluster.kubeconfig, "-o", "json", *arguments))
+    return json.loads(command_output("usage", "--kubeconfig", cluster.kubeconfig, "-o", "json", *arguments))
 
 
 def test_published_gpus_are_counted(cluster):

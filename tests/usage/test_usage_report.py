@@ -157,3 +157,14 @@ def test_json_has_every_table():
         ],
         "problems": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("gpus", "spec", "expected"),
+    [
+        (1, {}, "1 GPU: 0 held, 1 free"),
+        (2, {"unschedulable": True}, "2 GPUs: 0 held, 0 free, 2 free but unusable"),
+    ],
+)
+def test_totals_are_one_sentence_for_each_form(gpus, spec, expected):
+    assert [each.sentence for each in report(node(gpus=gpus, **spec)).totals] == [expected]

@@ -24,7 +24,7 @@ from webhook.cluster.manifests import ManifestsView, unwrap_lists
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.audit import AuditFinding, AuditReport, ConversionObstacle, Readiness
+    from policies.audit import AuditFinding, AuditReport, ConversionObstacle, ConversionReadiness
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -164,7 +164,7 @@ def _sentences(title: str, sentences: Sequence[str]) -> list[str]:
     return [click.style(title, bold=True), *(printable(f"  {each}") for each in sentences)] if sentences else []
 
 
-def _readiness(rows: Sequence[Readiness]) -> list[str]:
+def _readiness(rows: Sequence[ConversionReadiness]) -> list[str]:
     if not rows:
         return []
     lines = [click.style("Readiness to convert", bold=True), *table(_columns(rows), [_cells(row) for row in rows])]
@@ -177,7 +177,7 @@ def _readiness(rows: Sequence[Readiness]) -> list[str]:
     return lines
 
 
-def _columns(rows: Sequence[Readiness]) -> list[Column]:
+def _columns(rows: Sequence[ConversionReadiness]) -> list[Column]:
     numbers = [Column(title, len(title), right=True) for title, _ in _NUMBERS]
     namespace = column("NAMESPACE", (printable(row.namespace) for row in rows))
     return [
@@ -188,7 +188,7 @@ def _columns(rows: Sequence[Readiness]) -> list[Column]:
     ]
 
 
-def _cells(row: Readiness) -> list[list[str]]:
+def _cells(row: ConversionReadiness) -> list[list[str]]:
     numbers = [[str(getattr(row, name))] for _, name in _NUMBERS]
     return [[printable(row.namespace)], [row.mode.value], [_READY[row.is_ready]], *numbers]
 

@@ -52,6 +52,7 @@ MODULES = {
     "generation of wishes": "policies.generation.wishes",
     "generated text": "webhook.cli.generated_text",
     "usage reports": "webhook.cli.usage_reports",
+    "usage text": "webhook.cli.usage_text",
     "live usage": "webhook.cli.running_clusters.live_usage",
     "pages of clusters": "webhook.cli.cluster_pages",
     "pages of running clusters": "webhook.cli.running_clusters.live_pages",

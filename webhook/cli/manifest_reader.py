@@ -166,7 +166,7 @@ class ManifestReader:
         return [document for document in documents if not document.duplicates]
 
     def _parse(self, content: bytes) -> tuple[list[Document], list[YAMLError]]:
-        # It takes two thirds of the time for a file of megabytes, and reading creates no cycles.
+        # Collections would take two thirds of the time for a file of megabytes, and reading creates no cycles.
         with CollectionPause():
             return scan_documents(content, limits=LIMITS, keeps_duplicates=True)
 

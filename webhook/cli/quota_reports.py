@@ -43,13 +43,12 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = [
-    "QUOTA",
     "WITHOUT",
     "QuotaReports",
     "QuotasJSON",
     "as_json",
-    "noted_reports",
     "report_quotas_of_files",
+    "report_quotas_of_view",
     "text",
     "unknown_kinds",
 ]
@@ -102,11 +101,13 @@ def report_quotas_of_files(cluster: Sequence[str], namespace: str, settings: str
         )
     check_namespace_exists(view, namespace)
     gaps = [f"the files have no {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
-    return noted_reports(view, files.settings, namespace, [*files.notes, *gaps])
+    return report_quotas_of_view(view, files.settings, namespace, [*files.notes, *gaps])
 
 
-def noted_reports(view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]) -> QuotaReports:
-    """The reports on quotas; an empty `namespace` stands for all, and notes need a quota."""
+def report_quotas_of_view(
+    view: ClusterView, policy: GPUAdmissionPolicy, namespace: str, notes: Sequence[str]
+) -> QuotaReports:
+    """Report the quotas of a namespace, or of all if it is empty; without a quota, the notes are dropped."""
     found = quota_reports(view, policy, datetime.now(UTC), namespace)
     reports = () if isinstance(found, Unknown) else found
     return QuotaReports(reports, namespace, tuple(notes) if reports else ())

@@ -141,7 +141,7 @@ def _text(body: bytes) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parses a body without garbage collections in between.
+    """Parse a body without garbage collections in between.
 
     A page of a list becomes 100,000 Python objects, none of which is garbage.
 

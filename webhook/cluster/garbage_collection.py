@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector while many objects are made, none of which is garbage."""
+"""Pauses of the garbage collector while many objects are created, none of which is garbage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CollectionPause"]
 class CollectionPause:
     """Disables the garbage collector within a `with` statement, unless it is disabled already.
 
-    It would traverse all objects of the process again and again, for tens of milliseconds each, while no other thread runs.
+    Each collection would traverse all objects of the process, for tens of milliseconds in which no other thread runs.
     Pauses may overlap, also in several threads; the last one to end enables the collector.
     """
 
@@ -25,7 +25,7 @@ class CollectionPause:
     _is_enabled_after: ClassVar = False
     """True if the collector was enabled when one of them began."""
 
-    # No generator, and no `with` for the lock: leaving one makes objects, which would start a collection at once.
+    # No generator, and no `with` for the lock: leaving one creates objects, which would start a collection at once.
     def __enter__(self) -> None:
         cls = CollectionPause
         cls._lock.acquire()

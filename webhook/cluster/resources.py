@@ -126,7 +126,7 @@ def _resources(table: str) -> Iterator[Resource]:
         group, _, version = api_version.rpartition("/")
         for kind, _, short in (each.partition("=") for each in kinds.split()):
             names = tuple(short.split(",")) if short else ()
-            yield Resource(group, version, plural(kind), kind, scope == "namespaced", names)
+            yield Resource(group, version, plural(kind.lower()), kind, scope == "namespaced", names)
 
 
 _PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", namespaced=True)

@@ -67,7 +67,7 @@ class DeviceRound(Collector):
         self._last = None
 
     def _count(self) -> _Counted:
-        # The report on a large cluster has hundreds of thousands of objects.
+        # The report on a large cluster has hundreds of thousands of Python objects.
         with CollectionPause():
             return _counted_devices(device_states(usage_report(self._view), self._most_rows))
 

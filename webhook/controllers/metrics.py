@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from certs.rotation import CHANGES
 from policies.quota.ledger.sums import ZERO
-from webhook.server.metrics import MetricFactory
+from webhook.server.metric_factory import MetricFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

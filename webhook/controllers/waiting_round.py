@@ -101,7 +101,7 @@ class WaitingRound:
             answers = self.explainer.answers(states, settings, self.clockwork.now(), pacer)
         else:
             answers = withdrawal(states)
-        # It ended, or was bound before the view showed the condition.
+        # These pods ended, or were bound before the view showed their condition.
         gone = self.writer.drop_all_except(state.uid for state in states)
         due = [PodWrite(pod, ConditionStep.REMOVE) for pod in gone]
         for each in answers.answers:

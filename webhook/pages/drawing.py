@@ -22,7 +22,7 @@ __all__ = ["LINE", "Drawing", "lines_of"]
 LINE = 18
 """The height of a line of text."""
 _CHARACTER = 7.0
-"""The width of a character, on average; a little more than most have."""
+"""The width of a character: a little more than the average, so that lines do not run out of their column."""
 
 
 class DrawnShape(NamedTuple):
@@ -30,9 +30,9 @@ class DrawnShape(NamedTuple):
 
     left: int
     top: int
-    """Of a text, its base line."""
+    """The baseline of a text, or the top of a rectangle."""
     kind: str
-    """Its classes in `picture.css`."""
+    """The classes of the shape in `picture.css`."""
     text: str = ""
     is_centred: bool = False
     width: int = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.explanation import Feasibility, OutcomeState
 from policies.explanation.sentences import fit_word, why_sentences
-from policies.phrases import format_count, format_ranges, inflect, number_key
+from policies.phrases import format_count, format_list, format_ranges, inflect, number_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ BADGES = {
     Feasibility.BLOCKED: "bad",
 }
 _FIT_BADGES = {"yes": "good", "if empty": "warn", "no": "bad"}
-"""The classes of the words for verdicts, and for whether nodes fit."""
+"""The classes of the words for whether nodes fit; `BADGES` has those for verdicts."""
 MOST_CELLS = 48
 """Cells of one column."""
 _MOST_BLOCKERS = 50
@@ -155,7 +155,7 @@ def _column(group: NodeGroup) -> NodeColumn:
     several = len({(outcome.claim, outcome.request) for outcome in group.outcomes}) > 1
     return NodeColumn(
         title=first,
-        others=", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else "",
+        others=format_list(names, len(names)) if names else "",
         fits=fit_word(group),
         cells=tuple(cells[:MOST_CELLS]),
         cells_left_out=_device_count(group.outcomes) - len(cells[:MOST_CELLS]),

@@ -44,11 +44,11 @@ def draw_explanations(explanations: Sequence[Explanation]) -> str:
     """The explanations as one SVG file, one below the other."""
     drawing = Drawing(_WIDTH)
     top = _MARGIN
-    columns = [columns_of(explanation) for explanation in explanations]
-    for explanation, of_explanation in zip(explanations, columns, strict=True):
-        top = _draw_explanation(drawing, explanation, of_explanation, top) + _MARGIN
+    columns_of_each = [columns_of(explanation) for explanation in explanations]
+    for explanation, columns in zip(explanations, columns_of_each, strict=True):
+        top = _draw_explanation(drawing, explanation, columns, top) + _MARGIN
     label = explanations[0].label if len(explanations) == 1 else format_count(len(explanations), "explanation")
-    described = " ".join(map(_description, explanations, columns))
+    described = " ".join(map(_description, explanations, columns_of_each))
     return drawing.render(f"Where it fits: {label}", described, top)
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import Severity
 from policies.overview import HIDDEN
-from policies.phrases import format_count, format_ranges
+from policies.phrases import format_count, format_list, format_ranges
 from policies.usage.gpu_cells import CellState
-from policies.usage.node_gpus import DeviceForm, Provider, UnusableKind
+from policies.usage.node_gpus import Provider, UnusableKind
 from webhook.pages.rendering import one_word, render_page, render_part
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ def _facts(overview: Overview) -> dict[str, Any]:
     return {
         "overview": overview,
         "usage": overview.usage,
-        "form_words": _FORM_WORDS,
         "rules": _rules(overview),
         "holder_text": _holder_text,
         "part_kind": _part_kind,
@@ -95,8 +94,7 @@ _REASON_WORDS = {
     UnusableKind.NODE_MISSING: "no such node",
     UnusableKind.NOT_ADVERTISED: "not offered",
 }
-"""Why a GPU is unusable, in the room of a cell."""
-_FORM_WORDS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares of GPUs"}
+"""Why a GPU is unusable, in words that are short enough for a cell."""
 
 
 def _rules(overview: Overview) -> list[RuleFindings]:
@@ -130,13 +128,11 @@ def _facets(overview: Overview) -> list[Facet]:
 
 
 def _holder_text(holder: Holder) -> str:
-    """Who holds a part of a GPU, in few words."""
+    """The holder of a part of a GPU, short enough for a cell."""
     if holder == HIDDEN:
         return "another namespace"
-    if holder.pods or holder.pod_groups:
-        names = holder.pods or holder.pod_groups
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return f"{holder.namespace}/{names[0]}{more}"
+    if holder.is_used:
+        return f"{holder.namespace}/{format_list(holder.pods or holder.pod_groups, 1)}"
     return f"{holder.namespace}/{holder.claim} (claim without a pod)"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -14,10 +14,11 @@ from policies.entries import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
 from webhook.peers.forwarding_writer import ANSWERS
 from webhook.server.exposition import Exposition, accepts_open_metrics
+from webhook.server.metric_factory import MetricFactory
 from webhook.server.open_connections import CLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from prometheus_client.metrics_core import Metric
 
@@ -32,7 +33,6 @@ __all__ = [
     "TEMPLATES",
     "UI_CALLS",
     "VERDICTS",
-    "MetricFactory",
     "Metrics",
 ]
 
@@ -83,25 +83,6 @@ class _Before(Collector):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class MetricFactory:
-    """Creates metrics whose names begin with `gpu_admission_`."""
-
-    registry: CollectorRegistry
-
-    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        """A counter; `_total` is appended to its name."""
-        return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
-
-    def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        """A gauge."""
-        return Gauge(f"gpu_admission_{name}", meaning, labels, registry=self.registry)
-
-    def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
-        """A histogram."""
-        return Histogram(f"gpu_admission_{name}", meaning, labels, buckets=buckets, registry=self.registry)
-
-
 class Metrics:
     """The metrics of one server, in a registry of their own."""
 
@@ -115,13 +96,24 @@ class Metrics:
         self.registry.register(_Before(self._count_answers))
         ProcessCollector(registry=self.registry)
         self._new = new = MetricFactory(self.registry)
+        # Children are made once: looking one up costs more than counting. It also shows zeros from the start.
         requests = new.counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
+        self._requests = {
+            (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
+        }
         skipped = new.counter(
             "concerns_skipped", "Concerns that fail open and have not answered, by webhook.", "webhook", "concern"
         )
+        self._skipped = {
+            (name, concern): skipped.labels(name, concern)
+            for name, entry in ENTRIES.items()
+            for concern, policy in entry.concerns.items()
+            if policy == "Ignore"
+        }
         duration = new.histogram(
             "request_duration_seconds", "Time from the arrival of a call to its answer.", _BUCKETS, "webhook"
         )
+        self._duration = {entry: duration.labels(entry) for entry in ENTRIES}
         self._findings = new.counter(
             "findings", "Findings of rules, by webhook, rule and severity.", "webhook", "rule", "severity"
         )
@@ -130,78 +122,64 @@ class Metrics:
         conversions = new.counter(
             "conversions", "Pods that requested conversion, by outcome; dry runs are not counted.", "outcome"
         )
+        self._conversions = {
+            outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
+        }
         templates = new.counter("templates", "ResourceClaimTemplates that answers waited for, by outcome.", "outcome")
+        self._templates = {outcome: templates.labels(outcome) for outcome in TEMPLATES}
         outcomes = new.counter(
             "quota_outcomes", "Charges to quotas, by outcome; dry runs are not counted.", "webhook", "outcome"
         )
+        self._quota_outcomes = {
+            (entry, outcome): outcomes.labels(entry, outcome) for entry in _QUOTAS for outcome in OUTCOMES
+        }
         forwarded = new.counter(
             "forwarded_charges", "Charges that were sent to the owner of a ledger, by its answer.", "answer"
         )
+        self._forwarded = {answer: forwarded.labels(answer) for answer in ANSWERS}
         explanations = new.counter("explanations", "Calls for explanations, by how they ended.", "outcome")
+        self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
         explain_callers = new.counter(
             "explanation_callers",
             "Calls for explanations and reports, by whether their caller may have them.",
             "outcome",
         )
-        explaining = new.histogram(
+        self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
+        self.time_explanation = new.histogram(
             "explanation_duration_seconds",
             "Time from the arrival of a call for an explanation to its answer.",
             _BUCKETS,
-        )
+        ).observe
         ui_calls = new.counter("ui_calls", "Calls of the page's port, by how they ended.", "call", "outcome")
+        self._ui_calls = {(call, outcome): ui_calls.labels(call, outcome) for call in UI_CALLS for outcome in EXPLAINED}
         stream_ends = new.counter(
             "ui_streams_ended", "Streams of the live report that have ended, by reason.", "reason"
         )
+        self._stream_ends = {reason: stream_ends.labels(reason) for reason in STREAM_ENDS}
         self._streams = new.gauge("ui_streams", "Streams of the live report that are open.")
-        report_duration = new.histogram(
+        self.time_report = new.histogram(
             "ui_report_duration_seconds", "Time to make a live report, with its pauses for reviews.", _BUCKETS
-        )
-        loop_lag = new.histogram(
+        ).observe
+        self.observe_loop_lag = new.histogram(
             "event_loop_lag_seconds", "Delay of the event loop, measured ten times a second.", _LAG_BUCKETS
-        )
-        aside = new.counter("reviews_aside", "Reviews that were too long for the event loop and ran in a thread.")
-        refused = new.counter(
+        ).observe
+        self.count_review_aside = new.counter(
+            "reviews_aside", "Reviews that were too long for the event loop and ran in a thread."
+        ).inc
+        self.count_review_refused = new.counter(
             "reviews_refused", "Reviews that were refused because they could not wait for their turn."
-        )
+        ).inc
         self._in_flight = new.gauge("requests_in_flight", "Calls that are being answered.")
         self._certificate = new.gauge(
             "certificate_expiry_timestamp_seconds", "When the serving certificate, or one of its chain, expires."
         )
         build = new.gauge("build_info", "Always 1; the label has the version.", "version")
         build.labels(version("gpu-admission")).set(1)
-        # Children are made once: looking one up costs more than counting. It also shows zeros from the start.
         closed = new.counter(
             "connections_closed", "Connections that a limit closed, by port and reason.", "port", "reason"
         )
         self._closed = {(port, reason): closed.labels(port, reason) for port in PORTS for reason in CLOSED}
         self._connections = new.gauge("connections", "Open connections, by port.", "port")
-        self._requests = {
-            (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
-        }
-        self._skipped = {
-            (name, concern): skipped.labels(name, concern)
-            for name, entry in ENTRIES.items()
-            for concern, policy in entry.concerns.items()
-            if policy == "Ignore"
-        }
-        self._duration = {entry: duration.labels(entry) for entry in ENTRIES}
-        self._conversions = {
-            outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
-        }
-        self._templates = {outcome: templates.labels(outcome) for outcome in TEMPLATES}
-        self._quota_outcomes = {
-            (entry, outcome): outcomes.labels(entry, outcome) for entry in _QUOTAS for outcome in OUTCOMES
-        }
-        self._forwarded = {answer: forwarded.labels(answer) for answer in ANSWERS}
-        self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
-        self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
-        self._ui_calls = {(call, outcome): ui_calls.labels(call, outcome) for call in UI_CALLS for outcome in EXPLAINED}
-        self._stream_ends = {reason: stream_ends.labels(reason) for reason in STREAM_ENDS}
-        self.time_explanation = explaining.observe
-        self.time_report = report_duration.observe
-        self.observe_loop_lag = loop_lag.observe
-        self.count_review_aside = aside.inc
-        self.count_review_refused = refused.inc
 
     def count_call(self, entry: str, verdict: str) -> None:
         """Count a call of an entry by how it ended, one of `VERDICTS`."""

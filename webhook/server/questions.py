@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_OF_ONE_NAMESPACE", "MOST_OF_ONE_USER", "Questions"]
 
-_RETRY = {hdrs.RETRY_AFTER: "1"}
+_RETRY_SECONDS = 1
+_RETRY = {hdrs.RETRY_AFTER: str(_RETRY_SECONDS)}
 MOST_OF_ONE_USER = 2
 """Questions of one user of a namespace that wait or are being answered, so that other users get their turn."""
 MOST_OF_ONE_NAMESPACE = 4
@@ -57,7 +58,7 @@ class Questions:
         self._explainer = explainer
         self.gate = gate
         self.metrics = metrics
-        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, retry_after=1)
+        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, _RETRY_SECONDS)
 
     async def answer(
         self,
@@ -83,7 +84,7 @@ class Questions:
         try:
             deadline = explainer.deadline(request.query.get("timeout"))
             caller = await self.admit(request, namespace, deadline)
-            with self._turn_of(caller):
+            with self._place_of(caller):
                 form.check(request)
                 body = await form.read(request, deadline)
                 asked = _within(namespace, decode(body, explainer.added_kinds))
@@ -114,11 +115,11 @@ class Questions:
         self.metrics.count_explain_caller("allowed")
         return caller
 
-    def _turn_of(self, caller: Caller) -> AbstractContextManager[None]:
+    def _place_of(self, caller: Caller) -> AbstractContextManager[None]:
         """Count a question of a user of one namespace while it is answered; others are not limited.
 
         Raises:
-            web.HTTPTooManyRequests: When it is entered: the user has too many.
+            web.HTTPTooManyRequests: On entering: the user, or the namespace, has too many.
         """
         user, namespace = caller.name, caller.audience.namespace
         if not namespace:

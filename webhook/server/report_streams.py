@@ -40,6 +40,7 @@ MOST_OF_NAMESPACE = 8
 MOST_OF_USER = 4
 """Streams of one user."""
 _MEMBERS, _OTHERS = "users of single namespaces", "users who see everything"
+"""The keys under which the streams are counted that `MOST_STREAMS` limits."""
 _BURST, _PER_MINUTE = 20, 20
 """Streams that a user may start at once, and then in a minute."""
 
@@ -47,7 +48,8 @@ _PIECE = 128 * 1024
 """Bytes; after more than 64 KiB, aiohttp waits until the socket takes more."""
 
 _FORM = Form(holds="{}", largest=1024, refusal="The body is larger than 1 KiB; send {}.")
-_RETRY = {hdrs.RETRY_AFTER: "5"}
+_RETRY_SECONDS = 5
+_RETRY = {hdrs.RETRY_AFTER: str(_RETRY_SECONDS)}
 _NO_QUESTION = "The body is not {}; the report takes no options."
 _STOPPING = "This replica is stopping; another one answers in a moment."
 _NO_CONNECTION = "Too many connections are open; try again in a moment."
@@ -107,7 +109,7 @@ class ReportStreams:
         self._traffic = traffic
         self._times = times
         self._clock = clock
-        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, retry_after=5)
+        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, _RETRY_SECONDS)
         self._metrics.watch_streams(self.__len__)
 
     def __len__(self) -> int:
@@ -191,7 +193,7 @@ class ReportStreams:
         """Count a stream while it is open.
 
         Raises:
-            web.HTTPTooManyRequests: When it is entered: there are too many.
+            web.HTTPTooManyRequests: On entering: there are too many.
         """
         user, namespace = caller.name, caller.audience.namespace
         limits = [CallerLimit(("user", user), MOST_OF_USER, _TOO_MANY_OF_USER)]

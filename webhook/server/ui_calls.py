@@ -94,7 +94,7 @@ class UICalls(RoutedCalls):
             return None
         namespace = found[1] or ""
         if found[2] == "report":
-            return self._data_route("report", partial(self._show_report, namespace))
+            return self._data_route("report", partial(self.streams.answer, namespace))
         return self._data_route("explanation", partial(self._explain, namespace))
 
     def _file_route(self, answer: Callable[[web.BaseRequest], web.Response]) -> Route:
@@ -113,9 +113,6 @@ class UICalls(RoutedCalls):
             return response
 
         return Route(check_and_count, partial(self._metrics.count_ui_call, call), "unavailable", _NO_METHOD)
-
-    async def _show_report(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
-        return await self.streams.answer(namespace, request)
 
     async def _explain(self, namespace: str, request: web.BaseRequest) -> web.StreamResponse:
         body = await self._questions.answer(namespace, request, _FORM, _decode, _as_html)

@@ -45,9 +45,13 @@ _ALMOST_NOTHING = 1e-9
 def quota_reports(
     view: ClusterView, policy: GPUAdmissionPolicy, now: datetime, namespace: str = ""
 ) -> tuple[QuotaReport, ...] | Unknown:
-    """The reports on the GPUQuotas of a namespace, or of all; unknown if they cannot be read.
+    """The reports on GPUQuotas, sorted by namespace; unknown if they cannot be read.
 
-    They are sorted by namespace.
+    Args:
+        view: The cluster.
+        policy: How quotas count.
+        now: The time from which ages are computed.
+        namespace: The only namespace to look into; empty for all.
     """
     listed = view.list(QUOTA, namespace)
     if listed is UNKNOWN:

@@ -120,7 +120,7 @@ def _known_kind(text: str) -> str:
         click.BadParameter: No rule reviews objects of such a kind.
     """
     known = ruled_kinds()
-    names = {name: kind for kind in known for name in (kind.lower(), plural(kind))}
+    names = {name: kind for kind in known for name in (kind.lower(), plural(kind.lower()))}
     if text.lower() in names:
         return names[text.lower()]
     alike = dict.fromkeys(names[name] for name in get_close_matches(text.lower(), names, cutoff=_LIKENESS))

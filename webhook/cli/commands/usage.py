@@ -60,6 +60,9 @@ def command(
         usage = reports.report_usage_of_files(cluster, namespace)
     else:
         usage = lazy_module("live usage").report_usage(kubeconfig, context, namespace)
-    view = None if by is None else reports.View(by)
-    click.echo(reports.as_json(usage) if output == "json" else reports.text(usage, view))
+    if output == "json":
+        click.echo(reports.as_json(usage))
+    else:
+        layout = lazy_module("usage text")
+        click.echo(layout.text(usage, None if by is None else layout.View(by)))
     ctx.exit(0 if usage.is_sound else 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from policies.quota.report.reporting import COUNTED_FROM
+from policies.quota.report.reporting import COUNTED_FROM, QUOTA
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
-from webhook.cli.quota_reports import QUOTA, WITHOUT, QuotaReports, noted_reports, unknown_kinds
+from webhook.cli.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 from webhook.cli.running_clusters.object_reads import list_namespaces, list_trimmed, stored_settings, typed_list
 from webhook.cli.settings import chosen_settings
@@ -55,7 +55,7 @@ async def _report_quotas(
         view = ManifestsView([*facts, *(each for each in listed if each is not None)])
         check_namespace_exists(view, namespace)
         gaps = [f"you may not list {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
-        return noted_reports(view, policy, namespace, [*notes, *gaps])
+        return report_quotas_of_view(view, policy, namespace, [*notes, *gaps])
 
 
 async def _list_quotas(client: APIClient, namespace: str) -> Object:

@@ -159,8 +159,10 @@ class _Publisher:
 
     def __init__(self, client: APIClient, api: ReportAPI) -> None:
         self._client = client
-        self._namespaced = Resource(api.group, api.version, plural(api.kind), api.kind, namespaced=True)
-        self._cluster = Resource(api.group, api.version, plural(api.cluster_kind), api.cluster_kind, namespaced=False)
+        self._namespaced = Resource(api.group, api.version, plural(api.kind.lower()), api.kind, namespaced=True)
+        self._cluster = Resource(
+            api.group, api.version, plural(api.cluster_kind.lower()), api.cluster_kind, namespaced=False
+        )
 
     async def our_reports(self, namespace: str) -> tuple[dict[str, Object], list[str]]:
         """The stored reports of earlier audits by namespace, and what hides some of them.
