@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies import match_conditions as conditions
 from policies.entries import ENTRIES
-from policies.kubernetes.names import plural
+from policies.kubernetes.names import resource_name
 from policies.kubernetes.workloads import WORKLOADS
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
 from policies.pod_conditions import REQUESTS_DEVICES, REQUESTS_DEVICES_OR_WISHES, REQUESTS_NVIDIA_DEVICES
@@ -40,7 +40,7 @@ class ResourceRule:
     def resources(self) -> tuple[str, ...]:
         """The kinds as the API server names their resources: `nodes/status`."""
         parts = (kind.partition("/") for kind in self.kinds)
-        return tuple(f"{plural(kind.lower())}{slash}{subresource}" for kind, slash, subresource in parts)
+        return tuple(f"{resource_name(kind)}{slash}{subresource}" for kind, slash, subresource in parts)
 
 
 class NamespaceLabel(NamedTuple):

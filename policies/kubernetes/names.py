@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_dns_label", "is_dns_subdomain", "is_label_key", "is_label_value", "plural"]
+__all__ = ["is_dns_label", "is_dns_subdomain", "is_label_key", "is_label_value", "plural", "resource_name"]
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -51,7 +51,12 @@ def is_dns_subdomain(text: object) -> bool:
 
 
 def plural(kind: str) -> str:
-    """The English plural of a kind: `ClusterPolicies`, `DeviceClasses`; in lower case, its resource."""
+    """The English plural of a kind: `ClusterPolicies`, `DeviceClasses`."""
     if kind.endswith("y"):
         return f"{kind[:-1]}ies"
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+def resource_name(kind: str) -> str:
+    """The name that the resource of a kind usually has: `clusterpolicies`, `deviceclasses`."""
+    return plural(kind.lower())

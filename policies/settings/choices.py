@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from policies.decision import Finding, Severity
-from policies.kubernetes.names import plural
+from policies.kubernetes.names import resource_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -223,7 +223,7 @@ class AddedKind:
     @property
     def plural(self) -> str:
         """The resource, as webhook rules and RBAC name it."""
-        return self.resource or plural(self.kind.lower())
+        return self.resource or resource_name(self.kind)
 
 
 @dataclass(frozen=True, slots=True)

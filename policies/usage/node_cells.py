@@ -50,9 +50,9 @@ def node_cells(gpus: Sequence[NodeGPUs]) -> tuple[GPUCell, ...]:
 def _counted_cells(gpus: NodeGPUs) -> Iterator[GPUCell]:
     """Cells of devices without names; the shares of a device are parts of one cell."""
     shares = gpus.kind.replicas
-    total = ceil(_held_amount(gpus) if gpus.total is None else gpus.total)
     if _is_too_much(gpus):
         return
+    total = ceil(_held_amount(gpus) if gpus.total is None else gpus.total)
     provider = min(gpus.providers, default=None)
     parts = _counted_parts(gpus)
     for first in range(0, total, shares):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from policies.kubernetes.names import plural
+from policies.kubernetes.names import resource_name
 from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from webhook.cluster.errors import APIError
@@ -126,7 +126,7 @@ def _resources(table: str) -> Iterator[Resource]:
         group, _, version = api_version.rpartition("/")
         for kind, _, short in (each.partition("=") for each in kinds.split()):
             names = tuple(short.split(",")) if short else ()
-            yield Resource(group, version, plural(kind.lower()), kind, scope == "namespaced", names)
+            yield Resource(group, version, resource_name(kind), kind, scope == "namespaced", names)
 
 
 _PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", namespaced=True)

@@ -11,7 +11,7 @@ import click
 
 import policies.review  # noqa: F401 - registers all rules
 from policies.decision import EVERY_KIND, WORKLOAD, Severity
-from policies.kubernetes.names import plural
+from policies.kubernetes.names import resource_name
 from policies.kubernetes.printable import shown
 from policies.rules import all_rules, get_rule, ruled_kinds, rules_of_kind
 from webhook.cli.completions import complete_from
@@ -120,7 +120,7 @@ def _known_kind(text: str) -> str:
         click.BadParameter: No rule reviews objects of such a kind.
     """
     known = ruled_kinds()
-    names = {name: kind for kind in known for name in (kind.lower(), plural(kind.lower()))}
+    names = {name: kind for kind in known for name in (kind.lower(), resource_name(kind))}
     if text.lower() in names:
         return names[text.lower()]
     alike = dict.fromkeys(names[name] for name in get_close_matches(text.lower(), names, cutoff=_LIKENESS))

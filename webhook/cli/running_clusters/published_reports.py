@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.audit import OPEN_REPORTS, POLICY_REPORTS, REPORT_NAME, is_our_report
-from policies.kubernetes.names import plural
+from policies.kubernetes.names import resource_name
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.metadata_keys import MANAGED
@@ -159,9 +159,9 @@ class _Publisher:
 
     def __init__(self, client: APIClient, api: ReportAPI) -> None:
         self._client = client
-        self._namespaced = Resource(api.group, api.version, plural(api.kind.lower()), api.kind, namespaced=True)
+        self._namespaced = Resource(api.group, api.version, resource_name(api.kind), api.kind, namespaced=True)
         self._cluster = Resource(
-            api.group, api.version, plural(api.cluster_kind.lower()), api.cluster_kind, namespaced=False
+            api.group, api.version, resource_name(api.cluster_kind), api.cluster_kind, namespaced=False
         )
 
     async def our_reports(self, namespace: str) -> tuple[dict[str, Object], list[str]]:
