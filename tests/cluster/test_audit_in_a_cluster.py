@@ -1,12 +1,9 @@
 """`gpu-admission audit` of a running cluster."""
 
 import json
-from pathlib import Path
 
 from testbed import manifests
 from tests.cluster.commands import command_output
-
-ROOT = Path(__file__).parents[2]
 
 
 def audit(cluster, team):

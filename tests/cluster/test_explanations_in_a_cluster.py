@@ -3,7 +3,6 @@
 import os
 import random
 import socket
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +15,6 @@ from testbed.waiting import until
 from webhook.cli.running_clusters.explanation_service import PROXY
 from webhook.cluster.resources import RESOURCES
 
-ROOT = Path(__file__).parents[2]
 RBAC = "rbac.authorization.k8s.io"
 NAME = "gpu-admission-explain"
 

@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,7 +11,6 @@ from testbed import libyaml
 from testbed.waiting import until
 from tests.cluster.commands import command_output
 
-ROOT = Path(__file__).parents[2]
 PODS = 200
 POOL = {"test.gpu-admission.io/pool": "migration"}
 DRIVER = "gpu.nvidia.com"

@@ -1,15 +1,12 @@
 """`gpu-admission snapshot` and live `review` of a running cluster."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
 from testbed import manifests
 from tests.cluster.commands import command_output
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """`gpu-admission usage` of a running cluster."""
 
 import json
-from pathlib import Path
 
 from testbed import manifests
 from tests.cluster.bound_pods import bound, ours
 from tests.cluster.commands import command_output
-
-ROOT = Path(__file__).parents[2]
 
 
 def usage(cluster, *arguments):
