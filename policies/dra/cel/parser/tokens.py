@@ -10,8 +10,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,12 +22,14 @@ __all__ = ["END", "LITERALS", "Tokens", "cel_parser", "tokens_of"]
 def cel_parser() -> Lark:
     """The parser, which builds syntax trees as it reads; threads may share it.
 
-    Making it takes a sixth of a second, and importing lark is slow too: both wait for the first selector.
+    Making it takes a sixth of a second, and the imports are slow too: all of it waits for the first selector.
 
     Raises:
-        ModuleNotFoundError: without cel-python, whose grammar cel.lark imports.
+        importlib.metadata.PackageNotFoundError: without cel-python, whose grammar cel.lark imports.
         lark.exceptions.GrammarError: if cel-python's grammar has no longer the rules that cel.lark builds on.
     """
+    from importlib import metadata  # noqa: PLC0415 - see above
+
     from lark import Lark  # noqa: PLC0415 - see above
 
     from policies.dra.cel.parser.tree_builder import TreeBuilder  # noqa: PLC0415 - imports lark
@@ -40,7 +40,8 @@ def cel_parser() -> Lark:
         lexer="contextual",
         keep_all_tokens=True,
         maybe_placeholders=True,
-        import_paths=[str(_beside_celpy())],
+        # cel.lark imports celpy/cel.lark: a file of the distribution, for which no module of it is imported.
+        import_paths=[str(metadata.distribution("cel-python").locate_file(""))],
         transformer=TreeBuilder(),
     )
 
@@ -48,14 +49,6 @@ def cel_parser() -> Lark:
 def terminal(name: str) -> str:
     """The regular expression of one of cel.lark's terminals."""
     return cel_parser().get_terminal(name).pattern.to_regexp()
-
-
-def _beside_celpy() -> Path:
-    """The folder in which cel-python is installed; it is not imported, because only its grammar is wanted."""
-    found = find_spec("celpy")
-    if found is None or found.origin is None:
-        raise ModuleNotFoundError("celpy is not installed: the CEL parser reads its grammar; install cel-python")
-    return Path(found.origin).parent.parent
 
 
 END = "<EOF>"
