@@ -22,6 +22,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m lints.imports_by_name
 	$(BIN)/python -m lints.plain_sentences
 
 storm: .venv/installed-dev
