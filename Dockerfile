@@ -27,11 +27,10 @@ RUN mkdir -p /rootfs/var/lib/dpkg/status.d \
 COPY requirements.lock /build/
 COPY build/wheel/*.whl /build/
 # Debian's Python looks for modules here. Compiled now, because the file system is read-only where it runs; unchecked, because
-# nothing there changes. The models of kubernetes-asyncio are never imported (webhook/cluster/kubernetes_config.py) and as large
-# as Python.
+# nothing there changes.
 ARG SITE=/rootfs/usr/local/lib/python3.13/dist-packages
 RUN python3 -m pip install --no-compile --only-binary :all: --require-hashes --target $SITE --requirement /build/requirements.lock \
- && rm -r $SITE/bin $SITE/kubernetes_asyncio/client/api $SITE/kubernetes_asyncio/client/models \
+ && rm -r $SITE/bin \
  && python3 -m pip install --no-compile --no-deps --target /wheel /build/*.whl \
  && mkdir -p /rootfs/usr/local/bin && mv /wheel/bin/gpu-admission /rootfs/usr/local/bin/ && rm -r /wheel/bin \
  && cp -r /wheel/. $SITE && rm -f $SITE/*.dist-info/direct_url.json \

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -132,11 +134,25 @@ async def sandbox(tmp_path):
     await sandbox.stop()
 
 
+NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, which reads the cluster")
+
+
+@NEEDS_KUBECTL
 async def test_namespaces_of_the_cluster_are_completed(complete, sandbox):
     found = await asyncio.to_thread(complete, "quota", "--kubeconfig", sandbox.file, "-n", "team")
     assert found == ["team-a"]
 
 
+@NEEDS_KUBECTL
+async def test_context_of_the_kubeconfig_is_used(complete, sandbox):
+    sandbox.file.write_text(sandbox.file.read_text() + "current-context: missing\n")
+    arguments = ["quota", "--kubeconfig", sandbox.file, "-n", "team"]
+    assert await asyncio.to_thread(complete, *arguments) == []
+    context = ["--context", "gpu-admission-sandbox"]
+    assert await asyncio.to_thread(complete, *arguments[:-2], *context, *arguments[-2:]) == ["team-a"]
+
+
+@NEEDS_KUBECTL
 async def test_pods_of_the_cluster_are_those_of_the_namespace_of_the_context(complete, sandbox, pod, monkeypatch):
     sandbox.create(pod())
     sandbox.create({**pod("web"), "spec": {"containers": [{"name": "web", "image": "nginx"}]}})
@@ -152,6 +168,22 @@ def test_completion_of_commands_imports_none_of_them(folder, monkeypatch):
     monkeypatch.setenv("COMP_CWORD", "1")
     names = {name.partition(".")[0] for name in modules(folder)}
     assert not names & {*HEAVY, "policies", "yaml", "pydantic", "asyncio"}
+
+
+@NEEDS_KUBECTL
+@pytest.mark.parametrize(
+    ("words", "value"), [("quota -n team", "plain,team-a"), ("explain -n team-a pod/", "plain,pod/train")]
+)
+async def test_completion_from_a_running_cluster_imports_no_client(folder, sandbox, pod, monkeypatch, words, value):
+    sandbox.create(pod())
+    monkeypatch.setenv("KUBECONFIG", str(sandbox.file))
+    monkeypatch.setenv("_GPU_ADMISSION_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", f"gpu-admission {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    script = "import sys, webhook.cli\ntry: webhook.cli.main(prog_name='gpu-admission')\nfinally: print(sorted({'kubernetes_asyncio', 'aiohttp'} & {*sys.modules}))"
+    command = [sys.executable, "-c", script]
+    done = await asyncio.to_thread(subprocess.run, command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [value, "[]"]
 
 
 def test_completion_of_files_imports_no_policies(folder, monkeypatch):

@@ -5,7 +5,7 @@ Each function returns the values that begin with what is written so far.
 
 from __future__ import annotations
 
-import asyncio
+import os
 import re
 from importlib.resources import files
 from itertools import chain
@@ -109,7 +109,7 @@ def _objects(ctx: click.Context, resource: Resource, namespace: str) -> Iterable
     if paths := _option(ctx, "cluster"):
         listed = _view_of(paths).list(resource.kind, namespace)
         return () if isinstance(listed, Unknown) else listed
-    return asyncio.run(_live_objects(_option(ctx, "kubeconfig"), _option(ctx, "context"), resource.path(namespace)))
+    return _live_objects(_option(ctx, "kubeconfig"), _option(ctx, "context"), resource.path(namespace))
 
 
 def _view_of(paths: Sequence[str]) -> ClusterView:
@@ -121,13 +121,25 @@ def _view_of(paths: Sequence[str]) -> ClusterView:
     return view
 
 
-async def _live_objects(kubeconfig: str | None, context: str | None, path: str) -> list[Object]:
-    async with asyncio.timeout(_SECONDS):
-        client = await lazy_module("API client").APIClient.connect(kubeconfig, context)
-        try:
-            listed: list[Object] = (await client.get(path, {"limit": str(_MOST)}))["items"]
-        finally:
-            await client.close()
+def _live_objects(kubeconfig: str | None, context: str | None, path: str) -> list[Object]:
+    """The objects of a path, read by kubectl.
+
+    Our own client would import kubernetes-asyncio to read the kubeconfig.
+
+    Raises:
+        OSError: kubectl is not installed.
+        subprocess.SubprocessError: kubectl failed or did not answer in time.
+    """
+    import json  # noqa: PLC0415 - only needed for a running cluster
+    import subprocess  # noqa: PLC0415 - as above
+
+    command = ["kubectl", "get", "--raw", f"{path}?limit={_MOST}", *(["--context", context] if context else [])]
+    environ = {**os.environ, **({"KUBECONFIG": kubeconfig} if kubeconfig else {})}
+    # Without input, a credential plugin cannot wait for a password.
+    done = subprocess.run(  # noqa: S603 - no shell reads the arguments
+        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True
+    )
+    listed: list[Object] = json.loads(done.stdout)["items"]
     return listed
 
 

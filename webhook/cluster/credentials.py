@@ -10,6 +10,7 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -18,15 +19,16 @@ from yaml import YAMLError
 
 from webhook.cluster.contexts import SERVICE_ACCOUNT, SERVICE_HOST, kubeconfig_files
 from webhook.cluster.errors import NoCluster
-from webhook.cluster.kubernetes_config import kubernetes_config
 from webhook.cluster.proxies import proxy_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from webhook.cluster.kubernetes_config import Configuration
+    from kubernetes_asyncio.client.configuration import Configuration
 
-__all__ = ["Access", "Credentials", "find_credentials"]
+__all__ = ["Access", "Credentials", "Reading", "find_credentials"]
+
+_SERVICE_PORT = "KUBERNETES_SERVICE_PORT"
 
 _RENEWAL_PAUSE = 10.0
 """Seconds between two reads, so that a refused token does not run the credential plugin for every request."""
@@ -55,12 +57,14 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class Reading:
     """The result of one read."""
 
-    configuration: Configuration
     access: Access
-    expires: datetime | None
+    authorization: Callable[[], Awaitable[str | None]]
+    """Returns the Authorization header, with the present content of a token file; None without credentials."""
+    expires: datetime | None = None
+    """When to read again; None if the credentials do not say."""
 
 
 class Credentials:
@@ -74,18 +78,16 @@ class Credentials:
 
     def __init__(
         self,
-        read: Callable[[], Awaitable[tuple[Configuration, datetime | None]]],
+        read: Callable[[], Awaitable[Reading]],
         *,
-        environ: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._read = read
-        self._environ = environ
         self._clock = clock
         self._now = now
         self._lock = asyncio.Lock()
-        self._reading: _Reading | None = None
+        self._reading: Reading | None = None
         self._read_at = -math.inf
         self._authorization = ""
 
@@ -95,7 +97,7 @@ class Credentials:
         Raises:
             NoCluster: There are no usable credentials.
         """
-        self._reading = await self._read_all()
+        self._reading = await self._read()
 
     @property
     def access(self) -> Access:
@@ -108,11 +110,11 @@ class Credentials:
         if expires is not None and self._now() >= expires - _EXPIRY_MARGIN:
             await self.renew(self._loaded)
         try:
-            key = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
+            header = await self._loaded.authorization()
         except Exception as error:  # noqa: BLE001 - the library raises what reading files does, and more
             _logger.warning("cannot read the token, using the last one: %s: %s", type(error).__name__, error)
         else:
-            self._authorization = (key or "").strip()
+            self._authorization = (header or "").strip()
         return self._authorization
 
     @property
@@ -136,21 +138,17 @@ class Credentials:
                 return False
             self._read_at = self._clock()
             try:
-                self._reading = await self._read_all()
+                self._reading = await self._read()
             except NoCluster as error:
                 _logger.warning("cannot read the credentials again, using the last ones: %s", error)
                 return False
             return True
 
     @property
-    def _loaded(self) -> _Reading:
+    def _loaded(self) -> Reading:
         if self._reading is None:
             raise NoCluster("the credentials have not been read yet")
         return self._reading
-
-    async def _read_all(self) -> _Reading:
-        configuration, expires = await self._read()
-        return _Reading(configuration, _access(configuration, self._environ), expires)
 
 
 async def find_credentials(
@@ -177,9 +175,9 @@ async def find_credentials(
     files = kubeconfig_files(kubeconfig, environ)
     paths = os.pathsep.join(files)
     if not files:
-        credentials = Credentials(lambda: _of_pod(environ, service_account), environ=environ)
+        credentials = Credentials(lambda: _of_pod(environ, service_account))
     elif kubeconfig or environ.get("KUBECONFIG") or _some_file(files):
-        credentials = Credentials(lambda: _of_kubeconfig(paths, context), environ=environ)
+        credentials = Credentials(lambda: _of_kubeconfig(paths, context, environ))
     else:
         raise NoCluster(
             f"no cluster configured: not in a pod ({SERVICE_HOST} is not set), KUBECONFIG is not set, and {paths} does not exist; "
@@ -189,29 +187,52 @@ async def find_credentials(
     return credentials
 
 
-async def _of_pod(environ: Mapping[str, str], folder: Path) -> tuple[Configuration, None]:
-    library = kubernetes_config()
-    configuration: Configuration = library.configuration()
+async def _of_pod(environ: Mapping[str, str], folder: Path) -> Reading:
+    """The credentials that the kubelet mounts into a pod.
+
+    Source: kubernetes.io/docs/tasks/run-application/access-api-from-pod
+    """
+    host, port = environ.get(SERVICE_HOST, ""), environ.get(_SERVICE_PORT, "")
+    if not port:
+        raise NoCluster(f"set {_SERVICE_PORT}: {SERVICE_HOST} is set, as in a pod, but no port")
+    url = _checked_url(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
+
+    async def authorization() -> str:
+        # The kubelet replaces the token long before it expires; reading the file takes microseconds.
+        return f"Bearer {_mounted_text(folder / 'token')}"
+
+    await authorization()
+    ca = _mounted_text(folder / "ca.crt").encode()
+    return Reading(Access(url, proxy_for(url, environ), None, True, ca, None, b""), authorization)
+
+
+def _mounted_text(file: Path) -> str:
+    """The content of a file of the ServiceAccount."""
+    check = "check automountServiceAccountToken of the pod and of its ServiceAccount"
     try:
-        library.in_cluster_loader(str(folder / "token"), str(folder / "ca.crt"), environ=environ).load_and_set(
-            configuration
-        )
-    except Exception as error:
-        raise NoCluster(
-            f"cannot use the pod's ServiceAccount in {folder}: {_plain(error, library.exception)} "
-            "Check automountServiceAccountToken of the pod and of its ServiceAccount."
-        ) from error
-    return configuration, None
+        content = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoCluster(f"{check}: cannot read {file}: {getattr(error, 'strerror', error)}") from error
+    if not content:
+        raise NoCluster(f"{check}: {file} is empty")
+    return content
 
 
-async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration, datetime | None]:
+async def _of_kubeconfig(paths: str, context: str | None, environ: Mapping[str, str]) -> Reading:
     if not _some_file(paths.split(os.pathsep)):
         raise NoCluster(f"kubeconfig file {paths} not found")
-    library = kubernetes_config()
-    configuration: Configuration = library.configuration()
+    # The library imports all its models: 170 ms and 37 MiB, which a replica in a pod does not pay.
+    from kubernetes_asyncio.client.configuration import Configuration
+    from kubernetes_asyncio.config import ConfigException, kube_config
+
+    # It logs its errors too, and they may contain tokens.
+    kube_config.logger.disabled = True
+    configuration = Configuration()
     try:
-        merger = library.kubeconfig_merger(paths)
-        loader = library.kubeconfig_loader(
+        merger = kube_config.KubeConfigMerger(paths)
+        if merger.config is None:
+            raise NoCluster("the file was removed while it was read")  # noqa: TRY301 - the file is named below
+        loader = kube_config.KubeConfigLoader(
             merger.config,
             active_context=context or None,
             config_base_path=None,
@@ -228,8 +249,12 @@ async def _of_kubeconfig(paths: str, context: str | None) -> tuple[Configuration
             "run kubectl once to see what it waits for"
         ) from error
     except Exception as error:
-        raise NoCluster(f"cannot use the kubeconfig {paths}: {_plain(error, library.exception)}") from error
-    return configuration, getattr(loader, "exec_plugin_expiry", None)
+        raise NoCluster(f"cannot use the kubeconfig {paths}: {_plain(error, ConfigException)}") from error
+    return Reading(
+        _access(configuration, environ),
+        partial(configuration.get_api_key_with_prefix, "BearerToken"),
+        getattr(loader, "exec_plugin_expiry", None),
+    )
 
 
 def _some_file(paths: Iterable[str]) -> bool:
@@ -248,9 +273,7 @@ def _check_user(config: dict[str, list[dict[str, object]]], context: dict[str, o
 
 
 def _access(configuration: Configuration, environ: Mapping[str, str]) -> Access:
-    url = configuration.host.rstrip("/")
-    if not _is_url(url):
-        raise NoCluster(f"the server {url[:200]!r} must be a URL that begins with https:// or http://")
+    url = _checked_url((configuration.host or "").rstrip("/"))
     if configuration.proxy is not None and not _is_url(configuration.proxy):
         raise NoCluster("the proxy-url of the cluster must be a URL that begins with https:// or http://")
     if not isinstance(configuration.tls_server_name, str | None):
@@ -265,6 +288,12 @@ def _access(configuration: Configuration, environ: Mapping[str, str]) -> Access:
         certificate=(certificate[0], certificate[1]) if certificate[0] and certificate[1] else None,
         certificate_content=b"".join(_content(file) or b"" for file in certificate),
     )
+
+
+def _checked_url(url: str) -> str:
+    if not _is_url(url):
+        raise NoCluster(f"the server {url[:200]!r} must be a URL that begins with https:// or http://")
+    return url
 
 
 def _is_url(text: object) -> bool:

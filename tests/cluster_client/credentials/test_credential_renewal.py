@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,7 +14,6 @@ from tests.cluster_client.credentials.accounts import POD
 from webhook.cluster.client import APIClient
 from webhook.cluster.credentials import Credentials, find_credentials
 from webhook.cluster.errors import APIError, NoCluster, Unreachable
-from webhook.cluster.kubernetes_config import kubernetes_config
 
 
 @pytest.fixture
@@ -97,24 +97,29 @@ async def test_watch_too_is_begun_with_a_token_read_again(api, tokens, connectin
     assert tokens.seen == ["Bearer old", "Bearer one"]
 
 
-async def test_pods_token_is_read_again_when_refused(api, tokens, service_account):
-    library = kubernetes_config()
+async def test_pods_token_is_read_again_as_it_rotates(api, tokens, service_account):
+    tokens.good = {"Bearer of-the-pod", "Bearer one"}
+    of_pod = await find_credentials(environ=POD, service_account=service_account)
 
     async def read():
-        configuration = library.configuration()
-        library.in_cluster_loader(
-            str(service_account / "token"), str(service_account / "ca.crt"), environ=POD
-        ).load_and_set(configuration)
-        configuration.host, configuration.ssl_ca_cert = api.url, None
-        return configuration, None
+        reading = await of_pod._read()
+        return replace(reading, access=replace(reading.access, url=api.url, ca=None))
 
-    credentials = Credentials(read, environ={})
+    credentials = Credentials(read)
     await credentials.load()
     client = APIClient(credentials)
+    await client.get("/api/v1/nodes")
     (service_account / "token").write_text("one")
     await client.get("/api/v1/nodes")
     await client.close()
     assert tokens.seen == ["Bearer of-the-pod", "Bearer one"]
+
+
+async def test_pods_authority_is_read_again_with_its_credentials(service_account):
+    credentials = await find_credentials(environ=POD, service_account=service_account)
+    (service_account / "ca.crt").write_text("another")
+    assert await credentials.renew(credentials.reading)
+    assert credentials.access.ca == b"another"
 
 
 async def test_token_that_stays_refused_is_not_read_for_every_request(api, tokens, connecting, kubeconfig_of, plugin):
@@ -139,7 +144,7 @@ async def test_plugin_runs_again_before_its_token_expires(write, kubeconfig_of, 
     moments, seconds = [now], [0.0]
     plugin.says(token="one", expirationTimestamp=(now + timedelta(minutes=10)).isoformat())
     found = await find_credentials(write(kubeconfig_of("http://here", user=plugin.entry)), environ={})
-    credentials = Credentials(found._read, environ={}, clock=lambda: seconds[0], now=lambda: moments[0])
+    credentials = Credentials(found._read, clock=lambda: seconds[0], now=lambda: moments[0])
     await credentials.load()
     moments[0] += timedelta(minutes=8)
     assert await credentials.authorization() == "Bearer one"
@@ -181,10 +186,7 @@ async def test_pods_token_that_cannot_be_read_for_a_moment_is_kept(service_accou
     credentials = await find_credentials(environ=POD, service_account=service_account)
     assert await credentials.authorization() == "Bearer of-the-pod"
 
-    async def unreadable(identifier):
-        raise OSError(2, "No such file or directory")
-
-    credentials._reading.configuration.get_api_key_with_prefix = unreadable
+    (service_account / "token").unlink()
     assert await credentials.authorization() == "Bearer of-the-pod"
     assert caplog.record_tuples[-1][1] == logging.WARNING
 

@@ -13,7 +13,7 @@ from webhook.cluster.errors import NoCluster
 async def test_pod_is_recognised_by_its_environment(service_account):
     credentials = await find_credentials(environ=POD, service_account=service_account)
     assert credentials.access.url == "https://[fd00::1]:443"
-    assert credentials.access.ca == CERTIFICATE.encode()
+    assert credentials.access.ca == CERTIFICATE.strip().encode()
     assert await credentials.authorization() == "Bearer of-the-pod"
 
 
@@ -45,18 +45,52 @@ async def test_nothing_at_all_says_what_to_set(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("missing", "why"),
-    [("token", "Service token file does not exist."), ("ca.crt", "Service certification file does not exists.")],
-)
-async def test_pod_without_a_service_account_says_where_to_look(service_account, missing, why):
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+async def test_pod_without_a_service_account_says_where_to_look(service_account, missing):
     (service_account / missing).unlink()
     with pytest.raises(NoCluster) as caught:
         await find_credentials(environ=POD, service_account=service_account)
     assert str(caught.value) == (
-        f"cannot use the pod's ServiceAccount in {service_account}: {why} "
-        "Check automountServiceAccountToken of the pod and of its ServiceAccount."
+        "check automountServiceAccountToken of the pod and of its ServiceAccount: "
+        f"cannot read {service_account / missing}: No such file or directory"
     )
+
+
+@pytest.mark.parametrize("empty", ["token", "ca.crt"])
+async def test_empty_file_of_a_service_account_is_named(service_account, empty):
+    (service_account / empty).write_text("\n")
+    with pytest.raises(NoCluster, match=rf"ServiceAccount: {service_account / empty} is empty$"):
+        await find_credentials(environ=POD, service_account=service_account)
+
+
+@pytest.mark.parametrize(
+    ("environ", "url"),
+    [
+        ({"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}, "https://10.96.0.1:443"),
+        ({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, "https://[fd00::1]:6443"),
+        ({"KUBERNETES_SERVICE_HOST": "api.example.com", "KUBERNETES_SERVICE_PORT": "8443"}, "https://api.example.com:8443"),
+    ],
+)  # fmt: skip
+async def test_environment_of_a_pod_is_the_address(service_account, environ, url):
+    assert (await find_credentials(environ=environ, service_account=service_account)).access.url == url
+
+
+@pytest.mark.parametrize(
+    ("port", "why"),
+    [
+        ("", "set KUBERNETES_SERVICE_PORT: KUBERNETES_SERVICE_HOST is set, as in a pod, but no port"),
+        ("https", "the server 'https://[fd00::1]:https' must be a URL that begins with https:// or http://"),
+    ],
+)
+async def test_environment_of_a_pod_without_a_port_is_refused(service_account, port, why):
+    with pytest.raises(NoCluster) as caught:
+        await find_credentials(environ={**POD, "KUBERNETES_SERVICE_PORT": port}, service_account=service_account)
+    assert str(caught.value) == why
+
+
+async def test_proxy_of_the_environment_is_used_in_a_pod(service_account):
+    environ = {**POD, "HTTPS_PROXY": "http://p:1"}
+    assert (await find_credentials(environ=environ, service_account=service_account)).access.proxy == "http://p:1"
 
 
 async def test_context_can_be_chosen(write, kubeconfig_of):
