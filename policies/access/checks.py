@@ -25,9 +25,11 @@ EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exe
 
 
 def request_or(container: Container, otherwise: str) -> str:
-    """A remedy: request a GPU or `otherwise`; only `otherwise` for ephemeral containers."""
+    """A remedy: request a GPU so that it is allocated, or `otherwise`; only that for ephemeral containers."""
     if container.list_name == "ephemeralContainers":
         return f"{otherwise}: an ephemeral container cannot request GPUs; {EXEMPT}"
+    if container.loss is not None:
+        return f"remove {container.loss.field}, or {otherwise}; {EXEMPT}"
     return f"request nvidia.com/gpu: 1 in resources.limits, or {otherwise}; {EXEMPT}"
 
 

@@ -46,7 +46,7 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
         require = _setting(container, _REQUIRE, subject)
         if require is None or require.value == "":
             text = (
-                f"{container.title} requests no GPU and has CUDA_VERSION{version.origin}, but neither "
+                f"{container.title} {container.lack} and has CUDA_VERSION{version.origin}, but neither "
                 "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA "
                 "image and gives it every GPU of the node, unless the image says otherwise"
             )
@@ -98,7 +98,7 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
             continue
         if container.variable(VISIBLE_DEVICES) is None and not container.requests_gpu:
             text = (
-                f"{container.title} requests no GPU and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
+                f"{container.title} {container.lack} and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"
             )
             yield problem(container.path / "image", text, request_or(container, f"set {VISIBLE_DEVICES} to void"))

@@ -96,6 +96,6 @@ def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
             continue
         found = sourced_variable(container, VISIBLE_DEVICES, subject)
         if found is not None and parse_device_list(found.value):
-            who = "" if container.requests_gpu else ", which requests no GPU"
+            who = "" if container.requests_gpu else f", which {container.lack}"
             text = f"{found.kind} {shown(found.source)} sets NVIDIA_VISIBLE_DEVICES in {container.title}{who}"
             yield problem(found.path, text)

@@ -57,7 +57,7 @@ def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
             severity = Severity.WARN if container.gets_gpu_whatever_changes else subject.severity
             yield from _other_gpus(container, mount, place, severity)
         else:
-            text = f"{container.title} requests no GPU and mounts {mount.text} of the node: {place.what}"
+            text = f"{container.title} {container.lack} and mounts {mount.text} of the node: {place.what}"
             yield subject.problem(mount.path, text, request_or(container, "remove the mount"))
 
 

@@ -63,11 +63,20 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
             remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}"
             yield problem(path, text, remedy, severity=Severity.AUDIT)
     elif left_to_images:
+        who, remedy = "no container requests a GPU", None
+        for container in subject.containers:
+            if container.loss is not None:
+                who = f"{container.title} {container.lack}"
+                remedy = (
+                    f"remove {container.loss.field} or runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void in every "
+                    f"container; {EXEMPT}"
+                )
+                break
         text = (
-            f"{runtime}, NVIDIA's container runtime, and no container requests a GPU: an image that sets "
+            f"{runtime}, NVIDIA's container runtime, and {who}: an image that sets "
             "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
         )
-        yield subject.problem(path, text)
+        yield subject.problem(path, text, remedy)
 
 
 def _is_left_to_its_image(container: Container) -> bool:

@@ -18,7 +18,7 @@ from policies.kubernetes.printable import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.fleet import GPURequest
+    from policies.fleet import GPURequest, Loss
     from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
@@ -45,11 +45,14 @@ class PodRequests:
     pod: Object | None
     namespace: str
     view: ClusterView
+    settings: GPUAdmissionPolicy
 
     @cached_property
     def by_container(self) -> Mapping[FieldPath, tuple[GPURequest, ...]]:
         """The requests of each container, by its path."""
-        return {} if self.pod is None else container_requests(self.pod, self.namespace, self.view)
+        if self.pod is None:
+            return {}
+        return container_requests(self.pod, self.namespace, self.view, self.settings)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Container:
 
     @cached_property
     def gpu_requests(self) -> tuple[GPURequest, ...]:
-        """Its requests for GPUs, or for devices that could be GPUs.
+        """Its requests for GPUs, or for devices that could be GPUs, the lost ones included.
 
         While the DeviceClasses cannot be listed, extended resources of other vendors do not count.
         """
@@ -79,7 +82,7 @@ class Container:
 
     @property
     def gets_gpu_whatever_changes(self) -> bool:
-        """True if it certainly gets a GPU, even if claims and templates are replaced before it starts.
+        """True if it never starts without a GPU, even if claims and templates are replaced before it starts.
 
         The author of the pod may delete a claim and create another of its name that has no devices, while a scheduling
         gate holds the pod back. DeviceClasses belong to administrators.
@@ -90,19 +93,36 @@ class Container:
 
     @property
     def requests_gpu(self) -> bool:
-        """True if it requests a device that is a GPU, could be one, or is not known."""
+        """True if it requests a device that is a GPU, could be one, or is not known.
+
+        A request without which the pod starts does not count.
+        """
         return self.access is not GPUAccess.NONE
 
     @property
     def uses_device_plugin(self) -> bool:
         """True if it requests a resource of the device plugin, which sets NVIDIA_VISIBLE_DEVICES."""
-        return any(each.kind is RequestKind.DEVICE_PLUGIN for each in self.gpu_requests)
+        return any(
+            each.kind is RequestKind.DEVICE_PLUGIN and each.access is not GPUAccess.NONE for each in self.gpu_requests
+        )
+
+    @cached_property
+    def loss(self) -> Loss | None:
+        """The reason that it starts without a GPU that it requests, or may; None if there is none."""
+        return next((each.loss for each in self.gpu_requests if each.loss is not None), None)
+
+    @property
+    def lack(self) -> str:
+        """Why it gets no GPU, if it gets none, as a predicate of the container."""
+        return "requests no GPU" if self.loss is None else f"gets no {self.loss.text}"
 
     @property
     def doubt(self) -> str:
         """Why its requests may give it no GPU, as a clause about the container."""
         if self.access is GPUAccess.NONE:
-            return "which requests no GPU"
+            return f"which {self.lack}"
+        if self.loss is not None and self.access is GPUAccess.POSSIBLE:
+            return f"which may get no {self.loss.text}"
         if self.access is GPUAccess.CERTAIN:
             return "whose claim can be replaced before it starts"
         if self.access is GPUAccess.POSSIBLE:
@@ -203,7 +223,7 @@ class Subject:
         spec = lookup(request.object, ("spec",))
         if not isinstance(spec, dict):
             return None
-        requests = PodRequests(request.object, request.namespace, view)
+        requests = PodRequests(request.object, request.namespace, view, settings)
         containers = _read_containers(spec, _LISTS if created else _LISTS[2:], requests)
         if not created:
             before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], requests)

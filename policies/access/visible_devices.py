@@ -46,7 +46,7 @@ def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     """
     for container, what in _named_devices(subject):
         if not container.requests_gpu:
-            text = f"{what.text} in {container.title}, which requests no GPU: {_consequence(what, 'it')}"
+            text = f"{what.text} in {container.title}, which {container.lack}: {_consequence(what, 'it')}"
             yield subject.problem(what.path, text, request_or(container, "set it to void"))
 
 
@@ -65,8 +65,9 @@ def replaced_devices(subject: Subject) -> Iterator[Problem]:
     value: that of the pod. The GPUs of claims are injected by CDI, which sets the variable to void at the end. So if an
     extended resource of a DeviceClass certainly gives a GPU, the variable has no effect, and this is a warning in every
     mode. If it may give another device, or if the class is missing or cannot be seen, the variable counts as if nothing
-    was requested. The same holds for a claim: until the pod starts, its author can replace a claim or template by one
-    without devices.
+    was requested. The same holds if no scheduler makes a claim for the resource (`spec.nodeName`, or a scheduler that
+    `conversion.schedulers` does not list), and for a claim: until the pod starts, its author can replace a claim or
+    template by one without devices.
     """
     for container, what in _named_devices(subject):
         if container.uses_device_plugin:

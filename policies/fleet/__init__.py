@@ -3,6 +3,7 @@
 from policies.fleet.gpu_access import GPUAccess
 from policies.fleet.gpu_requests import (
     GPURequest,
+    Loss,
     RequestKind,
     container_requests,
     extended_requests,
@@ -15,6 +16,7 @@ from policies.fleet.gpu_requests import (
 __all__ = [
     "GPUAccess",
     "GPURequest",
+    "Loss",
     "RequestKind",
     "container_requests",
     "extended_requests",

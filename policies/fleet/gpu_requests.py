@@ -11,6 +11,8 @@ from policies.fleet.gpu_access import GPUAccess
 from policies.fleet.known_classes import has_nvidia_class_name, known_classes
 from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.pods import resources_in_claim
+from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.pod_conditions import has_claims, requested_names
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
     from policies.fleet.known_classes import KnownClasses
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import Object
+    from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = [
     "GPURequest",
+    "Loss",
     "RequestKind",
     "container_requests",
     "extended_requests",
@@ -59,6 +63,21 @@ class RequestKind(Enum):
     """By an entry of `spec.resourceClaims`."""
 
 
+class Loss(NamedTuple):
+    """Why a pod starts without a device that it requests, or may start without it."""
+
+    resource: str
+    why: str
+    """A clause in which `it` is the resource."""
+    field: str
+    """The field of the pod to remove."""
+
+    @property
+    def text(self) -> str:
+        """The resource and the reason, to follow `gets no`."""
+        return f"{shown(self.resource)} ({self.why})"
+
+
 @dataclass(frozen=True, slots=True)
 class GPURequest:
     """A request of a pod that gives it a GPU, or could: an extended resource of a container, or a claim."""
@@ -71,11 +90,13 @@ class GPURequest:
     container: FieldPath | None
     """The container that requests the resource or refers to the claim; None for a claim of the pod as a whole."""
     access: GPUAccess
-    """What the whole request gives. Not `NONE`."""
+    """What the whole request gives. `NONE` only if it is lost."""
     unseen: _Unseen = ()
     """Kind and name of the objects on which an unknown access depends; no name if a kind cannot be listed."""
     by_request: Mapping[str, GPUAccess] | None = field(default=None, hash=False)
     """What each request of a claim gives, by its name; None if the claim is missing or unknown."""
+    loss: Loss | None = None
+    """Why the pod starts without the device, or may; None if it does not."""
 
     @property
     def is_probable(self) -> bool:
@@ -116,7 +137,9 @@ def probably_gets_gpu(pod: Object, namespace: str, view: ClusterView) -> bool:
 
 
 def gpu_requests(pod: Object, namespace: str, view: ClusterView) -> Iterator[GPURequest]:
-    """The requests of a pod that give it a GPU, or could: extended resources first, then claims.
+    """The requests of a pod that give it a GPU, or could, if it is scheduled.
+
+    Extended resources come first, then claims.
 
     Args:
         pod: of any shape.
@@ -147,23 +170,31 @@ def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
                     yield GPURequest(kind, name, path, container, access, unseen)
 
 
-def gpu_access(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, GPUAccess]:
+def gpu_access(
+    pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> dict[FieldPath, GPUAccess]:
     """The access of each container by its path `spec.containers[0]`; arguments as of `container_requests`."""
-    requests = container_requests(pod, namespace, view)
+    requests = container_requests(pod, namespace, view, settings)
     return {container: GPUAccess.of_all(each.access for each in found) for container, found in requests.items()}
 
 
-def container_requests(pod: Object, namespace: str, view: ClusterView) -> dict[FieldPath, tuple[GPURequest, ...]]:
-    """The requests that give each container a GPU, or could, by its path; only the part that it refers to.
+def container_requests(
+    pod: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> dict[FieldPath, tuple[GPURequest, ...]]:
+    """The requests of each container for GPUs, or for devices that could be GPUs, by its path.
+
+    Of a claim, only the part that the container refers to. The access of a request is what it gives when the pod starts,
+    which depends on the scheduler, or on the node that the pod names.
 
     Args:
         pod: of any shape.
         namespace: where it is created.
         view: the cluster. Claims that no container refers to are not read.
+        settings: the schedulers that make claims for extended resources.
     """
     extended: dict[FieldPath | None, list[GPURequest]] = {}
     for each in extended_requests(pod, view):
-        extended.setdefault(each.container, []).append(each)
+        extended.setdefault(each.container, []).append(_as_allocated(each, pod, view, settings))
     claims = _Claims(view)
     named = {claim.name: claim for claim in reversed(pod_claims(pod, namespace, view))}
     requests: dict[FieldPath, tuple[GPURequest, ...]] = {}
@@ -177,6 +208,37 @@ def container_requests(pod: Object, namespace: str, view: ClusterView) -> dict[F
         by_claim = (each for each in referred if each.access is not GPUAccess.NONE)
         requests[container] = (*extended.get(container, ()), *by_claim)
     return requests
+
+
+def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> GPURequest:
+    """The request for an extended resource, with the access that it gives when the pod starts.
+
+    Only a scheduler makes the claim for a DeviceClass, and only some do. If the pod names its node, no scheduler runs. The
+    kubelet ignores extended resources that its node does not have: it starts the pod without them.
+
+    Source: k8s.io/kubernetes pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources.
+    """
+    node = lookup(pod, ("spec", "nodeName"))
+    by_plugin = request.kind is RequestKind.DEVICE_PLUGIN
+    if not node:
+        scheduler = lookup(pod, ("spec", "schedulerName")) or "default-scheduler"
+        if by_plugin or scheduler in settings.conversion.schedulers:
+            return request
+        why = f"the scheduler {shown(scheduler)} is not in conversion.schedulers, so no claim for it is expected"
+        return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.schedulerName"))
+    if request.name in resources_in_claim(lookup(pod, ("status",))):
+        return request
+    if not by_plugin:
+        why = "spec.nodeName is set, so no scheduler makes a claim for it"
+        return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.nodeName"))
+    offered = lookup(view.get("Node", node), ("status", "allocatable")) if isinstance(node, str) else None
+    if not isinstance(offered, dict):
+        why = f"no scheduler chose the node {shown(node)}, and it is not known to have it"
+        return replace(request, access=GPUAccess.POSSIBLE, loss=Loss(request.name, why, "spec.nodeName"))
+    if request.name in offered:
+        return replace(request, access=GPUAccess.CERTAIN)
+    why = f"the node {shown(node)} does not have it, and the kubelet starts the pod without it"
+    return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.nodeName"))
 
 
 def _of_resource(name: str, classes: KnownClasses) -> tuple[RequestKind, GPUAccess, _Unseen]:

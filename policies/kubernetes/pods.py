@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import controller_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.printable import shown
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["SPEC", "Container", "MalformedPodError", "Pod", "has_pod_constraints_shape"]
+__all__ = ["SPEC", "Container", "MalformedPodError", "Pod", "has_pod_constraints_shape", "resources_in_claim"]
 
 SPEC = FieldPath(["spec"])
 _METADATA = FieldPath(["metadata"])
@@ -31,6 +31,16 @@ _TEXTS = {
 """Lists of a pod's spec, and the fields of their items that are texts."""
 _CLAIM_TEXTS = ("name", "request")
 """The same of a container's `resources.claims`."""
+
+
+def resources_in_claim(status: Any) -> frozenset[str]:
+    """The extended resources of a pod that its scheduler-made claim holds, not the device plugin.
+
+    Source: k8s.io/api/core/v1/types.go PodExtendedResourceClaimStatus.
+    """
+    mappings = items_at(status, ("extendedResourceClaimStatus", "requestMappings"))
+    found = (lookup(each, ("resourceName",)) for each in mappings)
+    return frozenset(name for name in found if isinstance(name, str))
 
 
 class MalformedPodError(ValueError):

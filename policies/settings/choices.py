@@ -80,7 +80,9 @@ class Conversion:
     __pydantic_config__ = _MODEL
 
     schedulers: tuple[str, ...] = ("default-scheduler",)
-    """Schedulers that allocate claims; pods of others are left alone."""
+    """Schedulers that allocate claims, and make them for the extended resources of DeviceClasses.
+
+    Pods of others are not converted, and such a resource counts as no GPU request of theirs."""
     allow_pod_opt_out: bool = True
     """True if the pod label `gpu-admission.io/dra: disabled` is honoured."""
     keep_translated_labels: bool = False

@@ -12,8 +12,8 @@ from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.pods import resources_in_claim
 from policies.nvidia.resources import parse_resource
-from policies.quota.counting.counter import resources_in_claim
 from policies.quota.devices.node_kinds import offer_of
 from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
 from policies.view import UNKNOWN

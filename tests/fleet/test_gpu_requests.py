@@ -8,6 +8,7 @@ import pytest
 
 from policies.fleet import GPUAccess, RequestKind, extended_requests, gpu_access, gpu_requests, may_request_gpu
 from policies.kubernetes.paths import FieldPath
+from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy
 from policies.view import UNKNOWN
 from tests.fleet.fleet_objects import (
     CHANNEL,
@@ -33,10 +34,10 @@ BY_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "t"}
 BY_CLAIM = {"name": "gpu", "resourceClaimName": "c"}
 
 
-def access(gpu_pod, *objects):
+def access(gpu_pod, *objects, settings=DEFAULTS):
     """What each container is given, by its path."""
     view = objects[0] if objects and isinstance(objects[0], ManifestsView) else cluster(*objects)
-    return {str(path): each for path, each in gpu_access(gpu_pod, "team-a", view).items()}
+    return {str(path): each for path, each in gpu_access(gpu_pod, "team-a", view, settings).items()}
 
 
 def by_resource(name, *objects, amount=1):
@@ -318,7 +319,7 @@ def test_class_that_cannot_be_seen_is_probable_by_the_names_of_nvidias(resource,
 def test_pod_of_any_shape_is_read(gpu_pod):
     assert list(gpu_requests(gpu_pod, "team-a", cluster())) == []
     assert not may_request_gpu(gpu_pod)
-    assert set(gpu_access(gpu_pod, "team-a", cluster()).values()) <= {NONE}
+    assert set(gpu_access(gpu_pod, "team-a", cluster(), DEFAULTS).values()) <= {NONE}
 
 
 @pytest.mark.parametrize("names", [{3: 1}, {None: 1}], ids=str)
@@ -337,10 +338,89 @@ class Untouched(ManifestsView):
         raise AssertionError(kind)
 
 
+# The way to the node
+
+
+FAST = device_class("fast.example.com", GPU, extended="example.com/fast")
+SCHEDULERS = GPUAdmissionPolicy(conversion=Conversion(schedulers=("mine",)))
+
+
+def node(**allocatable):
+    status = {"allocatable": allocatable["resources"]} if allocatable else {}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}, "status": status}
+
+
+def bound(resource, *objects, status=None):
+    gpu_pod = pod(container(limits={resource: 1}), nodeName="node-1")
+    (found,) = access({**gpu_pod, "status": status or {}}, FAST, *NVIDIAS, *objects).values()
+    return found
+
+
+@pytest.mark.parametrize("resource", ["example.com/fast", f"{IMPLICIT}gpu.nvidia.com"])
+def test_class_gives_a_pod_that_names_its_node_nothing(resource):
+    assert bound(resource) is NONE
+    assert bound(resource, node(resources={resource: "1"})) is NONE
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ((), POSSIBLE),
+        ((node(),), POSSIBLE),
+        ((node(resources={"cpu": "8", "nvidia.com/gpu": "8"}),), CERTAIN),
+        ((node(resources={"cpu": "8"}),), NONE),
+    ],
+    ids=["no-node", "no-status", "offered", "not-offered"],
+)
+def test_device_plugin_gives_a_pod_that_names_its_node_what_the_node_has(objects, expected):
+    assert bound("nvidia.com/gpu", *objects) is expected
+
+
+@pytest.mark.parametrize("resource", ["example.com/fast", f"{IMPLICIT}gpu.nvidia.com", "nvidia.com/gpu"])
+def test_pod_that_its_scheduler_bound_has_its_claim(resource):
+    mappings = [{"containerName": "main", "resourceName": resource, "requestName": "r"}]
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "made", "requestMappings": mappings}}
+    assert bound(resource, node(resources={"cpu": "8"}), status=status) is CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "settings", "expected"),
+    [
+        (None, DEFAULTS, CERTAIN),
+        ("", DEFAULTS, CERTAIN),
+        ("default-scheduler", DEFAULTS, CERTAIN),
+        ("other", DEFAULTS, NONE),
+        ("mine", SCHEDULERS, CERTAIN),
+        ("default-scheduler", SCHEDULERS, NONE),
+        (["default-scheduler"], DEFAULTS, NONE),
+    ],
+    ids=str,
+)
+def test_class_gives_a_gpu_under_the_schedulers_that_make_claims(scheduler, settings, expected):
+    gpu_pod = pod(container(limits={"example.com/fast": 1}), schedulerName=scheduler)
+    assert access(gpu_pod, FAST, settings=settings) == {"spec.containers[0]": expected}
+
+
+def test_device_plugin_gives_a_gpu_under_every_scheduler():
+    gpu_pod = pod(container(limits={"nvidia.com/gpu": 1}), schedulerName="other")
+    assert access(gpu_pod, *NVIDIAS) == {"spec.containers[0]": CERTAIN}
+
+
+def test_claim_gives_a_gpu_on_every_way():
+    by_template = pod(container(claims=[{"name": "gpu"}]), claims=[BY_TEMPLATE], nodeName="x", schedulerName="other")
+    assert access(by_template, template(exactly("gpu.nvidia.com")), *NVIDIAS) == {"spec.containers[0]": CERTAIN}
+
+
+def test_pod_requests_what_it_requests_on_every_way():
+    gpu_pod = pod(container(limits={"example.com/fast": 1}), nodeName="node-1")
+    (found,) = gpu_requests(gpu_pod, "team-a", cluster(FAST))
+    assert found.access is CERTAIN
+
+
 def test_pod_that_requests_no_device_reads_nothing():
     gpu_pod = pod(container(limits={"cpu": 1, "memory": "1Gi"}))
     assert list(gpu_requests(gpu_pod, "team-a", Untouched())) == []
-    assert gpu_access(gpu_pod, "team-a", Untouched()) == {FieldPath(("spec", "containers", 0)): NONE}
+    assert gpu_access(gpu_pod, "team-a", Untouched(), DEFAULTS) == {FieldPath(("spec", "containers", 0)): NONE}
 
 
 def test_template_of_many_claims_is_judged_once():
@@ -385,10 +465,11 @@ def test_selectors_of_nvidia_need_no_cel_engine(resource):
     program = f"""
 import sys
 from policies.fleet import gpu_access, gpu_requests
+from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 assert list(gpu_requests({gpu_pod!r}, "team-a", ManifestsView({objects!r})))
-assert gpu_access({gpu_pod!r}, "team-a", ManifestsView({objects!r}))
+assert gpu_access({gpu_pod!r}, "team-a", ManifestsView({objects!r}), DEFAULTS)
 assert "policies.dra.cel" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=Path(__file__).parents[2])

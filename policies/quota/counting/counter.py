@@ -12,7 +12,7 @@ from policies.dra.resource_claims import Claim
 from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.objects import has_ended, name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
-from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.kubernetes.pods import MalformedPodError, Pod, resources_in_claim
 from policies.quota.charges import OWN
 from policies.quota.charging.origins import narrow_demands, origin_of
 from policies.quota.counting.measuring import Measure, largest_memory
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["Counter", "Terms", "resources_in_claim", "uid_of"]
+__all__ = ["Counter", "Terms", "uid_of"]
 
 _KNOWN, _NEW = 5, 150
 """Units of work for an object that is as it was, and for one to be counted."""
@@ -282,13 +282,3 @@ def _made_by_status(status: Any) -> dict[str, str]:
     ]
     found.append((lookup(status, ("extendedResourceClaimStatus", "resourceClaimName")), OWN))
     return {claim: piece for claim, piece in found if isinstance(claim, str) and isinstance(piece, str) and claim}
-
-
-def resources_in_claim(status: Any) -> frozenset[str]:
-    """The extended resources of a pod that its scheduler-made claim holds, not the device plugin.
-
-    Source: k8s.io/api/core/v1/types.go PodExtendedResourceClaimStatus.
-    """
-    mappings = items_at(status, ("extendedResourceClaimStatus", "requestMappings"))
-    found = (lookup(each, ("resourceName",)) for each in mappings)
-    return frozenset(name for name in found if isinstance(name, str))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["CLAIMS", "CLASSES", "EPHEMERAL", "NAMESPACES", "NODES", "PODS", "SLICES", "TEMPLATES"]
+__all__ = ["CLAIMS", "CLASSES", "EPHEMERAL", "NAMESPACES", "NODES", "PODS", "SLICES", "TEMPLATES", "UNSCHEDULED_PODS"]
 
 PRODUCT = {"string": "NVIDIA H100 80GB HBM3"}
 _GPU = 'device.driver == "gpu.nvidia.com"'
@@ -110,11 +110,15 @@ NODES = tuple(
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "status": {"nodeInfo": {"containerRuntimeVersion": "cri-o://1.34.1"}},
+        "status": {"nodeInfo": {"containerRuntimeVersion": "cri-o://1.34.1"}, "allocatable": {"cpu": "8", **plugin}},
     }
-    for name, labels in (
-        ("node-1", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "2"}),
-        ("node-2", {}),
+    for name, labels, plugin in (
+        (
+            "node-1",
+            {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "2"},
+            {"nvidia.com/gpu": "2"},
+        ),
+        ("node-2", {}, {}),
     )
 )
 
@@ -224,6 +228,10 @@ _RESOURCES = st.dictionaries(
     st.sampled_from(["0", "1", "1", "2", "1000m"]),
     max_size=2,
 )
+_RESOURCES_OF_SCHEDULERS = st.sampled_from(
+    ["acme.com/accelerator", "acme.com/device", *(f"deviceclass.resource.kubernetes.io/{name}" for name in _CLASSES)]
+).map(lambda name: {name: "1"})
+"""One resource for which a scheduler makes the claim."""
 _REFERENCES = st.lists(
     st.fixed_dictionaries(
         {"name": st.sampled_from(["pod-claim-0", "pod-claim-1"])}, optional={"request": st.sampled_from(["r0", "r1"])}
@@ -343,6 +351,12 @@ _SECURITY = st.sampled_from(
 )
 
 
+_BY_DEFAULT, _BY_OTHER = {"schedulerName": "default-scheduler"}, {"schedulerName": "other"}
+_WITH_NODE = tuple({**_BY_DEFAULT, "nodeName": name} for name in ("node-1", "node-2", "nowhere"))
+_WAYS = st.sampled_from([*[_BY_DEFAULT] * 6, _BY_OTHER, *_WITH_NODE])
+"""The ways of a pod to its node."""
+
+
 def _container(name, resources, references, env, mounts):
     container = {"name": name, "env": env, "volumeMounts": mounts, "resources": {}}
     if resources:
@@ -354,7 +368,7 @@ def _container(name, resources, references, env, mounts):
 
 
 @st.composite
-def _pods(draw):
+def _pods(draw, resources=_RESOURCES, ways=_WAYS):
     listed = [
         {"name": f"pod-claim-{number}", field: name}
         for number, (field, name) in enumerate(
@@ -375,7 +389,7 @@ def _pods(draw):
     def container(name):
         references = [each for each in draw(_REFERENCES) if each["name"] in known]
         mounted = mounts if draw(st.booleans()) else []
-        made = _container(name, draw(_RESOURCES), references, draw(_ENV), mounted)
+        made = _container(name, draw(resources), references, draw(_ENV), mounted)
         if name.startswith("i") and draw(st.booleans()):
             made["restartPolicy"] = "Always"
         return {**made, "image": draw(_IMAGES), **draw(_SECURITY)}
@@ -392,16 +406,16 @@ def _pods(draw):
         "initContainers": [container(f"i{number}") for number in range(draw(st.integers(0, 2)))],
         "volumes": volumes,
         "resourceClaims": listed,
-        "schedulerName": "default-scheduler",
         "restartPolicy": "Never",
         **draw(st.sampled_from([{}, {}, {"runtimeClassName": "nvidia"}, {"hostPID": True}])),
+        **draw(ways),
     }
-    if draw(st.integers(0, 9)) == 0:
-        spec["nodeName"] = draw(st.sampled_from(["node-1", "node-2", "nowhere"]))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 PODS = _pods()
+UNSCHEDULED_PODS = _pods(_RESOURCES_OF_SCHEDULERS, st.sampled_from([*_WITH_NODE[:2], _BY_OTHER]))
+"""Pods whose containers all start without the devices that they request."""
 
 
 @st.composite

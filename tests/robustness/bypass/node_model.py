@@ -58,11 +58,7 @@ class Cluster:
         return most
 
     def gpus_of_resources(self, pod: Object) -> int:
-        """The most GPUs that the pod's extended resources give: by the device plugin, or by classes that stand for them.
-
-        For a pod that is bound already, no scheduler makes a claim for its classes, and the kubelet does not start it.
-        """
-        bound = "nodeName" in pod["spec"]
+        """The most GPUs that the pod's extended resources give: by the device plugin, or by classes that stand for them."""
         needed: dict[str, int] = {}
         together: dict[str, int] = {}
         for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
@@ -72,20 +68,37 @@ class Cluster:
                 if stays:
                     together[name] = together.get(name, 0) + amount
                 needed[name] = max(needed.get(name, 0), together.get(name, 0) + (0 if stays else amount))
-        names = {name for name in (*needed, *together) if not bound or _PLUGIN.fullmatch(name)}
+        names = {name for name in (*needed, *together) if self._is_allocated(name, pod)}
         return sum(self._gpus_of(name, max(needed.get(name, 0), together.get(name, 0))) for name in names)
 
-    def can_give_gpu(self, container: Object, claims: Mapping[str, Object]) -> bool:
+    def can_start(self, pod: Object) -> bool:
+        """True if the node that a pod names exists, or if it names none."""
+        return pod["spec"].get("nodeName") in (None, *(each["metadata"]["name"] for each in self._nodes))
+
+    def _is_allocated(self, name: str, pod: Object) -> bool:
+        """True if a pod waits until it gets an extended resource; otherwise the kubelet starts it without.
+
+        A pod that names its node passes no scheduler. The kubelet drops what its node does not have. The other scheduler
+        knows device plugins, makes no claims, and ignores resources that no node has.
+        """
+        if "nodeName" in pod["spec"]:
+            found = (each for each in self._nodes if each["metadata"]["name"] == pod["spec"]["nodeName"])
+            return any(name in each["status"]["allocatable"] for each in found)
+        return pod["spec"]["schedulerName"] == "default-scheduler" or _PLUGIN.fullmatch(name) is not None
+
+    def can_give_gpu(self, container: Object, pod: Object, claims: Mapping[str, Object]) -> bool:
         """True if a container is given a GPU on a node that has nothing else.
 
         Args:
-            container: of a pod.
+            container: of the pod.
+            pod: with the way that it takes to its node.
             claims: the specs of the pod's claims, by their names in the pod; what is missing can be anything.
         """
         alone = Cluster(
             self._nodes, [each for each in self._slices if each["spec"]["driver"] == _DRIVER], self._classes
         )
-        if any(alone._gpus_of(name, min(amount, 1)) for name, amount in _extended(container)):
+        extended = [(name, min(amount, 1)) for name, amount in _extended(container) if self._is_allocated(name, pod)]
+        if any(alone._gpus_of(name, amount) for name, amount in extended):
             return True
         names = [each["name"] for each in container.get("resources", {}).get("claims") or ()]
         return any(name not in claims or alone._can_have_gpu(claims[name]) for name in names)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from tests.properties import examples
 from tests.robustness.bypass.generated_pods import (
     CLAIMS,
     CLASSES,
@@ -19,6 +20,7 @@ from tests.robustness.bypass.generated_pods import (
     POLICY,
     SLICES,
     TEMPLATES,
+    UNSCHEDULED_PODS,
 )
 from tests.robustness.bypass.installed_webhooks import QUOTA, create
 from tests.robustness.bypass.node_model import Cluster, gpus_behind_the_scheduler
@@ -103,9 +105,11 @@ def spec_of_each_claim(pod, claims, templates):
 
 def ways_to_gpus(pod, world, *, only_without=False):
     """How containers reach GPUs without a request; with `only_without`, those that can be given none."""
+    if not world.cluster.can_start(pod):
+        return
     specs = spec_of_each_claim(pod, world.claims, world.templates)
     for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
-        can_have = world.cluster.can_give_gpu(container, specs)
+        can_have = world.cluster.can_give_gpu(container, pod, specs)
         if not (can_have and only_without):
             yield from gpus_behind_the_scheduler(container, pod, has_gpu=can_have)
 
@@ -139,7 +143,9 @@ def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, lat
 
 
 def requests_missing_class(pod):
-    """Whether a container requests a device of a class that never exists, so that the pod never starts."""
+    """Whether a container requests a device of a class that never exists, so that the scheduler never places the pod."""
+    if "nodeName" in pod["spec"] or pod["spec"]["schedulerName"] != "default-scheduler":
+        return False
     containers = (*pod["spec"]["initContainers"], *pod["spec"]["containers"])
     limits = (container.get("resources", {}).get("limits") or {} for container in containers)
     return any("deviceclass.resource.kubernetes.io/missing" in each for each in limits)
@@ -169,6 +175,16 @@ def test_no_way_to_a_gpu_for_containers_that_request_none_if_access_is_denied(
     ways = [way for way in ways_to_gpus(pod, world, only_without=True) if not way.endswith(BY_IMAGE)]
     answer = create(pod, namespace, world.now, DENY)
     assert not ways or not answer.allowed, ways
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(150))
+@given(pod=UNSCHEDULED_PODS, namespace=NAMESPACES, classes=CLASSES)
+def test_no_way_to_a_gpu_beside_a_request_that_no_scheduler_meets(pod, namespace, classes):
+    world = World(namespace, classes, [], [], dict.fromkeys(("classes", "templates", "claims", "slices"), False))
+    ways = list(ways_to_gpus(pod, world))
+    answer = create(pod, namespace, world.now, DENY)
+    by_image = all(way.endswith(BY_IMAGE) for way in ways)
+    assert not ways or not answer.allowed or (by_image and answer.has_finding(ACCESS)), ways
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
