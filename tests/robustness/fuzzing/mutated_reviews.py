@@ -13,7 +13,7 @@ from policies.entries import ENTRIES
 from policies.request import Request
 from policies.review import entries_called
 from policies.settings import DEFAULTS
-from tests.robustness.fuzzing.mutations import Mutator
+from testbed.mutations import Mutator
 from tests.robustness.fuzzing.review_seeds import cluster_seeds, seeds
 from webhook.cluster.manifests import ManifestsView
 

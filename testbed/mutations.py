@@ -23,7 +23,7 @@ def _nested(depth: int) -> Any:
     return value
 
 
-_JUNK = (
+_JUNK: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 7, 2**31, 2**63, -(2**63), 10**30, 1.5, 1e308, -0.0),
     *(
         "",
