@@ -16,7 +16,7 @@ _GO_DEEPER = 0.85
 _MOST_TEXTS = 4000
 
 
-def _nested(depth: int) -> Any:
+def _nest(depth: int) -> Any:
     value: Any = "end"
     for _ in range(depth):
         value = [{"a": value}]
@@ -64,7 +64,7 @@ _JUNK: tuple[Any, ...] = (
         "\u202e",
     ),
     *("true", "null", "x" * 300, "a." * 200, "nvidia.com/gpu", "nvidia.com/", "device.attributes[", "default"),
-    *([], {}, [None], [[]], [{}], {"": None}, {"a": {}}, [1, "1"], _nested(3), _nested(40)),
+    *([], {}, [None], [[]], [{}], {"": None}, {"a": {}}, [1, "1"], _nest(3), _nest(40)),
 )
 
 

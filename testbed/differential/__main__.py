@@ -1,4 +1,4 @@
-"""Compare two checkouts: `python -m testbed.differential --before CHECKOUT --after CHECKOUT`; 1 if they differ."""
+"""Compare two checkouts: `python -m testbed.differential --before CHECKOUT --after CHECKOUT`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHARES = {"cli": 0.25, "http": 0.65, "explain": 0.1}
 
 
 def main() -> int:
-    """Ask both checkouts, and return the exit code."""
+    """Ask both checkouts, and return the exit code: 1 if their answers differ."""
     parser = argparse.ArgumentParser(prog="python -m testbed.differential", description=__doc__)
     parser.add_argument(
         "--before", type=Path, required=True, help="a checkout with its own .venv; its files are mutated"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.differential.differences import Answers
 from testbed.differential.material import write_manifests
+from testbed.differential.seeded_opt_in import quotas, settings
 from testbed.service import environment
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class CommandRuns:
     def _review_update(self) -> int:
         after = [self._objects.any_object() for _ in range(20)]
         folder = self._inputs(after)
-        write_manifests(folder / "old.json", [self._objects.changed(each) for each in after])
+        write_manifests(folder / "old.json", [self._objects.former_object(each) for each in after])
         user = ["--user", self._random.choice(["alice", "system:serviceaccount:kube-system:job-controller"])]
         options = ["--operation", "UPDATE", "--old", "old.json", *user, "-o", "json"]
         return self._compare("review of updates", ["review", *self._cluster(), *options, "in"], folder, 20)
@@ -162,7 +163,7 @@ class CommandRuns:
         if command != "usage":
             options += self._settings(folder)
         pods = [self._objects.pod() for _ in range(30)]
-        write_manifests(folder / "more.json", [*pods, *self._objects.quotas()])
+        write_manifests(folder / "more.json", [*pods, *quotas(self._random)])
         return self._compare(command, [command, *options, "--cluster", "more.json"], folder, 1)
 
     def _rules(self) -> int:
@@ -186,7 +187,7 @@ class CommandRuns:
     def _settings(self, folder: Path) -> list[str]:
         if self._random.random() < 0.5:
             return []
-        write_manifests(folder / "settings.yaml", [self._objects.settings()])
+        write_manifests(folder / "settings.yaml", [settings(self._random, self._material.rules)])
         return ["--settings", "settings.yaml"]
 
     def _inputs(self, objects: list[dict[str, Any]]) -> Path:

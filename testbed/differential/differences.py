@@ -92,7 +92,7 @@ class Report:
 
     def lines(self, before: Any, after: Any) -> list[str]:
         """The lines that say what differs, apart from what is random; empty if nothing does."""
-        first, second = (self._normalised(each) for each in (before, after))
+        first, second = (self._comparable_part(each) for each in (before, after))
         return [] if first == second else list(_differences(first, second, ""))[:_MOST_LINES]
 
     def summary(self) -> str:
@@ -107,14 +107,16 @@ class Report:
             rows.append(f"The differences are in {self._folder}.")
         return "\n".join(rows)
 
-    def _normalised(self, value: Any) -> Any:
+    def _comparable_part(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                key: "SECONDS" if key in _RANDOM_FIELDS and isinstance(part, int | float) else self._normalised(part)
+                key: "SECONDS"
+                if key in _RANDOM_FIELDS and isinstance(part, int | float)
+                else self._comparable_part(part)
                 for key, part in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._normalised(part) for part in value]
+            return [self._comparable_part(part) for part in value]
         if isinstance(value, str):
             for checkout in self._checkouts:
                 value = value.replace(str(checkout), "CHECKOUT")

@@ -1,4 +1,4 @@
-"""Objects to begin with, and clusters: the files of a checkout, copied, so that moves in the other one do not matter."""
+"""Objects to begin with, and clusters: the files of a checkout, copied before anything moves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["CLUSTERS", "Material", "collect", "unwrapped", "write_manifests"]
+__all__ = ["CLUSTERS", "Material", "collect", "listed_objects", "write_manifests"]
 
 _RULES = "policies/rule_examples"
 _FOLDERS = ("examples", _RULES, "tests/conversion/cases", "tests/configuration/valid")
@@ -75,17 +75,17 @@ def collect(checkout: Path, folder: Path) -> Material:
     found = (each for source in copied for file in sorted(source.rglob("*")) for each in _objects_of(file))
     objects = (each for each in found if each["kind"] not in _NO_OBJECTS)
     rules = tuple(sorted(each.name for each in (checkout / _RULES).iterdir()))
-    return Material(_once(objects), examples, clusters, rules)
+    return Material(_unique_objects(objects), examples, clusters, rules)
 
 
-def unwrapped(document: Any) -> Iterator[dict[str, Any]]:
+def listed_objects(document: Any) -> Iterator[dict[str, Any]]:
     """The objects with a kind of a document, which may be a list of them or an AdmissionReview."""
     if isinstance(document, dict) and isinstance(document.get("kind"), str):
         if isinstance(items := document.get("items"), list):
             for item in items:
-                yield from unwrapped(item)
+                yield from listed_objects(item)
         elif document["kind"] == "AdmissionReview":
-            yield from unwrapped(document["request"]["object"])
+            yield from listed_objects(document["request"]["object"])
         else:
             yield document
 
@@ -107,15 +107,15 @@ def _objects_of(file: Path) -> Iterator[dict[str, Any]]:
         return  # some inputs are broken on purpose; they are tried as files
     for document in documents:
         # What YAML can say and JSON cannot, such as dates, becomes text.
-        yield from unwrapped(json.loads(json.dumps(document, default=str)))
+        yield from listed_objects(json.loads(json.dumps(document, default=str)))
 
 
-def _once(objects: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+def _unique_objects(objects: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return tuple({json.dumps(each, sort_keys=True): each for each in objects}.values())
 
 
 def _fix_times(folder: Path) -> None:
-    """Replace times that depend on today by times in the same order, so that the same seed has the same clusters."""
+    """Replace times that depend on today by fixed times in the same order."""
     texts = {file: file.read_text() for file in sorted(folder.iterdir())}
     times = sorted({time for text in texts.values() for time in _TIME.findall(text)})
     fixed = {

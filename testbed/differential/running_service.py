@@ -65,7 +65,7 @@ class RunningService:
         self._connections[self._probe] = http.client.HTTPConnection(_HOST, self._probe, timeout=_CALL_SECONDS)
         until(self._is_ready, "the service is ready and leads", _START_SECONDS)
         until(self._are_quotas_counted, "every GPUQuota is counted", _START_SECONDS)
-        bundle = self.stored(_CONFIGURATIONS)["webhooks"][0]["clientConfig"]["caBundle"]
+        bundle = self.get_stored(_CONFIGURATIONS)["webhooks"][0]["clientConfig"]["caBundle"]
         context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
         for port in (self._webhook, self._explain):
             connection = http.client.HTTPSConnection(_HOST, port, timeout=_CALL_SECONDS, context=context)
@@ -87,7 +87,7 @@ class RunningService:
         """The status, the stored object and the warnings after a create through the API, with all webhooks."""
         return self._request(0, "POST", path, document, {"Authorization": f"Bearer {user}"})
 
-    def stored(self, path: str) -> Any:
+    def get_stored(self, path: str) -> Any:
         """What the API returns at a path."""
         answer = self._request(0, "GET", path)
         assert answer["status"] == 200, f"{path}: {answer}"
@@ -148,7 +148,7 @@ class RunningService:
 
     def _are_quotas_counted(self) -> bool:
         self._check_processes()
-        for quota in self.stored(_QUOTAS)["items"]:
+        for quota in self.get_stored(_QUOTAS)["items"]:
             generation = quota["metadata"]["generation"]
             conditions = {each["type"]: each for each in quota.get("status", {}).get("conditions", [])}
             for name in ("Ready", "Enforced"):

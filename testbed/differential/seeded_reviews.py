@@ -115,7 +115,7 @@ class SeededReviews:
             "operation": operation,
             "userInfo": random.choice(_USERS),
             "object": None if operation == "DELETE" else given,
-            "oldObject": None if operation == "CREATE" else self._objects.changed(given),
+            "oldObject": None if operation == "CREATE" else self._objects.former_object(given),
             "dryRun": random.random() < 0.25,
         }
         if random.random() < 0.05:

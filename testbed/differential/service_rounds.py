@@ -15,7 +15,7 @@ from testbed import libyaml
 from testbed.differential.differences import Answers
 from testbed.differential.material import write_manifests
 from testbed.differential.running_service import RunningService
-from testbed.differential.seeded_objects import NAMESPACES, namespaces
+from testbed.differential.seeded_opt_in import NAMESPACES, namespaces, quotas, settings
 from testbed.differential.seeded_reviews import Entries, SeededReviews
 from testbed.waiting import until
 
@@ -132,11 +132,11 @@ class ServiceRounds:
         names = sorted(self._material.clusters)
         shutil.copytree(self._material.clusters[names[number % len(names)]], folder)
         write_manifests(folder / "namespaces-of-reviews.yaml", namespaces())
-        _, objects = self._seeded(f"cluster {number}")
-        write_manifests(folder / "quotas-of-reviews.yaml", objects.quotas())
+        random, _ = self._seeded(f"cluster {number}")
+        write_manifests(folder / "quotas-of-reviews.yaml", quotas(random))
         write_manifests(folder / "definitions.yaml", [_definition(*each) for each in _CUSTOM])
         if number:
-            write_manifests(folder / "settings.yaml", [objects.settings()])
+            write_manifests(folder / "settings.yaml", [settings(random, self._material.rules)])
         return folder
 
     def _explain(self, both: Callable[[Callable[[RunningService], Any]], list[Any]], cluster: Path) -> None:
@@ -208,7 +208,7 @@ def _state(service: RunningService) -> dict[str, Any]:
     """The stored objects by path and name, and what is used and reserved of each quota by namespace."""
     state: dict[str, Any] = {}
     for path in _STORED:
-        items = [_plain(each) for each in service.stored(path)["items"]]
+        items = [_plain(each) for each in service.get_stored(path)["items"]]
         state[path.rpartition("/")[2]] = {
             f"{each['metadata'].get('namespace')}/{each['metadata']['name']}": each for each in items
         }
@@ -218,7 +218,10 @@ def _state(service: RunningService) -> dict[str, Any]:
 
 
 def _steady(quota: dict[str, Any]) -> dict[str, Any]:
-    """A quota in a fixed order, without uids, and without the GPUs that a replica holds ready, which depend on time."""
+    """A quota in a fixed order, without uids.
+
+    It has not the GPUs that a replica holds ready either, which depend on time.
+    """
     kept = [
         {name: each[name] for name in each if name != "uid"}
         for each in quota["reservations"]
