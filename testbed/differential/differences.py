@@ -33,7 +33,7 @@ class Expected:
     """A difference that is wanted."""
 
     pattern: re.Pattern[str]
-    """Found in the text of the difference."""
+    """Found in a line that differs."""
     reason: str
 
 
@@ -75,12 +75,12 @@ class Report:
         lines = self.lines(answers.before, answers.after)
         if not lines:
             return
-        text = "\n".join(lines)
+        reasons = [self._reason(line) for line in lines if _is_different(line)]
+        text = "\n".join(lines[:_MOST_LINES])
         with self._lock:
-            for each in self._expected:
-                if each.pattern.search(text):
-                    self.explained[each.reason] += 1
-                    return
+            if reasons and all(reasons):
+                self.explained.update(set(reasons))
+                return
             self.different[answers.kind] += 1
             folder = self._folder / f"{self.different.total():04d}-{answers.kind.replace(' ', '-')}"
         folder.mkdir(parents=True)
@@ -93,7 +93,7 @@ class Report:
     def lines(self, before: Any, after: Any) -> list[str]:
         """The lines that say what differs, apart from what is random; empty if nothing does."""
         first, second = (self._comparable_part(each) for each in (before, after))
-        return [] if first == second else list(_differences(first, second, ""))[:_MOST_LINES]
+        return [] if first == second else list(_differences(first, second, ""))
 
     def summary(self) -> str:
         """A table of what was compared."""
@@ -106,6 +106,10 @@ class Report:
         if self.different:
             rows.append(f"The differences are in {self._folder}.")
         return "\n".join(rows)
+
+    def _reason(self, line: str) -> str:
+        """Why a line is expected to differ; empty if it is not."""
+        return next((each.reason for each in self._expected if each.pattern.search(line)), "")
 
     def _comparable_part(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -129,6 +133,11 @@ def read_expected(file: Path) -> tuple[Expected, ...]:
     """The expected differences of a file: a YAML list of mappings with `pattern` and `reason`."""
     listed = libyaml.load(file.read_text()) or []
     return tuple(Expected(re.compile(each["pattern"]), each["reason"]) for each in listed)
+
+
+def _is_different(line: str) -> bool:
+    """False for the lines around those that differ in a longer text."""
+    return not line.startswith((" ", "@@", "--- ", "+++ ")) and (line[0] in "+-" or not line.endswith(":"))
 
 
 def _outcome(answer: Any) -> str:

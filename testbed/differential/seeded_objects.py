@@ -213,7 +213,7 @@ class SeededObjects:
 
     def namespace(self) -> str:
         """The name of a namespace."""
-        return self._random.choice([*NAMESPACES, *_CONVERTING, *_CONVERTING, *_ODD_NAMESPACES])
+        return self._random.choice([*NAMESPACES, *_CONVERTING * 4, *_ODD_NAMESPACES])
 
     def _name(self, stem: str) -> str:
         self._made += 1

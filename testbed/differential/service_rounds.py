@@ -149,7 +149,7 @@ class ServiceRounds:
     def _review(self, both: Callable[[Callable[[RunningService], Any]], list[Any]], cluster: Path) -> None:
         call = self._reviews.call()
         again = call if self._random.random() < 0.3 else call.with_uid(self._reviews.uid())
-        for kind, each in (("webhook, first", call), ("webhook, again", again)):
+        for kind, each in (("webhook first", call), ("webhook again", again)):
             name = f"POST {each.path}"
             self._compare(kind, name, both, partial(_review, call=each), cluster, each.review)
 

@@ -69,8 +69,9 @@ def test_an_expected_difference_is_counted_with_its_reason(tmp_path):
     file = tmp_path / "expected.yaml"
     file.write_text("- pattern: after 1$\n  reason: a new exit code\n")
     report = Report(tmp_path / "differences", (ROOT, ROOT), read_expected(file))
-    report.compare(Answers("usage", "", {"exit code": 0}, {"exit code": 1}, {}))
-    assert (report.different, report.explained) == ({}, {"a new exit code": 1})
+    report.compare(Answers("usage", "", {"exit code": 0, "output": "a\nb"}, {"exit code": 1, "output": "a\nb"}, {}))
+    report.compare(Answers("usage", "", {"exit code": 0, "output": "a\nb"}, {"exit code": 1, "output": "a\nc"}, {}))
+    assert (report.different, report.explained) == ({"usage": 1}, {"a new exit code": 1})
 
 
 def test_the_committed_file_expects_no_difference():
