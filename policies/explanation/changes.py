@@ -9,7 +9,7 @@ from policies.dra.resource_claims import Claim
 from policies.kubernetes.paths import lookup, replace_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from policies.explanation.question import NamedClaim
     from policies.kubernetes.paths import FieldPath
@@ -29,15 +29,11 @@ def with_count(claim: NamedClaim, request: str, count: int) -> NamedClaim:
     return _with_request(claim, request, lambda asked: {**asked, "count": count})
 
 
-def with_capacity(claim: NamedClaim, request: str, name: str, to: str, amount: str) -> NamedClaim:
-    """The claim with another amount of a capacity in a request, or with another capacity."""
-
-    def change(asked: dict[str, Any]) -> dict[str, Any]:
-        capacity = asked["capacity"]
-        amounts = {to if each == name else each: value for each, value in capacity["requests"].items()}
-        return {**asked, "capacity": {**capacity, "requests": {**amounts, to: amount}}}
-
-    return _with_request(claim, request, change)
+def with_capacity(claim: NamedClaim, request: str, amounts: Mapping[str, Any]) -> NamedClaim:
+    """The claim with these amounts of capacities in a request, and no others; it may have had none."""
+    return _with_request(
+        claim, request, lambda asked: {**asked, "capacity": {**(asked.get("capacity") or {}), "requests": amounts}}
+    )
 
 
 def with_selector(claim: NamedClaim, request: str, index: int, expression: str) -> NamedClaim:

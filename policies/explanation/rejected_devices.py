@@ -52,8 +52,8 @@ class DeviceRejection:
     """The false condition of the selector; None if no single condition is false."""
     index: int = -1
     """The index of the selector in the request."""
-    capacity: tuple[str, int, int] = ("", 0, 0)
-    """The name of a capacity, the requested amount and the amount left, in billionths."""
+    capacities: tuple[tuple[str, int, int], ...] = ()
+    """The capacities that do not suffice: name, the amount that the request takes, and the amount left, in billionths."""
     taint: tuple[str, str, str] = ("", "", "")
     """Key, value and effect of the untolerated taint."""
 
@@ -179,9 +179,9 @@ class Tallies:
             )
         if reason is Check.TAINT:
             return _taint_rejection(rejection)
-        text, gist = _amount_words(rejection)
-        capacity = (rejection.name, rejection.asked, rejection.left) if reason in OF_CAPACITY else ("", 0, 0)
-        return DeviceRejection(reason, text, gist, capacity=capacity)
+        text, gist = _amount_words(rejection, subrequest)
+        short = self._question.checks.capacity_shortages(subrequest, device) if reason in OF_CAPACITY else ()
+        return DeviceRejection(reason, text, gist, capacities=tuple((each.name, each.asked, each.left) for each in short))
 
     def _failed_condition(self, selector: str, device: AllocatableDevice) -> tuple[FailedCondition, Conjunct | None]:
         checks = self._question.checks
@@ -193,12 +193,14 @@ class Tallies:
         return self._lacks[key]
 
 
-def _amount_words(rejection: Rejection) -> tuple[str, str]:
+def _amount_words(rejection: Rejection, subrequest: Subrequest) -> tuple[str, str]:
     """Text and gist of a rejection for amounts, or for another reason."""
     name, asked, left = rejection.name, Amount(rejection.asked), Amount(max(0, rejection.left))
     match rejection.reason:
         case Check.CAPACITY:
-            return f"has {left} of {name} left, {asked} requested", f"has too little {name} left, {asked} requested"
+            is_named = name in (subrequest.capacity or {})
+            need = f"{asked} requested" if is_named else f"and a request without an amount takes {asked}"
+            return f"has {left} of {name} left, {need}", f"has too little {name} left, {need}"
         case Check.NO_SUCH_CAPACITY:
             text = f"has no capacity {name}, {asked} requested"
         case Check.CAPACITY_POLICY:

@@ -17,10 +17,11 @@ from policies.explanation.report import Change
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
-from policies.phrases import format_count, shorten
+from policies.phrases import format_count, format_list, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct
@@ -92,23 +93,52 @@ def _with_toleration(number: int, claim: NamedClaim, found: Tally, why: DeviceRe
 
 
 def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
-    """Smaller amounts of a capacity that devices have, or a capacity with a similar name."""
-    request = found.subrequest.full_name
+    """Smaller amounts of capacities that devices have, or a capacity with a similar name."""
+    request, written = found.subrequest.full_name, found.subrequest.capacity or {}
     for why, devices in found.rejected.items():
-        name, asked, left = why.capacity
-        topic = ("capacity", number, request, name)
+        topic = ("capacity", number, request, *(name for name, _, _ in why.capacities))
         if why.check is Check.NO_SUCH_CAPACITY:
+            name = why.capacities[0][0]
             instead = _near_capacity(name, devices)
             if instead is not None:
-                changed = with_capacity(claim, request, name, instead, str(Amount(asked)))
+                amounts = {instead if each == name else each: amount for each, amount in written.items()}
                 sentence = f"request capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
+                changed = with_capacity(claim, request, amounts)
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic)
         elif why.check in OF_CAPACITY:
-            for amount in _amounts(name, devices, left):
-                if 0 < amount < asked:
-                    changed = with_capacity(claim, request, name, name, str(Amount(amount)))
-                    sentence = f"request {Amount(amount)} of {name} instead of {Amount(asked)} in request {request}"
-                    yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, (-amount,))
+            for lower in _lower_amounts(why.capacities, devices):
+                changed = with_capacity(claim, request, {**written, **lower})
+                loss = tuple(-billionths(amount) for amount in lower.values())
+                sentence = _request_amounts(request, written, lower)
+                yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, loss)
+
+
+def _lower_amounts(
+    capacities: tuple[tuple[str, int, int], ...], devices: Iterable[AllocatableDevice]
+) -> Iterator[dict[str, str]]:
+    """Amounts to request instead; of several capacities at once, the most that is left of each."""
+    choices = [
+        sorted(amount for amount in _amounts(name, devices, left) if 0 < amount < asked)
+        for name, asked, left in capacities
+    ]
+    if len(capacities) == 1:
+        yield from ({capacities[0][0]: str(Amount(amount))} for amount in choices[0])
+        return
+    most = {
+        name: max((amount for amount in amounts if amount <= left), default=0)
+        for (name, _, left), amounts in zip(capacities, choices, strict=True)
+    }
+    if all(most.values()):
+        yield {name: str(Amount(amount)) for name, amount in most.items()}
+
+
+def _request_amounts(request: str, written: Mapping[str, Any], lower: Mapping[str, str]) -> str:
+    """The change of amounts in words; as the whole field if the request does not name all of them yet."""
+    if lower.keys() <= written.keys():
+        changes = [f"{amount} of {name} instead of {written[name]}" for name, amount in lower.items()]
+        return f"request {format_list(changes)} in request {request}"
+    amounts = ", ".join(f"{name}: {amount}" for name, amount in {**written, **lower}.items())
+    return f"write capacity: {{requests: {{{amounts}}}}} in request {request}"
 
 
 def _near_capacity(name: str, devices: Iterable[AllocatableDevice]) -> str | None:
@@ -123,9 +153,11 @@ def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[
     for device in devices:
         capacity = lookup(device.document, ("capacity", name))
         valid = lookup(capacity, ("requestPolicy", "validValues"))
-        most = lookup(capacity, ("requestPolicy", "validRange", "max"))
+        least, most, step = (lookup(capacity, ("requestPolicy", "validRange", end)) for end in ("min", "max", "step"))
         values = [lookup(capacity, ("value",)), most, *(valid if isinstance(valid, list) else [])]
         found.update(map(billionths, values))
+        if least is not None and billionths(step):
+            found.add(left - (left - billionths(least)) % billionths(step))
     return found
 
 

@@ -149,3 +149,64 @@ def test_near_name_of_a_capacity_is_suggested(ask, k8s, shared, name):
 
 def test_capacity_that_nothing_is_near_has_no_suggestion(ask, k8s, shared):
     assert texts_of(ask(k8s.claim(asking(bandwidth="1G")), k8s.node(), shared)) == []
+
+
+NVIDIA_POLICY = {"default": "80Gi", "validRange": {"min": "1Mi", "max": "80Gi", "step": "1Mi"}}
+
+
+def shared_gpu(k8s, **capacity):
+    """A GPU of which claims take parts, each capacity with what a request without an amount takes."""
+    device = k8s.gpu(0, allowMultipleAllocations=True)
+    return {**device, "capacity": capacity}
+
+
+def taking(k8s, **amounts):
+    """A claim that holds a part of the first GPU."""
+    held = k8s.holding("train-0", [0])
+    (result,) = held["status"]["allocation"]["devices"]["results"]
+    result |= {"shareID": "33333333-3333-3333-3333-333333333330", "consumedCapacity": amounts}
+    return held
+
+
+@pytest.mark.parametrize("request_fields", [{}, {"capacity": {}}, {"capacity": None}, {"capacity": {"requests": {}}}])
+def test_request_without_an_amount_is_told_which_amount_fits(ask, k8s, request_fields):
+    device = shared_gpu(k8s, memory={"value": "80Gi", "requestPolicy": NVIDIA_POLICY})
+    cluster = k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="16Gi")
+    answer = ask(k8s.claim(request_fields), *cluster)
+    assert texts_of(answer)[0] == ("write capacity: {requests: {memory: 64Gi}} in request gpu", 1)
+    assert "gpu-0 has 64Gi of memory left, and a request without an amount takes 80Gi" in answer.groups[0].reason.details
+    assert ask(k8s.claim(asking(memory="64Gi")), *cluster).fit_now == 1
+
+
+def test_all_capacities_that_are_short_are_suggested_together(ask, k8s):
+    device = shared_gpu(k8s, cores={"value": "100"}, memory={"value": "80Gi"}, slots={"value": "8"})
+    cluster = k8s.node(), k8s.resource_slice([device]), taking(k8s, cores="50", memory="40Gi")
+    answer = ask(k8s.claim(asking(slots="1")), *cluster)
+    assert texts_of(answer)[0] == (
+        "write capacity: {requests: {slots: 1, cores: 50, memory: 40Gi}} in request gpu",
+        1,
+    )
+    assert ask(k8s.claim(asking(slots="1", cores="50", memory="40Gi")), *cluster).fit_now == 1
+
+
+def test_suggested_amount_is_a_whole_number_of_the_steps_of_the_policy(ask, k8s):
+    policy = {"default": "80Gi", "validRange": {"min": "10Gi", "max": "80Gi", "step": "10Gi"}}
+    device = shared_gpu(k8s, memory={"value": "80Gi", "requestPolicy": policy})
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="15Gi"))
+    assert texts_of(answer)[0] == ("write capacity: {requests: {memory: 60Gi}} in request gpu", 1)
+
+
+def test_amount_is_not_suggested_where_even_the_least_does_not_fit(ask, k8s):
+    policy = {"default": "80Gi", "validRange": {"min": "40Gi", "max": "80Gi"}}
+    device = shared_gpu(k8s, memory={"value": "80Gi", "requestPolicy": policy})
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="60Gi"))
+    assert Change.CAPACITY not in {each.change for each in answer.suggestions}
+
+
+def test_written_amount_is_named_where_the_policy_rounds_it_up(ask, k8s):
+    policy = {"default": "80Gi", "validValues": ["10Gi", "40Gi", "80Gi"]}
+    device = shared_gpu(k8s, memory={"value": "80Gi", "requestPolicy": policy})
+    answer = ask(
+        k8s.claim(asking(memory="12Gi")), k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="60Gi")
+    )
+    assert texts_of(answer)[0] == ("request 10Gi of memory instead of 12Gi in request gpu", 1)

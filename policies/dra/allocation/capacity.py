@@ -11,7 +11,7 @@ from policies.dra.allocation.reading import items, mapping
 from policies.dra.allocation.rejections import Reason, Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policies.dra.allocation.slices import AllocatableDevice
 
@@ -27,13 +27,12 @@ class Demand:
     capacity: Mapping[str, int]
     """What the device has, in billionths."""
 
-    def exceeds(self, taken: Mapping[str, int], picked: Mapping[str, int]) -> Rejection | None:
-        """The first capacity that other claims and this search have not left enough of; None if all suffice."""
+    def shortages(self, taken: Mapping[str, int], picked: Mapping[str, int]) -> Iterator[Rejection]:
+        """The capacities that other claims and this search have not left enough of."""
         for name, amount in self.amounts.items():
             left = self.capacity[name] - taken.get(name, 0) - picked.get(name, 0)
             if amount.nanos > left:
-                return Rejection(Reason.CAPACITY, name=name, asked=amount.nanos, left=left)
-        return None
+                yield Rejection(Reason.CAPACITY, name=name, asked=amount.nanos, left=left)
 
 
 def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None) -> Demand | Rejection:

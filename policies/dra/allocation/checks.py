@@ -141,7 +141,18 @@ class Checks:
         needed = self.demand(subrequest, device)
         if isinstance(needed, Rejection):
             return needed
-        return needed.exceeds(self._usage.taken_capacity(device.id) or {}, picked)
+        return next(needed.shortages(self._usage.taken_capacity(device.id) or {}, picked), None)
+
+    def capacity_shortages(self, subrequest: Subrequest, device: AllocatableDevice) -> tuple[Rejection, ...]:
+        """A rejection for each capacity of the device of which other claims leave too little.
+
+        Raises:
+            AllocationError: the device's capacity cannot be read.
+        """
+        needed = self.demand(subrequest, device)
+        if isinstance(needed, Rejection):
+            return (needed,)
+        return tuple(needed.shortages(self._usage.taken_capacity(device.id) or {}, {}))
 
     def counters(self, device: AllocatableDevice) -> Rejection | None:
         """A rejection if the device consumes counters that this cluster does not support."""
