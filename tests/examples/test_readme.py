@@ -50,6 +50,19 @@ def test_readme_names_every_command():
     assert named == COMMANDS.keys() - {"completion"}
 
 
+def test_readme_begins_with_targets_of_the_makefile():
+    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)[:1]
+    targets = [line.split()[1] for line in block.splitlines()]
+    assert targets == ["demo", "test"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *ROOT.glob("docs/**/*.md")], ids=lambda page: page.name)
+def test_page_installs_nothing_from_an_index_while_nothing_is_published(page):
+    assert not re.search(r"pipx? install (--\S+ )*gpu-admission", page.read_text())
+
+
 def test_readme_is_read_in_three_minutes():
     assert len(README.split()) <= WORDS_IN_THREE_MINUTES
 
