@@ -181,7 +181,9 @@ class Tallies:
             return _taint_rejection(rejection)
         text, gist = _amount_words(rejection, subrequest)
         short = self._question.checks.capacity_shortages(subrequest, device) if reason in OF_CAPACITY else ()
-        return DeviceRejection(reason, text, gist, capacities=tuple((each.name, each.asked, each.left) for each in short))
+        return DeviceRejection(
+            reason, text, gist, capacities=tuple((each.name, each.asked, each.left) for each in short)
+        )
 
     def _failed_condition(self, selector: str, device: AllocatableDevice) -> tuple[FailedCondition, Conjunct | None]:
         checks = self._question.checks

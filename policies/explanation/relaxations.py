@@ -96,7 +96,7 @@ def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[
     """Smaller amounts of capacities that devices have, or a capacity with a similar name."""
     request, written = found.subrequest.full_name, found.subrequest.capacity or {}
     for why, devices in found.rejected.items():
-        topic = ("capacity", number, request, *(name for name, _, _ in why.capacities))
+        topic: tuple[str | int, ...] = ("capacity", number, request, *(name for name, _, _ in why.capacities))
         if why.check is Check.NO_SUCH_CAPACITY:
             name = why.capacities[0][0]
             instead = _near_capacity(name, devices)

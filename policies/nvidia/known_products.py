@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.misspellings import closest
+from policies.nvidia.mig_products import product_named
+from policies.nvidia.product_globs import any_matches, fold_name
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["KNOWN_PRODUCTS", "ProductNames"]
+__all__ = ["KNOWN_PRODUCTS", "ProductNames", "bare_name"]
 
 KNOWN_PRODUCTS: tuple[str, ...] = (
     "Tesla-P4",
@@ -84,78 +88,254 @@ k8s-device-plugin among them). GB10, whose GPU has no memory of its own, and nam
 _BRAND = "NVIDIA-"
 _LOOKALIKES = str.maketrans("oil", "011")
 """Letters that are mistaken for digits, as they are in `H10O`."""
+_DIVIDERS = re.compile(r"[-_. ]+")
+_LONGEST = 63
+"""In characters, as the value of a label."""
+
+_GENERAL = (
+    "nvidia",
+    "tesla",
+    "quadro",
+    "geforce",
+    "rtx",
+    "gpu",
+    "graphics",
+    "generation",
+    "edition",
+    "ac",
+    "blackwell",
+)
+"""Words that do not distinguish known models."""
+_EDITIONS = ("sff", "server", "workstation", "max", "q")
+"""Words for editions of one model, which people leave out."""
+_MEMORY = re.compile(r"([0-9o]+)g(?:i?b)?")
+_MEMORY_TYPE = re.compile(r"hbm[0-9]*e?")
+_FORM = re.compile(r"(sxm|pcie|nvl)[0-9]*")
+_NEAR = 0.08
+"""Maximum difference of an amount of memory from that of a GPU, as a fraction: 24 GB are sold, 22.5 GiB are reported."""
+_SXM = ("H100-80GB-HBM3", "H800", "H20", "H20-3e", "H200", "B200", "GB200", "GB300", "GH200-480GB", "GH200-144G-HBM3e")
+"""Known products whose names do not tell that they are modules; the others without a form factor are PCIe cards."""
+_MEMORIES = {
+    "P4": 8,
+    "P40": 24,
+    "T4": 16,
+    "RTX-6000": 24,
+    "RTX-8000": 48,
+    "A2": 16,
+    "A10": 24,
+    "A10G": 24,
+    "A16": 16,
+    "A40": 48,
+    "RTX-A4000": 16,
+    "RTX-A4500": 20,
+    "RTX-A5000": 24,
+    "RTX-A6000": 48,
+    "RTX-3090": 24,
+    "RTX-4090": 24,
+    "RTX-5090": 32,
+    "L4": 24,
+    "L20": 48,
+    "L40": 48,
+    "L40S": 48,
+    "RTX-4000-Ada-Generation": 20,
+    "RTX-4000-SFF-Ada-Generation": 20,
+    "RTX-4500-Ada-Generation": 24,
+    "RTX-5000-Ada-Generation": 32,
+    "RTX-6000-Ada-Generation": 48,
+}
+"""GB of known products that MIG does not divide and whose names do not tell it, by name without the brand."""
+_OTHER_MODELS = ("a400", "a1000", "a2000", "t400", "t600", "t1000", "b100")
+"""Models that are real and not known products, and that look like a known one with a character typed twice."""
+
+
+def bare_name(label: str) -> str:
+    """The name of the product of a label, without `NVIDIA-` and any suffix: `A100-SXM4-40GB`."""
+    return Product.parse(label).name.removeprefix(_BRAND)
 
 
 @dataclass(frozen=True, slots=True)
 class ProductNames:
-    """Names of products: made once, because each pattern is compared with all of them."""
+    """Names of products, with which misspelt names are compared."""
 
     names: tuple[str, ...]
     """Without `NVIDIA-`."""
-    parts: Mapping[str, str]
-    """What people call them by, by its folded form."""
 
     @classmethod
     def of(cls, labels: Iterable[str]) -> ProductNames:
         """The products that have these values of the label `nvidia.com/gpu.product`."""
-        names = sorted({Product.parse(label).name.removeprefix(_BRAND) for label in labels})
-        return cls(tuple(names), {_fold(part): part for name in names for part in _parts(name)})
+        return cls(tuple(sorted(set(map(bare_name, labels)))))
+
+    def products_like(self, pattern: str, *, exact: bool = False, model_only: bool = False) -> list[str]:
+        """The products that a name can mean: of its model, memory and form factor, as far as it tells them.
+
+        If the name is all of a product's, only that one, and else only those that tell the most of the name.
+
+        Args:
+            pattern: A name with mistakes, or part of a name; `*` separates words.
+            exact: True if every word must be one of the product's; False to allow misspellings.
+            model_only: True to return products of the model with any memory and form factor.
+        """
+        written = _read(_core(pattern)) if len(pattern) <= _LONGEST else None
+        if written is None:
+            return []
+        distances = {
+            name: distance
+            for name in self.names
+            if (distance := _distance(written, _read(name), exact=exact, model_only=model_only)) is not None
+        }
+        return [name for name, distance in distances.items() if distance == min(distances.values())]
 
     def suggestion(self, pattern: str) -> str | None:
-        """A pattern that names products and is near to one that does not: `H100*` for `H100`, `*T4` for `T4`."""
-        if found := self.with_words_of(pattern):
-            return found
-        near = closest(_fold(_core(pattern)), self.parts)
-        if near is None:
-            return None
-        meant = self.parts[near]
-        return _common_pattern([name for name in self.names if f"-{meant}-" in f"-{name}-"], [meant], pattern)
+        """A pattern for the products that a name can mean: `H100*` for `H100`, `Tesla-T4` for `Testla-T4`."""
+        return self.with_words_of(pattern) or self._common_pattern(self.products_like(pattern), pattern)
 
     def with_words_of(self, pattern: str) -> str | None:
-        """A pattern for products with all words of a pattern in order: `A100*80GB` for `A100-80GB`."""
-        wanted = [_fold(word) for word in _core(pattern).split("-")]
-        having = [name for name in self.names if _places(wanted, name)]
+        """A pattern for products with all words of a pattern: `A100*80GB*` for `A100-80GB`."""
+        return self._common_pattern(self.products_like(pattern, exact=True), pattern)
+
+    def _common_pattern(self, having: list[str], pattern: str) -> str | None:
+        """The name of the only product, or a pattern of several; None if every pattern selects others, too."""
         if not having:
             return None
-        words = having[0].split("-")
-        found = [words[place] for place in _places(wanted, having[0])]
-        whole = "-".join(found)
-        return _common_pattern(
-            having, [whole] if all(f"-{whole}-" in f"-{name}-" for name in having) else found, pattern
+        if len(having) == 1 and "*" not in pattern:
+            return having[0]
+        written = _read(_core(pattern))
+        first = having[0].split("-")
+        covered = [first[index] for index in sorted(_shared_words(written.words, _read(having[0]).words)[1])]
+        shared = [word for word in first if all(word in name.split("-") for name in having)]
+        for words in (covered, shared):
+            if not words or not all(word in name.split("-") for name in having for word in words):
+                continue
+            whole = "-".join(words)
+            parts = [whole] if all(f"-{whole}-" in f"-{name}-" for name in having) else words
+            before = "*" if pattern.startswith("*") or not all(name.startswith(parts[0]) for name in having) else ""
+            after = "*" if pattern.endswith("*") or not all(name.endswith(parts[-1]) for name in having) else ""
+            for end in (after, f"-{after}") if after else ("",):
+                found = f"{before}{'*'.join(parts)}{end}"
+                if "*" in pattern or self._matching_names(found) == having:
+                    return found
+        return None
+
+    def _matching_names(self, pattern: str) -> list[str]:
+        return [name for name in self.names if any_matches([fold_name(pattern)], fold_name(name))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name of a product taken apart."""
+
+    words: tuple[str, ...]
+    """Folded: in lower case, and with digits for letters that look like them."""
+    spelled: tuple[str, ...]
+    """In lower case."""
+    model: frozenset[int]
+    """The indices of words that distinguish the model."""
+    memory: frozenset[int]
+    """In GB; more than one if the name tells that of the CPU, too. Empty if it is unknown."""
+    form: str
+    """`sxm`, `pcie` or `nvl`; empty if it is unknown."""
+
+
+@lru_cache(maxsize=1024)
+def _read(name: str) -> _Name:
+    spelled = tuple(filter(None, _DIVIDERS.split(name.lower())))
+    form = next((match[1] for word in spelled if (match := _FORM.fullmatch(word))), "")
+    memory = {int(match[1].replace("o", "0")) for word in spelled if (match := _MEMORY.fullmatch(word))}
+    bare = name.removeprefix(_BRAND)
+    if bare in KNOWN_PRODUCTS or _BRAND + bare in KNOWN_PRODUCTS:
+        divided = product_named(bare)
+        form = form or ("sxm" if bare in _SXM else "pcie")
+        bare = bare.removeprefix("Tesla-").removeprefix("Quadro-").removeprefix("GeForce-")
+        memory |= set(divided.memory) if divided else {_MEMORIES[bare]} if bare in _MEMORIES else set()
+    model = frozenset(
+        index for index, word in enumerate(spelled) if word not in (*_GENERAL, *_EDITIONS) and not _is_fact(word)
+    )
+    return _Name(tuple(map(_fold, spelled)), spelled, model, frozenset(memory), form)
+
+
+def _is_fact(word: str) -> bool:
+    """True if a word tells memory, its type or the form factor."""
+    return any(pattern.fullmatch(word) for pattern in (_MEMORY, _MEMORY_TYPE, _FORM))
+
+
+def _distance(written: _Name, product: _Name, *, exact: bool, model_only: bool) -> tuple[bool, int] | None:
+    """The distance between a name and a product; None if it is another GPU.
+
+    True if the name leaves out facts or an edition, and the number of facts that only the name tells.
+    """
+    if not model_only and not _agree(written, product):
+        return None
+    ours, theirs = _shared_words(written.words, product.words)
+    missing = set(range(len(product.words))) - theirs
+    untold = 0
+    for index, word in enumerate(written.spelled):
+        if index in ours:
+            continue
+        meant = None if exact else next((each for each in sorted(missing) if _is_typo(word, product, each)), None)
+        if meant is not None:
+            missing.discard(meant)
+        elif exact or not (_is_fact(word) or word in _GENERAL or _is_misspelt(word, _GENERAL)):
+            return None
+        elif _is_fact(word):
+            untold += 1
+    if missing & product.model:
+        return None
+    return any(product.spelled[index] not in _GENERAL for index in missing), untold
+
+
+def _agree(written: _Name, product: _Name) -> bool:
+    """True if memory and form factor are the same, as far as both are known."""
+    if written.form and product.form and written.form != product.form:
+        return False
+    return not product.memory or all(
+        any(abs(asked - has) <= _NEAR * max(asked, has) for has in product.memory) for asked in written.memory
+    )
+
+
+def _shared_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[set[int], set[int]]:
+    """The indices of shared words, also if they are divided differently: `GB-200` and `GB200`."""
+    runs = _runs(ours), _runs(theirs)
+    common = runs[0].keys() & runs[1].keys()
+    return {index for text in common for index in runs[0][text]}, {index for text in common for index in runs[1][text]}
+
+
+def _runs(words: Sequence[str]) -> dict[str, range]:
+    return {
+        "".join(words[start:end]): range(start, end)
+        for start in range(len(words))
+        for end in range(start + 1, len(words) + 1)
+    }
+
+
+def _is_typo(word: str, product: _Name, index: int) -> bool:
+    """True if a word can only be a misspelling of one of the product's.
+
+    Of a model with digits, only a character that was typed twice is corrected.
+    """
+    right = product.spelled[index]
+    if word in _known_words() or word in _OTHER_MODELS:
+        return False
+    if index in product.model and any(map(str.isdigit, right)):
+        return any(
+            word[position] == word[position - 1] and _fold(word[:position] + word[position + 1 :]) == _fold(right)
+            for position in range(1, len(word))
         )
+    digits = [[each for each in text if each.isdigit()] for text in (word, right)]
+    return digits[0] == digits[1] and _is_misspelt(word, (right,))
+
+
+@lru_cache(maxsize=4096)
+def _is_misspelt(word: str, known: tuple[str, ...]) -> bool:
+    return closest(word, known) is not None or any(sorted(word) == sorted(each) for each in known)
+
+
+@lru_cache(maxsize=1)
+def _known_words() -> frozenset[str]:
+    return frozenset(word for name in KNOWN_PRODUCTS for word in _DIVIDERS.split(name.lower()))
 
 
 def _core(pattern: str) -> str:
-    return pattern.replace("*", "").replace("?", "x").strip("-").removeprefix(_BRAND)
-
-
-def _places(wanted: list[str], name: str) -> list[int]:
-    """Where a name has the wanted words, one after the other; empty if it lacks one."""
-    words = _fold(name).split("-")
-    places: list[int] = []
-    for word in wanted:
-        start = places[-1] + 1 if places else 0
-        if word not in words[start:]:
-            return []
-        places.append(words.index(word, start))
-    return places
-
-
-def _common_pattern(having: list[str], words: list[str], pattern: str) -> str:
-    """The name of the only product, or the pattern of several that have these words."""
-    if len(having) == 1 and "*" not in pattern:
-        return having[0]
-    before = "*" if pattern.startswith("*") or not all(name.startswith(words[0]) for name in having) else ""
-    after = "*" if pattern.endswith("*") or not all(name.endswith(words[-1]) for name in having) else ""
-    return f"{before}{'*'.join(words)}{after}"
-
-
-def _parts(name: str) -> Iterator[str]:
-    """What people call a product by: its name, or words of it that follow each other."""
-    words = name.split("-")
-    for start in range(len(words)):
-        for end in range(len(words), start, -1):
-            yield "-".join(words[start:end])
+    return pattern.replace("*", "-").replace("?", "x")
 
 
 def _fold(name: str) -> str:

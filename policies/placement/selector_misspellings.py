@@ -13,8 +13,7 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
-from policies.nvidia.product_globs import any_matches, fold_name
+from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
 from policies.nvidia.products import Product
 from policies.phrases import format_list
 from policies.rules import rule
@@ -137,20 +136,26 @@ class _SeenLabels:
 
 
 def _product(value: str, there: list[str]) -> str | None:
-    """A remedy with the products that are similar to a value; None for a product that exists elsewhere."""
-    if Product.parse(value).name in KNOWN_PRODUCTS:
+    """A remedy with the products of nodes that a value can mean, or with what nodes have.
+
+    None for a product that may come with a later node.
+    """
+    wanted = Product.parse(value)
+    alike = {label: known for label in there if (known := Product.parse(label)).profile == wanted.profile}
+    for label, known in alike.items():
+        if known.name == wanted.name and not known.invalid:
+            return f"write {shown(label)}: the GPUs there are {'' if known.shared else 'not '}shared"
+    if wanted.name in KNOWN_PRODUCTS:
         return None
-    pattern = ProductNames.of(there).suggestion(value)
-    meant = [
-        label for label in there if pattern and any_matches([fold_name(pattern)], fold_name(Product.parse(label).name))
-    ]
-    if not meant:
+    names = ProductNames.of(alike).products_like(wanted.name)
+    meant = [shown(label) for label in alike if bare_name(label) in names]
+    if meant:
+        return f"write {meant[0]}" if len(meant) == 1 else f"write one of {format_list(meant, _MOST_NAMED)}"
+    of_model = ProductNames.of([*KNOWN_PRODUCTS, *there]).products_like(wanted.name, model_only=True)
+    if not of_model:
         return None
-    return (
-        f"write {shown(meant[0])}"
-        if len(meant) == 1
-        else f"write one of {format_list(list(map(shown, meant)), _MOST_NAMED)}"
-    )
+    nearest_first = sorted(there, key=lambda label: bare_name(label) not in of_model)
+    return f"choose from what nodes have: {format_list(list(map(shown, nearest_first)), _MOST_NAMED)}"
 
 
 def _memory(value: str, there: list[str]) -> str | None:

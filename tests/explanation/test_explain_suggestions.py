@@ -174,7 +174,9 @@ def test_request_without_an_amount_is_told_which_amount_fits(ask, k8s, request_f
     cluster = k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="16Gi")
     answer = ask(k8s.claim(request_fields), *cluster)
     assert texts_of(answer)[0] == ("write capacity: {requests: {memory: 64Gi}} in request gpu", 1)
-    assert "gpu-0 has 64Gi of memory left, and a request without an amount takes 80Gi" in answer.groups[0].reason.details
+    assert (
+        "gpu-0 has 64Gi of memory left, and a request without an amount takes 80Gi" in answer.groups[0].reason.details
+    )
     assert ask(k8s.claim(asking(memory="64Gi")), *cluster).fit_now == 1
 
 
@@ -206,7 +208,5 @@ def test_amount_is_not_suggested_where_even_the_least_does_not_fit(ask, k8s):
 def test_written_amount_is_named_where_the_policy_rounds_it_up(ask, k8s):
     policy = {"default": "80Gi", "validValues": ["10Gi", "40Gi", "80Gi"]}
     device = shared_gpu(k8s, memory={"value": "80Gi", "requestPolicy": policy})
-    answer = ask(
-        k8s.claim(asking(memory="12Gi")), k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="60Gi")
-    )
+    answer = ask(k8s.claim(asking(memory="12Gi")), k8s.node(), k8s.resource_slice([device]), taking(k8s, memory="60Gi"))
     assert texts_of(answer)[0] == ("request 10Gi of memory instead of 12Gi in request gpu", 1)

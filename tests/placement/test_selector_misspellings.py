@@ -61,6 +61,58 @@ def test_several_products_are_named(pod, cluster, node):
     )
 
 
+@pytest.fixture
+def products(cluster, node):
+    """A cluster with a node for each of these products."""
+
+    def products(*labels):
+        return cluster(*(node("f1", f"n{n}", {"nvidia.com/gpu.product": label}) for n, label in enumerate(labels)))
+
+    return products
+
+
+HERE = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4-SHARED")
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ("NVIDIA-H100-SXM5-80GB", 'write "NVIDIA-H100-80GB-HBM3"'),
+        ("H100", 'write "NVIDIA-H100-80GB-HBM3"'),
+        ("nvidia-l4", 'write "NVIDIA-L4-SHARED"'),
+        ("NVIDIA-L4", 'write "NVIDIA-L4-SHARED": the GPUs there are shared'),
+        (
+            "NVIDIA-B200-SXM-180GB",
+            'choose from what nodes have: "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3" and "NVIDIA-L4-SHARED"',
+        ),
+        (
+            "NVIDIA-H100-SXM5-96GB",
+            'choose from what nodes have: "NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB" and "NVIDIA-L4-SHARED"',
+        ),
+    ],
+)
+def test_product_of_the_same_gpu_is_suggested_or_else_what_there_is(pod, products, value, remedy):
+    (text,) = findings_of(selecting(pod, **{"gpu.product": value}), products(*HERE))
+    assert text.endswith(f'"{value}" is the nvidia.com/gpu.product of no node; {remedy}')
+
+
+def test_products_of_nodes_are_listed_up_to_three(pod, products):
+    here = products(*HERE, "NVIDIA-A30", "NVIDIA-A40")
+    (text,) = findings_of(selecting(pod, **{"gpu.product": "L40S"}), here)
+    assert text.endswith(
+        '; choose from what nodes have: "NVIDIA-A100-SXM4-80GB", "NVIDIA-A30", "NVIDIA-A40" and 2 more'
+    )
+
+
+def test_shared_product_on_nodes_that_do_not_share_is_reported(pod, products):
+    (text,) = findings_of(selecting(pod, **{"gpu.product": "NVIDIA-A30-SHARED"}), products("NVIDIA-A30"))
+    assert text.endswith('; write "NVIDIA-A30": the GPUs there are not shared')
+
+
+def test_mig_device_is_not_suggested_for_a_whole_gpu(pod, products):
+    assert findings_of(selecting(pod, **{"gpu.product": "NVIDIA-A30"}), products("NVIDIA-A30-MIG-1g.6gb")) == []
+
+
 def test_label_that_no_node_has_is_reported_with_a_similar_one(pod, cluster):
     assert findings_of(selecting(pod, **{"gpu.produt": "NVIDIA-A100-SXM4-40GB"}), cluster("f1")) == [
         "spec.nodeSelector[nvidia.com/gpu.produt]: no node has the label nvidia.com/gpu.produt; write nvidia.com/gpu.product"

@@ -83,7 +83,7 @@ def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -
     for pattern in (*patterns.includes, *patterns.excludes):
         if matching_texts(fold_name(pattern), products.spellings):
             continue
-        suggestion = products.seen.with_words_of(pattern) or products.names.suggestion(pattern)
+        suggestion = products.seen.suggestion(pattern) or products.names.suggestion(pattern)
         if suggestion or is_seen:
             yield pattern, suggestion
 

@@ -16,7 +16,7 @@ from policies.dra.claims.subject import CLAIMS
 from policies.dra.published_devices import published_devices
 from policies.kubernetes.misspellings import closest
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
@@ -249,8 +249,14 @@ def _similar_text(offset: int, place: Place, text: str, values: set[str], *, beg
     label = text.replace(" ", "-")
     if text in values or (label in KNOWN_PRODUCTS and label not in {value.replace(" ", "-") for value in values}):
         return
-    meant = closest(text, values, likeness=_LIKENESS)
-    if meant is not None and _DIGITS.sub("#", meant) != _DIGITS.sub("#", text):
+    if place[-1] == "productName":
+        products = ProductNames.of(value.replace(" ", "-") for value in values).products_like(label)
+        named = [value for value in values if bare_name(value.replace(" ", "-")) in products]
+        meant = named[0] if len(named) == 1 else None
+    else:
+        meant = closest(text, values, likeness=_LIKENESS)
+        meant = None if meant is None or _DIGITS.sub("#", meant) == _DIGITS.sub("#", text) else meant
+    if meant is not None:
         yield SimilarValue(offset, f'no device of the cluster has the {place[-1]} "{cut(text)}"', f'write "{meant}"')
 
 
