@@ -133,7 +133,7 @@ def exit_codes(name: str) -> frozenset[int]:
     """The exit codes with which a command prints JSON, as docs/json-outputs.md lists them."""
     row = rf"^\| `gpu-admission {name}\b.*\| (.*?) \|$"
     (codes,) = re.findall(row, (_DOCS / "json-outputs.md").read_text(), re.MULTILINE)
-    return frozenset(map(int, re.findall(r"\b\d\b", codes)))
+    return frozenset(map(int, re.findall(r"\b\d+\b", codes)))
 
 
 def check_output(arguments: Sequence[str], code: int, text: str) -> None:

@@ -70,9 +70,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
             decision = replace(decision, remarks=()).then(Decision(findings=gap.findings, object=decision.object))
             decision = replace(decision, not_reviewed=gap.reason)
     decision = decision_with_waivers(decision, request, settings)
-    return (
-        decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=(), charges=())
-    )
+    return decision if decision.allowed else replace(decision, patch=(), object=request.object, templates=())
 
 
 def review_concern(concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -181,7 +181,7 @@ def test_page_lists_every_schema():
 def test_page_lists_the_exit_codes_of_the_help(name):
     """Beside 2 and 3, which stand for input that cannot be read and for an internal error."""
     stated = main.get_command(click.Context(main), name).help.partition("Exit code: ")[2]
-    codes = {int(code) for code in re.findall(r"(\d) if", stated)} or {0}
+    codes = {int(code) for code in re.findall(r"(\d+) if", stated)} or {0}
     assert exit_codes(name) - {2} == codes - {2, 3}
 
 

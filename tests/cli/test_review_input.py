@@ -52,6 +52,13 @@ def test_folder_is_read_with_all_that_is_in_it_sorted(reviewed, write, pod):
     ]
 
 
+def test_files_and_subfolders_are_read_in_the_order_of_kubectl(reviewed, write, pod):
+    for name in ("m.yaml", "a/z.yaml", "z/a.yaml", "a.yaml", "m/a.yaml"):
+        write(f"manifests/{name}", pod())
+    files = [result["source"]["file"] for result in reviewed("manifests")]
+    assert files == [f"manifests/{name}" for name in ("a/z.yaml", "a.yaml", "m/a.yaml", "m.yaml", "z/a.yaml")]
+
+
 @pytest.mark.parametrize("kind", ["List", "PodList"])
 def test_items_of_lists_are_reviewed_one_by_one(reviewed, write, pod, kind):
     items = [pod("a"), pod("b", nodeSelector={"nvidia.com/gpu.count": "8"})]

@@ -91,8 +91,8 @@ def test_folder_is_searched_for_suites(run, folder):
     done = run("a")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "PASS  a/one.yaml:4  admitted",
         "PASS  a/b/two.yml:4  admitted",
+        "PASS  a/one.yaml:4  admitted",
         "",
         "2 cases: 2 passed",
     ]

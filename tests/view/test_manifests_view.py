@@ -311,3 +311,24 @@ def test_list_of_the_namespace_itself_says_nothing_about_other_namespaces():
 
 def test_namespace_that_was_not_found_alone_does_not_exist():
     assert ManifestsView([of_team_a("Namespace")]).get("Namespace", "team-a") is None
+
+
+def test_stored_objects_are_those_of_the_cluster_as_it_has_them():
+    before, after = ({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": name}} for name in ("old", "new"))
+    new = {"kind": "Pod", "metadata": {"name": "b"}}
+    view = ManifestsView([before], reviewed=[after, new])
+    assert (view.list_stored("Pod"), view.list("Pod")) == ([before], [after, new])
+
+
+def test_stored_objects_that_become_known_later_are_kept_beside_those_under_review():
+    before, after = (
+        {"kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": {"nodeName": name}}
+        for name in ("old", "new")
+    )
+    view = ManifestsView((), reviewed=[after])
+    view.add_known("Pod", "", [before])
+    assert (view.list_stored("Pod"), view.list("Pod")) == ([before], [after])
+
+
+def test_stored_objects_of_a_kind_under_review_alone_are_unknown():
+    assert ManifestsView((), reviewed=[{"kind": "Pod", "metadata": {"name": "a"}}]).list_stored("Pod") is UNKNOWN

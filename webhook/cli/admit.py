@@ -64,8 +64,8 @@ class Result:
     refusals: tuple[Refusal, ...]
     not_reviewed: str
     """Why no rule reviewed the object; empty if it was reviewed."""
-    charges: tuple[tuple[ChargeRequest, int], ...] = ()
-    """What the quota of the namespace is charged: charges, and how many pods have each."""
+    requested: tuple[tuple[ChargeRequest, int], ...] = ()
+    """What it requests of the quota of its namespace, also if it is refused: charges, and how many pods have each."""
     left_out: int = 0
     """Findings beyond the maximum of one decision."""
 
@@ -73,6 +73,11 @@ class Result:
     def warnings(self) -> tuple[str, ...]:
         """The warnings that kubectl prints."""
         return Decision(findings=self.findings, remarks=self.remarks, left_out=self.left_out).warnings
+
+    @property
+    def charges(self) -> tuple[tuple[ChargeRequest, int], ...]:
+        """What the quota of the namespace is charged, as `requested` has it."""
+        return () if self.is_refused else self.requested
 
     @property
     def before(self) -> Object | None:
@@ -159,7 +164,7 @@ def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> 
         templates=() if refusals else _unique(template for part in parts for template in part.decision.templates),
         refusals=refusals,
         not_reviewed="" if refusals else decision.not_reviewed,
-        charges=() if refusals else tuple(_charges(parts)),
+        requested=tuple(_charges(parts)),
         left_out=left_out,
     )
 

@@ -58,7 +58,9 @@ def apply_baseline(review: Review, baseline: str, scope: Scope) -> Review:
     known = _entries_of(baseline)
     found = _count(review.objects, baseline)
     stale = [
-        entry for entry in sorted(known) if found[entry] < known[entry] and _is_reviewed(entry, review, baseline, scope)
+        entry
+        for entry in sorted(known)
+        if found[entry] < known[entry] and not review.unreviewed and _is_reviewed(entry, review, baseline, scope)
     ]
     left = Counter(known)
     objects = tuple(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from policies.kubernetes.objects import in_namespace
+from policies.kubernetes.printable import printable
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
-from webhook.cli.admit import admit
 from webhook.cli.folders import NamedFiles, exclusion_of
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import show_problems
+from webhook.cli.quota_charges import ChargedReviews
 from webhook.cli.repository import RepositoryReader
 from webhook.cli.review_outputs import PROBLEM_FORMATS, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
@@ -97,23 +99,35 @@ def review_files(
     if not subjects and not reader.problems:
         skipped = "".join(f"; {line}" for line in reader.others.lines)
         raise click.UsageError(f"nothing to review: no objects in {', '.join(given.paths)}{skipped}")
-    results = (admit(subject, view, files.settings) for subject in progress.count("reviewing", subjects))
-    objects = tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results)
-    problems = tuple(dict.fromkeys([*reader.problems, *reader.empty]))
-    return Review(objects, problems, tuple(reader.others.lines), fails_on_warnings=fails_on_warnings)
+    reviews = ChargedReviews(view, files.settings)
+    objects: list[ReviewedObject] = []
+    with suppress(KeyboardInterrupt):  # Ctrl-C keeps what was reviewed until then.
+        for subject in progress.count("reviewing", subjects):
+            result = reviews.admit(subject)
+            objects.append(ReviewedObject(result, tuple(findings_of(result))))
+    return Review(
+        tuple(objects),
+        tuple(dict.fromkeys([*reader.problems, *reader.empty])),
+        tuple(reader.others.lines),
+        fails_on_warnings=fails_on_warnings,
+        unreviewed=tuple(subjects[len(objects) :]),
+        shortages=tuple(reviews.shortages),
+    )
 
 
 def print_review(review: Review, output: str, options: TextOptions) -> None:
-    """Print the results in one format, then what was skipped, and the problems.
+    """Print the results in one format, then quotas that are too small, what was skipped, and the problems.
 
-    If no object can be read, only formats that show problems have anything to show.
+    If no object was reviewed, only formats that show problems have anything to show, and the empty list in JSON of an
+    interrupted review.
 
     Raises:
         click.UsageError: The output is `patch`, and the review has not exactly one result.
     """
-    if review.objects or output in PROBLEM_FORMATS:
+    if review.objects or output in PROBLEM_FORMATS or (review.unreviewed and output == "json"):
         lazy_module(f"review output {output}").show(review, options)
-        for line in review.skipped:
+    if review.objects or output in PROBLEM_FORMATS or review.unreviewed:
+        for line in (*map(printable, review.shortages), *review.skipped, *review.interruption):
             click.echo(line, err=output != "text")
     # GitHub would read a line as a command if the name of its file begins with colons.
     if review.problems and output != "github":

@@ -65,7 +65,7 @@ class NamedFiles:
 
 
 def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError], None]) -> list[str]:
-    """The manifests of a folder and its subfolders, sorted, without hidden and excluded ones."""
+    """The manifests of a folder and its subfolders, in kubectl's order, without hidden and excluded ones."""
     files = []
     for folder, folders, names in os.walk(root, onerror=on_error):
         below = "" if folder == root else os.path.relpath(folder, root) + "/"
@@ -77,7 +77,8 @@ def files_of(root: str, exclusion: Exclusion | None, on_error: Callable[[OSError
             and not _is_left_out(below + name, name, exclusion)
             and _is_document(os.path.join(folder, name))
         ]
-    return files
+    # kubectl sorts files and folders of one folder by name. Source: filepath.Walk of Go.
+    return sorted(files, key=lambda file: file.split(os.sep))
 
 
 def is_covered(file: str, path: str, exclusion: Exclusion | None) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.decision import Rule, Severity
 from policies.kubernetes.printable import printable
+from policies.phrases import format_count
 from policies.review.coverage import UNREVIEWED
 from webhook.cli.manifest_reader import STDIN
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from webhook.cli.admit import Result
     from webhook.cli.problems import Problem
+    from webhook.cli.subjects import Subject
 
 __all__ = [
     "UNREADABLE",
@@ -34,6 +36,8 @@ __all__ = [
 _REFUSED = 1
 _UNREADABLE = 2
 _GPUS_MISSED = 4
+_INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
 
 
 class Level(StrEnum):
@@ -153,6 +157,19 @@ class Review:
     """The file with the known findings; empty without one."""
     stale: tuple[KnownFinding, ...] = ()
     """Known findings that are no longer found."""
+    unreviewed: tuple[Subject, ...] = ()
+    """The objects that were left when the review was interrupted."""
+    shortages: tuple[str, ...] = ()
+    """A sentence for each limit of a quota that is too small for all objects together, without a full stop."""
+
+    @property
+    def interruption(self) -> tuple[str, ...]:
+        """A line with the number of files that are left, if the review was interrupted."""
+        if not self.unreviewed:
+            return ()
+        objects = format_count(len(self.unreviewed), "object")
+        files = format_count(len({each.manifest.file for each in self.unreviewed}), "file")
+        return (f"interrupted: {objects} in {files} not reviewed",)
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -171,7 +188,9 @@ class Review:
 
     @property
     def exit_code(self) -> int:
-        """2 if input cannot be read, 1 if an object fails, 4 if one that mentions GPUs was not reviewed."""
+        """130 if interrupted, 2 if input cannot be read, 1 if an object fails, 4 if GPUs were not reviewed."""
+        if self.unreviewed:
+            return _INTERRUPTED
         if self.problems:
             return _UNREADABLE
         if any(self.is_failure(each) for each in self.objects):

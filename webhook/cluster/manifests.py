@@ -72,6 +72,8 @@ class ManifestsView:
         self._known: set[tuple[str, str]] = set()
         """Kinds whose objects are all known, each with the only namespace; empty for all namespaces."""
         self._reviewed: defaultdict[str, list[Object]] = defaultdict(list)
+        self._replaced: defaultdict[str, dict[tuple[str, str], Object | None]] = defaultdict(dict)
+        """What the cluster has under the name of each object under review; None if it has nothing."""
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._derived: dict[Any, Any] = {}
         for document in cluster:
@@ -79,8 +81,11 @@ class ManifestsView:
                 self._add_document(document)
         for document in reviewed:
             for item in unwrap_lists(document):
+                kind, key = item["kind"], (_namespace(item["kind"], item), name_of(item))
+                stored = self._objects[kind].get(key)
                 if self._add(item):
-                    self._reviewed[item["kind"]].append(item)
+                    self._reviewed[kind].append(item)
+                    self._replaced[kind].setdefault(key, stored)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None only if all objects of the kind are known."""
@@ -93,6 +98,14 @@ class ManifestsView:
         if not self.knows(kind, namespace):
             return UNKNOWN
         return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
+
+    def list_stored(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind as the cluster has them, without those that are only under review."""
+        if not self.knows(kind, namespace):
+            return UNKNOWN
+        replaced = self._replaced[kind]
+        stored = ((key[0], replaced.get(key, item)) for key, item in self._objects[kind].items())
+        return [item for where, item in stored if item is not None and (not namespace or where == namespace)]
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind under review."""
@@ -138,11 +151,13 @@ class ManifestsView:
     def add_known(self, kind: str, namespace: str = "", objects: Iterable[Object] = ()) -> None:
         """Make a kind known, in all namespaces or in one, and add its objects.
 
-        Objects that are there already win.
+        Objects that are there already win, such as those under review.
         """
         self._known.add((kind, namespace))
         for each in objects:
-            self._objects[kind].setdefault((namespace_of(each), name_of(each)), each)
+            key = namespace_of(each), name_of(each)
+            if self._objects[kind].setdefault(key, each) is not each and self._replaced[kind].get(key, each) is None:
+                self._replaced[kind][key] = each
 
     def _add_document(self, document: Object) -> None:
         version = lookup(document, ("serverVersion", "gitVersion"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
@@ -21,7 +21,7 @@ from policies.view import UNKNOWN
 from policies.work import count_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts
@@ -30,12 +30,22 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["counted_ledger", "cover", "decisive_ledger", "holders"]
+__all__ = ["Held", "counted_ledger", "cover", "decisive_ledger", "held_amounts", "holders"]
 
 _UNITS = 4
 """Units of work to find the origin of a claim."""
 _NEW = "1"
 """A resourceVersion for lists that have none."""
+
+
+class Held(NamedTuple):
+    """A pod or claim, and what it holds of the quota of its namespace."""
+
+    document: Object
+    amounts: Amounts
+    """Of a pod, with the claims that were made for it."""
+    is_of_pod: bool = False
+    """True for a claim that was made for a listed pod."""
 
 
 def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
@@ -119,20 +129,28 @@ def holders(
         now: The time from which ages are computed.
         counter: Reuse one counter for repeated calls on a namespace: it counts only changed objects.
     """
+    return tuple(
+        Holder(f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now))
+        for each in held_amounts(namespace, quota, view, settings, counter=counter)
+        if any(each.amounts.values()) and not each.is_of_pod
+    )
+
+
+def held_amounts(
+    namespace: str, quota: Quota, view: ClusterView, settings: Quotas, *, counter: Counter | None = None
+) -> Iterator[Held]:
+    """The amounts of each pod and claim of a namespace; arguments as `holders` takes them."""
     pods, claims = _objects(namespace, view)
     counted_pods, counted_claims = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
     made: dict[str, dict[str, Amounts]] = {}
     for each in counted_claims.values():
         pieces = made.setdefault(each.owner, {})
         pieces[each.piece] = add_amounts(pieces.get(each.piece, {}), each.amounts)
-    held = [(pod, _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {}))) for pod in pods]
-    counted = ((claim, counted_claims[uid_of(claim)]) for claim in claims)
-    held += ((claim, each.amounts) for claim, each in counted if each.owner not in counted_pods)
-    return tuple(
-        Holder(f"{namespace}/{name_of(each)}", amounts, _age(each, now))
-        for each, amounts in held
-        if any(amounts.values())
-    )
+    for pod in pods:
+        yield Held(pod, _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {})))
+    for claim in claims:
+        counted = counted_claims[uid_of(claim)]
+        yield Held(claim, counted.amounts, is_of_pod=counted.owner in counted_pods)
 
 
 def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Sequence[Object]]:

@@ -154,7 +154,7 @@ def command(
     a warning with --fail-on warn. 2 if some of the input cannot be read; the problems are shown with file, line and column,
     and everything else is reviewed. 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. 4 if
     nothing is refused, but an object that mentions GPUs was not reviewed; a warning (GA705) says where and what to do.
-    What the file of --baseline has counts as if it were not there.
+    130 if Ctrl-C ended the review; what was reviewed until then is printed. What the file of --baseline has counts as if it were not there.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     paths = (*files, *paths)
     if not paths:
@@ -175,7 +175,7 @@ def command(
     running = lazy_module("live facts").running_cluster(kubeconfig, context, progress) if is_live else nullcontext()
     with running as read_cluster, progress:
         review = reviews.review_files(given, circumstances, read_cluster, progress, fails_on_warnings=fail_on == "warn")
-    if baseline is not None:
+    if baseline is not None and not (update_baseline and review.unreviewed):
         baselines = lazy_module("baselines")
         scope = baselines.Scope(paths, exclusion)
         if update_baseline:

@@ -56,7 +56,7 @@ def _log(review: Review) -> dict[str, Any]:
         "rules": [_descriptor(rule) for rule in rules],
     }
     invocation = {
-        "executionSuccessful": not review.problems,
+        "executionSuccessful": not review.problems and not review.unreviewed,
         "exitCode": review.exit_code,
         "toolExecutionNotifications": [_gap(each) for each in review.objects if each.result.not_reviewed],
     }

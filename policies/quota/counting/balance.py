@@ -1,0 +1,192 @@
+"""Balances: the use of a quota while objects are created one after another, without a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import controller_of, name_of
+from policies.kubernetes.paths import lookup
+from policies.quota.bills import Uncountable, charge_under
+from policies.quota.counting.counting import decisive_ledger, held_amounts
+from policies.quota.ledger.open_charges import open_charge
+from policies.quota.ledger.sums import ZERO, add_amounts, subtract_amounts, sum_amounts
+from policies.quota.limits.amounts import amount_text, bare_amount
+from policies.quota.limits.quota import QuotaError, parse_quota
+from policies.quota.opt_in import QUOTA_NAME
+from policies.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from policies.kubernetes.objects import Object
+    from policies.quota.charges import Amounts, Charge, ChargeRequest
+    from policies.quota.ledger.ledger import Ledger
+    from policies.quota.limits.quota import Limit, Quota
+    from policies.settings.choices import Quotas
+    from policies.view import ClusterView, Unknown
+
+__all__ = ["QuotaBalance", "open_balance"]
+
+_MOST_OWNERS = 5
+"""Controllers above a pod that are followed: CronJob, Job, pod are two."""
+
+_Key = tuple[str, str]
+"""Kind and name of an object of the namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaBalance:
+    """The use of a GPUQuota after some objects were created; immutable."""
+
+    document: Object
+    """The GPUQuota."""
+    quota: Quota
+    held: Mapping[_Key, Amounts]
+    """What stored pods and claims hold, and the workloads that pods belong to."""
+    opening: Ledger
+    """Before any of the objects was created."""
+    ledger: Ledger
+    """With the objects that were admitted."""
+    everything: Ledger
+    """With all objects, also those that do not fit."""
+
+    def document_for(self, key: _Key) -> Object:
+        """The GPUQuota as an object finds it: with its use in the status, less what the object itself holds."""
+        return {**self.document, "status": _without(self.ledger, self.held.get(key, {})).status(self.quota, 0)}
+
+    def after(self, key: _Key, requests: Sequence[tuple[ChargeRequest, int]], *, is_admitted: bool) -> QuotaBalance:
+        """The balance after an object was reviewed.
+
+        A pod or claim that is stored counts already. Of the pods of a workload, as many are created as fit.
+
+        Args:
+            key: The object.
+            requests: What the object requests, and how many pods request it.
+            is_admitted: True if the object is created.
+        """
+        if key in self.held and key[0] in ("Pod", "ResourceClaim"):
+            return self
+        held = self.held.get(key, {})
+        charges = [*_charges(requests, self.quota)]
+        everything = _ledger_with(self.everything, charges, held, self.quota)
+        if not is_admitted:
+            return replace(self, everything=everything)
+        if self.quota.mode == "Enforce":
+            charges = [*_charges_that_fit(charges, _without(self.ledger, held), self.quota)]
+        return replace(self, everything=everything, ledger=_ledger_with(self.ledger, charges, held, self.quota))
+
+    def shortages(self, namespace: str) -> Iterator[str]:
+        """A sentence for each limit that is too small for all objects, without a full stop."""
+        for limit in self.quota.limits:
+            use = _use(self.everything, limit)
+            if use > limit.hard and use > _use(self.opening, limit):
+                more, needed = amount_text(limit.unit, use - limit.hard), amount_text(limit.unit, use)
+                yield (
+                    f'raise limit "{limit.name}" of GPUQuota {QUOTA_NAME} in namespace {namespace} by {more} to fit '
+                    f"everything: {needed} would be used, and the limit is {bare_amount(limit.unit, limit.hard)}"
+                )
+
+
+def open_balance(namespace: str, document: Object, view: ClusterView, settings: Quotas) -> QuotaBalance | None:
+    """The balance before anything is created; None if the GPUQuota cannot be read.
+
+    Args:
+        namespace: The name of the namespace.
+        document: Its GPUQuota, which need not be stored yet.
+        view: The cluster; its lists have stored objects only.
+        settings: How quotas count.
+    """
+    stored = view.list("GPUQuota", namespace)
+    counted = next((each for each in (() if stored is UNKNOWN else stored) if name_of(each) == QUOTA_NAME), {})
+    if "status" in counted:
+        document = {"status": counted["status"], **document}
+    try:
+        quota = parse_quota(document)
+    except QuotaError:
+        # Each object has a finding for it.
+        return None
+    held: dict[_Key, Amounts] = {}
+    for each in held_amounts(namespace, quota, view, settings):
+        owners = () if each.is_of_pod else _controllers(each.document, namespace, view)
+        for key in ((str(each.document.get("kind")), name_of(each.document)), *owners):
+            held[key] = add_amounts(held.get(key, {}), each.amounts)
+    opening = decisive_ledger(document, view, settings).under(quota)
+    return QuotaBalance(document, quota, held, opening, opening, opening)
+
+
+def _controllers(document: Object, namespace: str, view: ClusterView) -> Iterator[_Key]:
+    """The controllers above an object, as far as the cluster shows them.
+
+    Of a ReplicaSet that it does not show, the name without the hash of the pods' template is that of the Deployment.
+    """
+    found: Object | Unknown | None = document
+    for _ in range(_MOST_OWNERS):
+        if not isinstance(found, dict) or (owner := controller_of(found)) is None:
+            return
+        kind, name = str(owner.get("kind")), str(owner.get("name"))
+        yield kind, name
+        found = view.get(kind, name, namespace)
+        template = lookup(document, ("metadata", "labels", "pod-template-hash"))
+        if kind == "ReplicaSet" and not isinstance(found, dict) and template and name.endswith(f"-{template}"):
+            yield "Deployment", name.removesuffix(f"-{template}")
+
+
+def _charges(requests: Sequence[tuple[ChargeRequest, int]], quota: Quota) -> Iterator[tuple[Charge, int]]:
+    for request, count in requests:
+        # A claim that was made for a pod is a part of the pod's charge.
+        if request.of is None:
+            try:
+                yield charge_under(request, quota), count
+            except Uncountable:
+                # The object has its own finding.
+                continue
+
+
+def _charges_that_fit(
+    charges: Sequence[tuple[Charge, int]], ledger: Ledger, quota: Quota
+) -> Iterator[tuple[Charge, int]]:
+    """The charges with the number of pods that fit."""
+    left = {limit.name: limit.hard - _use(ledger, limit) for limit in quota.limits}
+    for charge, count in charges:
+        each = _own_amounts(charge)
+        rooms = (int(max(left[name], ZERO) // amount) for name, amount in each.items() if amount)
+        number = min((count, *rooms))
+        left = {name: amount - number * each.get(name, ZERO) for name, amount in left.items()}
+        yield charge, number
+
+
+def _ledger_with(ledger: Ledger, charges: Sequence[tuple[Charge, int]], held: Amounts, quota: Quota) -> Ledger:
+    """The ledger with charges, less what their object holds; claims of a PodGroup are charged once."""
+    names = {limit.name for limit in quota.limits}
+    reservations = ledger.reservations
+    for charge, count in charges:
+        if charge.shared is not None and count:
+            known = reservations.get(charge.shared.uid)
+            reservations = reservations.with_charge(open_charge(charge.shared, known, names, "", {}, ""))
+    requested = sum_amounts(
+        {name: count * amount for name, amount in _own_amounts(charge).items()} for charge, count in charges
+    )
+    return _with_change(replace(ledger, reservations=reservations), subtract_amounts(requested, held))
+
+
+def _own_amounts(charge: Charge) -> Amounts:
+    return sum_amounts(bill.amounts for bill in charge.pieces.values())
+
+
+def _with_change(ledger: Ledger, change: Amounts) -> Ledger:
+    """The ledger with amounts added to what is used; negative ones are taken from it, down to zero."""
+    limits = {
+        name: count if count.used is None else replace(count, used=max(ZERO, count.used + change.get(name, ZERO)))
+        for name, count in ledger.limits.items()
+    }
+    return replace(ledger, limits=limits)
+
+
+def _without(ledger: Ledger, held: Amounts) -> Ledger:
+    return _with_change(ledger, {name: -amount for name, amount in held.items()})
+
+
+def _use(ledger: Ledger, limit: Limit) -> Fraction:
+    return (ledger.used_amount(limit) or ZERO) + ledger.reservations.total.get(limit.name, ZERO)
