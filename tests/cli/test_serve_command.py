@@ -186,7 +186,8 @@ users: [{name: me, user: {}}]
     )
 
 
-def test_signal_before_there_is_a_server_ends_the_process(run, write):
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_signal_before_there_is_a_server_ends_the_process(run, write, name):
     kubeconfig = """\
 apiVersion: v1
 kind: Config
@@ -199,11 +200,56 @@ users:
     exec:
       apiVersion: client.authentication.k8s.io/v1
       command: sh
-      args: [-c, "kill -TERM $PPID"]
+      args: [-c, "kill -$SIGNAL $PPID"]
       interactiveMode: Never
 """
-    done = run("serve", "--kubeconfig", write("kubeconfig.yaml", kubeconfig))
+    done = run("serve", "--kubeconfig", write("kubeconfig.yaml", kubeconfig), SIGNAL=name)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+WITH_A_RESOLVER_THAT_NEVER_ANSWERS = """
+import socket, threading
+from webhook.cli import main
+
+resolve = socket.getaddrinfo
+
+def wait(host, *others, **more):
+    if host != "api.test":
+        return resolve(host, *others, **more)
+    print("asked", flush=True)
+    threading.Event().wait()
+
+socket.getaddrinfo = wait
+main()
+"""
+
+
+def test_signal_ends_a_process_that_resolves_a_name(write, folder):
+    kubeconfig = """\
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: here, user: me}}]
+clusters: [{name: here, cluster: {server: "http://api.test:9"}}]
+users: [{name: me, user: {}}]
+"""
+    ports = ("--port", "0", "--probe-port", "0", "--explain-port", "0", "--peer-port", "0")
+    command = [sys.executable, "-c", WITH_A_RESOLVER_THAT_NEVER_ANSWERS, "serve", *ports]
+    environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    with subprocess.Popen(
+        [*command, "--kubeconfig", write("kubeconfig.yaml", kubeconfig)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout.readline() == "asked\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+        finally:
+            process.kill()
 
 
 def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,9 +25,12 @@ from webhook.server.open_connections import ConnectionLimits
 from webhook.server.service import Service
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from webhook.cli.commands.serve import ServeOptions
+    from webhook.server.lifecycle import Server
 
 __all__ = ["replica_config", "serve"]
 
@@ -71,7 +75,7 @@ def _read_files(options: ServeOptions) -> tuple[list[Object], GPUAdmissionPolicy
 async def _serve_files(options: ServeOptions, facts: list[Object], policy: GPUAdmissionPolicy) -> None:
     certificate = _key_pair(options) or SelfSigned(ca_file=options.ca_out)
     config = ServerConfig(certificate=certificate, **_common_config(options))
-    await run(Service(config, ManifestsView(facts), policy))
+    await _run(Service(config, ManifestsView(facts), policy))
 
 
 async def _serve_running(options: ServeOptions) -> None:
@@ -81,7 +85,18 @@ async def _serve_running(options: ServeOptions) -> None:
     except CannotServe:
         await client.close()
         raise
-    await run(replica)
+    await _run(replica)
+
+
+async def _run(server: Server) -> NoReturn:
+    """Run a server until a signal stops it, then end the process.
+
+    The event loop and the interpreter would wait for all threads first. One that resolves a name cannot be stopped, and
+    may take longer than the grace period of the pod.
+    """
+    await run(server)
+    logging.shutdown()
+    os._exit(0)
 
 
 def _common_config(options: ServeOptions) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -163,13 +163,18 @@ def command(**given: Any) -> None:
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     options = ServeOptions(**given)
     options.check()
-    # Until the event loop handles it: the first process of a container ignores signals without a handler.
-    signal.signal(signal.SIGTERM, _exit)
+    # Until the server runs: the first process of a container ignores signals without a handler.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _exit)
     lazy_module("start of the server").serve(options)
 
 
 def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(0)
+    """End the process; nothing needs to be closed yet.
+
+    An exception might be raised inside a callback of asyncio, which would report it as lost.
+    """
+    os._exit(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
