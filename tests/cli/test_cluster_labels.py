@@ -23,11 +23,11 @@ items:
 
 
 @pytest.mark.parametrize("command", ["review", "serve"])
-def test_labels_that_are_not_text_are_problems_at_their_places(invoke, write, pod, command):
+def test_labels_that_are_not_text_are_problems_at_their_places(run, write, pod, command):
     cluster = write("cluster/nodes.yaml", NODES)
     subject = [write("pod.yaml", pod())] if command == "review" else []
-    done = invoke(command, "--cluster", cluster, *subject)
-    assert (done.exit_code, done.stdout) == (2, "")
+    done = run(command, "--cluster", cluster, *subject)
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "cluster/nodes.yaml:10:30: metadata.labels[nvidia.com/gpu.memory]: is 81559; "
         "the value of a label must be text, in quotes\n"

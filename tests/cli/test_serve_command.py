@@ -252,9 +252,9 @@ users: [{name: me, user: {}}]
             process.kill()
 
 
-def test_problems_of_cluster_and_settings_are_shown_at_once(invoke, write):
-    done = invoke("serve", "--cluster", write("nodes.yaml", "kind: Node\n"), "--settings", "missing.yaml")
-    assert done.exit_code == 2
+def test_problems_of_cluster_and_settings_are_shown_at_once(run, write):
+    done = run("serve", "--cluster", write("nodes.yaml", "kind: Node\n"), "--settings", "missing.yaml")
+    assert done.returncode == 2
     assert done.stderr == (
         "missing.yaml: no such file or directory\n"
         "nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one\n"
