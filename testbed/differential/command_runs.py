@@ -64,6 +64,7 @@ class CommandRuns:
         kinds: list[tuple[int, Callable[[], int]]] = [
             (8, self._review),
             (2, self._review_update),
+            (3, self._found_inputs),
             (4, self._explain),
             (2, self._explain_name),
             (3, self._migrate),
@@ -94,6 +95,16 @@ class CommandRuns:
         user = ["--user", self._random.choice(["alice", "system:serviceaccount:kube-system:job-controller"])]
         options = ["--operation", "UPDATE", "--old", "old.json", *user, "-o", "json"]
         return self._compare("review of updates", ["review", *self._cluster(), *options, "in"], folder, 20)
+
+    def _found_inputs(self) -> int:
+        """Files as they were found, beside the cluster that they are about."""
+        inputs = self._random.choice(self._material.inputs)
+        own = inputs / "cluster"
+        cluster = ["--cluster", str(own)] if own.exists() else self._cluster()
+        files = [str(each) for each in sorted(inputs.iterdir()) if each.suffix == ".yaml"] or [str(inputs)]
+        command = self._random.choice(["review", "review", "plan", "explain", "migrate"])
+        output = [] if command == "migrate" else ["-o", self._random.choice(["json", "json", "text"])]
+        return self._compare(command, [command, *cluster, *output, *files], self._inputs([]), len(files))
 
     def _explain(self) -> int:
         objects = self._objects

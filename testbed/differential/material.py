@@ -25,6 +25,8 @@ _FOLDERS = ("examples", _RULES, "tests/conversion/cases", "tests/configuration/v
 _CASES = "cases"
 """In the folder `shared` beside the checkout, which may be missing: inputs on which the answer was wrong once."""
 _CLUSTER_TOOL = "tools/make_cluster.py"
+_REVIEWED = ("bypass", "plan", "explain-preemption", "claim-cel-mistakes", "multi-container-and-init")
+"""Some of the examples."""
 _NO_OBJECTS = ("Suite", "Kustomization", "ResourceSlice")
 """Kinds that no webhook is called for and no rule is about."""
 _LARGE = "made"
@@ -45,6 +47,8 @@ class Material:
     """Objects with a kind, each once."""
     examples: Path
     """The examples with their suites."""
+    inputs: tuple[Path, ...]
+    """Folders whose files belong together, some with a folder `cluster`."""
     clusters: dict[str, Path]
     """Folders with the objects of clusters, by name."""
     rules: tuple[str, ...]
@@ -75,7 +79,9 @@ def collect(checkout: Path, folder: Path) -> Material:
     found = (each for source in copied for file in sorted(source.rglob("*")) for each in _objects_of(file))
     objects = (each for each in found if each["kind"] not in _NO_OBJECTS)
     rules = tuple(sorted(each.name for each in (checkout / _RULES).iterdir()))
-    return Material(_unique_objects(objects), examples, clusters, rules)
+    inputs = [*(examples / name for name in _REVIEWED), folder / _RULES.replace("/", "-")]
+    inputs += sorted(file.parent for file in (folder / _CASES).rglob("input.yaml"))
+    return Material(_unique_objects(objects), examples, tuple(inputs), clusters, rules)
 
 
 def listed_objects(document: Any) -> Iterator[dict[str, Any]]:

@@ -1,13 +1,24 @@
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from testbed import libyaml
 from testbed.differential.differences import Answers, Report, read_expected
+from testbed.differential.seeded_objects import SeededObjects
+from testbed.differential.seeded_opt_in import NAMESPACES, namespaces
+from testbed.differential.seeded_reviews import Entries, SeededReviews
 
 ROOT = Path(__file__).parents[2]
 EXPECTED = ROOT / "testbed/differential/expected_differences.yaml"
+
+
+@pytest.fixture(scope="module")
+def entries():
+    install = libyaml.load_all((ROOT / "deploy/install.yaml").read_text())
+    return Entries([each for each in install if each["kind"].endswith("WebhookConfiguration")], namespaces())
 
 
 @pytest.fixture
@@ -76,3 +87,28 @@ def test_an_expected_difference_is_counted_with_its_reason(tmp_path):
 
 def test_the_committed_file_expects_no_difference():
     assert read_expected(EXPECTED) == ()
+
+
+def test_the_same_seed_asks_the_same_questions(entries):
+    def calls(seed):
+        random = Random(seed)
+        reviews = SeededReviews(random, SeededObjects(random, namespaces(), ["GA307", "GA404", "GA502"]), entries)
+        return [reviews.call() for _ in range(20)]
+
+    assert calls(7) == calls(7)
+    assert calls(7) != calls(8)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "path"),
+    [
+        ("ns-enabled-open", "/convert-pods"),
+        ("ns-preview-open", "/place-pods"),
+        ("ns-none-enforced", "/enforce-quota"),
+        ("ns-none-open", "/check-pods"),
+    ],
+)
+def test_reviews_go_to_the_entries_of_a_namespace(entries, namespace, path):
+    called = {each: entries.paths_for("", "pods", "CREATE", each) for each in NAMESPACES}
+    assert path in called[namespace]
+    assert any(path not in paths for paths in called.values())
