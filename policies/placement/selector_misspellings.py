@@ -143,8 +143,8 @@ def _product(value: str, there: list[str]) -> str | None:
     wanted = Product.parse(value)
     alike = {label: known for label in there if (known := Product.parse(label)).profile == wanted.profile}
     for label, known in alike.items():
-        if known.name == wanted.name and not known.invalid:
-            return f"write {shown(label)}: the GPUs there are {'' if known.shared else 'not '}shared"
+        if known.name == wanted.name and known.shared:
+            return f"write {shown(label)}: the GPUs there are shared"
     if wanted.name in KNOWN_PRODUCTS:
         return None
     names = ProductNames.of(alike).products_like(wanted.name)

@@ -104,9 +104,8 @@ def test_products_of_nodes_are_listed_up_to_three(pod, products):
     )
 
 
-def test_shared_product_on_nodes_that_do_not_share_is_reported(pod, products):
-    (text,) = findings_of(selecting(pod, **{"gpu.product": "NVIDIA-A30-SHARED"}), products("NVIDIA-A30"))
-    assert text.endswith('; write "NVIDIA-A30": the GPUs there are not shared')
+def test_shared_gpu_may_come_later(pod, products):
+    assert findings_of(selecting(pod, **{"gpu.product": "NVIDIA-A30-SHARED"}), products("NVIDIA-A30")) == []
 
 
 def test_mig_device_is_not_suggested_for_a_whole_gpu(pod, products):
