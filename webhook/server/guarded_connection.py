@@ -7,10 +7,11 @@ TLS need fifty times as much memory.
 from __future__ import annotations
 
 import asyncio
-from asyncio.sslproto import SSLProtocol
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webhook.server.one_record_tls import OneRecordTLS
 from webhook.server.tls import peer_name
 
 if TYPE_CHECKING:
@@ -41,34 +42,6 @@ _SHUTDOWN_SECONDS = 5
 """How long a client has to confirm the end of TLS."""
 
 _END_OF_HEAD = b"\r\n\r\n"
-_RECORD = 16 * 1024
-
-
-class _TLS(SSLProtocol):
-    """asyncio's TLS with a buffer of one record.
-
-    asyncio's own has 256 KiB, allocated for every connection before its first byte: 1,000 silent clients took 300 MiB.
-    """
-
-    max_size = _RECORD
-
-    def __init__(self, connection: GuardedConnection, context: ssl.SSLContext) -> None:
-        super().__init__(
-            asyncio.get_running_loop(),
-            connection,
-            context,
-            # Nothing waits for the handshake; typeshed requires a future all the same.
-            None,  # type: ignore[arg-type]
-            server_side=True,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-        )
-        self._connection = connection
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        super().connection_lost(exc)
-        # If the handshake failed, asyncio does not call the inner protocol.
-        self._connection.finish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +165,29 @@ class GuardedConnection(asyncio.Protocol):
 
     async def _connect(self, sock: socket.socket) -> None:
         context = self._endpoint.context
-        protocol = self if context is None else _TLS(self, context)
+        if context is None:
+            await self._serve(self, sock)
+            return
+        handshake = self._loop.create_future()
+        tls = OneRecordTLS(
+            self._loop,
+            self,
+            context,
+            handshake,
+            server_side=True,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+        )
+        await self._serve(tls, sock)
+        # If the handshake fails, asyncio calls no method of the inner protocol.
+        try:
+            with suppress(OSError):
+                await handshake
+        finally:
+            if self._http is None:
+                self.finish()
+
+    async def _serve(self, protocol: asyncio.BaseProtocol, sock: socket.socket) -> None:
         self._raw, _ = await self._loop.connect_accepted_socket(lambda: protocol, sock)
         if self._has_ended:
             self._raw.abort()

@@ -1,6 +1,7 @@
 """Many connections, silent, slow and too many, while other callers are served."""
 
 import gc
+import ssl
 from asyncio.sslproto import SSLProtocol
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from webhook.server import guarded_connection
 from webhook.server.config import ClientCertificates
 from webhook.server.open_connections import ConnectionLimits
 
+WHOLE = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 HALF = b"POST /convert-pods HTTP/1.1\r\nHost: local"
 
 
@@ -66,6 +68,21 @@ async def test_half_a_handshake_is_closed(short_handshakes, serve, connect):
     assert await silent.is_closed()
     assert await served.closed("handshake_timeout") == 1
     assert served.open_connections == 0
+
+
+async def test_client_that_speaks_no_tls_is_closed_and_not_counted(serve, connect, until):
+    served = await serve()
+    plain = await connect(served.port)
+    await plain.send(WHOLE)
+    await plain.is_closed()
+    await until(lambda: served.open_connections == 0)
+
+
+async def test_client_that_refuses_the_certificate_is_not_counted(serve, connect, until):
+    served = await serve()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await connect(served.port, ssl.create_default_context())
+    await until(lambda: served.open_connections == 0)
 
 
 async def test_handshake_without_a_request_is_closed(short_heads, serve, connect):
