@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.pod_conditions import PodCondition
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.settings.exempt_namespaces import excluded_names, exempt_names, in_default_order
 from policies.settings.installed import NAME_LABEL, entry_of
@@ -27,6 +26,7 @@ from policies.webhooks import WEBHOOKS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from policies.pod_conditions import ChangeCondition, PodCondition
     from policies.settings import GPUAdmissionPolicy
     from policies.webhooks import ResourceRule, Webhook
 
@@ -140,8 +140,8 @@ def _rule_lines(rule: ResourceRule) -> tuple[str, ...]:
     )
 
 
-def _condition(name: str, condition: str | PodCondition) -> Iterator[str]:
-    expression = condition.expression if isinstance(condition, PodCondition) else condition
+def _condition(name: str, condition: str | PodCondition | ChangeCondition) -> Iterator[str]:
+    expression = condition if isinstance(condition, str) else condition.expression
     yield f"  - name: {name}"
     if "\n" not in expression and expression[0].isalpha():
         yield f"    expression: {expression}"

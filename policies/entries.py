@@ -84,6 +84,7 @@ _CURRENT = (
     Entry("check-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=("access", "quota")),
     Entry("check-unconverted-pods", {"access": "Ignore", "quota": "Ignore"}, exempt_from=("access", "quota")),
     Entry("guard-pods", {"access": "Ignore"}, exempt_from=("access",)),
+    Entry("guard-changes", {"access": "Ignore"}, exempt_from=("access",)),
     Entry("configuration", {"configuration": "Ignore"}),
     Entry("nodes", {"configuration": "Ignore"}),
 )

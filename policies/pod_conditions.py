@@ -1,4 +1,4 @@
-"""Conditions on what a pod requests, in CEL for matchConditions and in Python for reviews of files.
+"""Conditions on what a pod requests or changes, in CEL for matchConditions and in Python for files.
 
 The API server copies limits to requests before it evaluates a condition, so the CEL reads requests only.
 """
@@ -6,6 +6,7 @@ The API server copies limits to requests before it evaluates a condition, so the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import items_at, lookup
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
+    "CHANGES_GPU_ACCESS",
     "REQUESTS_DEVICES",
     "REQUESTS_DEVICES_OR_WISHES",
     "REQUESTS_NVIDIA_DEVICES",
+    "ChangeCondition",
     "PodCondition",
+    "changed_cdi_annotations",
+    "changed_images",
     "has_claims",
     "has_our_annotations",
     "requested_names",
@@ -43,6 +48,16 @@ class PodCondition:
     def unless(self, expression: str) -> PodCondition:
         """The condition on pods, for calls of which a CEL expression is false; all other calls match."""
         return PodCondition(f"{expression} || ({self.expression})", self.holds)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCondition:
+    """A condition on a pod and the pod before an update."""
+
+    expression: str
+    """In CEL."""
+    holds: Callable[[Any, Any], bool]
+    """The same in Python, of the pod and the one before it; true or false for pods of any shape."""
 
 
 def requested_names(pod: Any) -> Iterator[str]:
@@ -118,3 +133,54 @@ k.startsWith("gpu-admission.io/") && k != "gpu-admission.io/ignore")) || (
     lambda pod: has_our_annotations(pod) or _requests_devices(pod),
 )
 """Any extended resource, or a claim, or wishes in annotations."""
+
+
+def changed_cdi_annotations(pod: Any, before: Any) -> dict[str, Any]:
+    """The annotations for CDI that an update adds or changes; a removed one names no device.
+
+    The pod may have any shape.
+    """
+    annotations = lookup(pod, ("metadata", "annotations"))
+    old = lookup(before, ("metadata", "annotations"))
+    known = old if isinstance(old, dict) else {}
+    return {
+        key: value
+        for key, value in (annotations.items() if isinstance(annotations, dict) else ())
+        if isinstance(key, str)
+        and (key == "nvidia.cdi.k8s.io" or key.startswith(("nvidia.cdi.k8s.io/", "cdi.k8s.io/")))
+        and (key not in known or known[key] != value)
+    }
+
+
+def changed_images(pod: Any, before: Any) -> list[tuple[str, int]]:
+    """List and index of each container and init container whose image an update changes.
+
+    The pod may have any shape. The API server refuses updates that add, remove or reorder containers.
+    """
+    return [
+        (listed, index)
+        for listed in ("containers", "initContainers")
+        for index, (new, old) in enumerate(zip_longest(_images(pod, listed), _images(before, listed)))
+        if new != old
+    ]
+
+
+def _images(pod: Any, listed: str) -> list[Any]:
+    return [lookup(container, ("image",)) or "" for container in items_at(lookup(pod, ("spec",)), (listed,))]
+
+
+CHANGES_GPU_ACCESS = ChangeCondition(
+    """\
+(has(object.metadata.annotations) && object.metadata.annotations.exists(k,
+(k == "nvidia.cdi.k8s.io" || k.startsWith("nvidia.cdi.k8s.io/") || k.startsWith("cdi.k8s.io/")) &&
+object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k])) || (has(object.spec) && has(oldObject.spec) && (
+(has(object.spec.containers) ? object.spec.containers : []).map(c, has(c.image) ? c.image : "") !=
+(has(oldObject.spec.containers) ? oldObject.spec.containers : []).map(c, has(c.image) ? c.image : "") ||
+(has(object.spec.initContainers) ? object.spec.initContainers : []).map(c, has(c.image) ? c.image : "") !=
+(has(oldObject.spec.initContainers) ? oldObject.spec.initContainers : []).map(c, has(c.image) ? c.image : "")))""",
+    lambda pod, before: bool(changed_cdi_annotations(pod, before) or changed_images(pod, before)),
+)
+"""An update that adds or changes an annotation for CDI, or changes the image of a container.
+
+Every field is read by `has` or `?`: a condition that fails skips a webhook that fails open.
+"""

@@ -14,13 +14,18 @@ from policies.entries import ENTRIES
 from policies.kubernetes.names import resource_name
 from policies.kubernetes.workloads import WORKLOADS
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
-from policies.pod_conditions import REQUESTS_DEVICES, REQUESTS_DEVICES_OR_WISHES, REQUESTS_NVIDIA_DEVICES
+from policies.pod_conditions import (
+    CHANGES_GPU_ACCESS,
+    REQUESTS_DEVICES,
+    REQUESTS_DEVICES_OR_WISHES,
+    REQUESTS_NVIDIA_DEVICES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policies.entries import Entry
-    from policies.pod_conditions import PodCondition
+    from policies.pod_conditions import ChangeCondition, PodCondition
 
 __all__ = ["CALLS", "CLAIM_KINDS", "WEBHOOKS", "WRITES", "NamespaceLabel", "ResourceRule", "Webhook", "kinds_of"]
 
@@ -64,8 +69,8 @@ class Webhook:
     note: str
     """The comment in the manifest."""
     rules: tuple[ResourceRule, ...]
-    conditions: Mapping[str, str | PodCondition] = field(default_factory=dict)
-    """CEL expressions and conditions on pods, by their names."""
+    conditions: Mapping[str, str | PodCondition | ChangeCondition] = field(default_factory=dict)
+    """CEL expressions, and conditions on pods and their changes, by their names."""
     timeout: int = 5
     """Seconds."""
     reinvocation: Literal["Never", "IfNeeded"] = "Never"
@@ -85,6 +90,7 @@ _ENFORCES_QUOTA = NamespaceLabel(QUOTA_LABEL, "In", "enforced")
 _ENFORCES_NO_QUOTA = NamespaceLabel(QUOTA_LABEL, "NotIn", "enforced")
 _IS_CLAIM = 'request.kind.kind == "ResourceClaim"'
 _NEW_PODS = ResourceRule(("CREATE",), "", ("Pod",))
+_UPDATED_PODS = ResourceRule(("UPDATE",), "", ("Pod",))
 _CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _NEW_CLAIMS = ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim",), _CLAIM_VERSIONS)
 _OPERATOR_OBJECTS = ResourceRule(
@@ -142,7 +148,7 @@ WEBHOOKS = (
         mutating=True,
         note="Converted pods that are applied again; the selector takes in those whose label is being taken away as well.",
         objects=(MANAGED, "true"),
-        rules=(ResourceRule(("UPDATE",), "", ("Pod",)),),
+        rules=(_UPDATED_PODS,),
         conditions={
             "not-deleting": "!has(object.metadata.deletionTimestamp)",
             "spec-changed": "object.spec != oldObject.spec",
@@ -204,6 +210,13 @@ WEBHOOKS = (
             "gpu-access": conditions.SHOWS_GPU_ACCESS,
             "no-devices": (~REQUESTS_DEVICES).unless("oldObject != null"),
         },
+    ),
+    Webhook(
+        ENTRIES["guard-changes"],
+        mutating=False,
+        note="Pods of every kind: nodes read annotations for CDI and images when a container starts, and both can change before.",
+        rules=(_UPDATED_PODS,),
+        conditions={"gpu-access-changes": CHANGES_GPU_ACCESS},
     ),
     Webhook(
         ENTRIES["workloads"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.access.checks import ACCESS, EXEMPT
+from policies.access.checks import ACCESS, EXEMPT, RECREATE
 from policies.checks import problem
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 def injecting_annotations(subject: Subject) -> Iterator[Problem]:
     """Containers get the CDI devices that an annotation names, without a request to the scheduler.
 
-    The NRI plugin of the container toolkit reads `nvidia.cdi.k8s.io/...`. NVIDIA's container runtime reads
+    The NRI plugin of the container toolkit reads `nvidia.cdi.k8s.io` and `nvidia.cdi.k8s.io/...`. NVIDIA's container runtime reads
     `cdi.k8s.io/...` in mode `cdi` under CRI-O, which passes it the annotations of pods; containerd does not. If no node
-    reads an annotation, it is allowed. If that is unknown, it is a warning in every mode.
+    reads an annotation, it is allowed. If that is unknown, it is a warning in every mode. Annotations are read when a
+    container starts, so those that an update adds or changes are reviewed too.
     """
-    if not subject.is_created:
-        return
     for key, value in subject.annotations.items():
         follower = _FOLLOWERS.get(key.partition("/")[0]) if isinstance(key, str) else None
         if follower is None or not isinstance(value, str) or VENDOR_PREFIX not in value:
@@ -48,7 +47,8 @@ def injecting_annotations(subject: Subject) -> Iterator[Problem]:
             continue
         text = f"names GPUs, {shown(value)}, that {what} injects without a request to the scheduler"
         severity = subject.severity if followed else Severity.WARN
-        yield problem(FieldPath(("metadata", "annotations", key)), text, severity=severity)
+        remedy = None if subject.is_created else RECREATE
+        yield problem(FieldPath(("metadata", "annotations", key)), text, remedy, severity=severity)
 
 
 def _runs_nri_plugin(view: ClusterView) -> bool | None:

@@ -11,7 +11,7 @@ from policies.decision import WORKLOAD
 if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
 
-__all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "is_exempt", "request_or"]
+__all__ = ["ACCESS", "CIRCUMSTANCES", "EXEMPT", "RECREATE", "is_exempt", "request_or"]
 
 ACCESS: Checks[Subject] = Checks("Pod", WORKLOAD)
 """Checks of fields that give a container GPUs."""
@@ -22,6 +22,10 @@ CIRCUMSTANCES: Checks[Subject] = Checks("Pod", WORKLOAD, circumstance=True)
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 """The end of remedies: what to do if the access is intended."""
+
+
+RECREATE = f"keep what the pod has, or create another pod that requests nvidia.com/gpu: 1 in resources.limits; {EXEMPT}"
+"""The remedy for a change of a pod that exists: its requests cannot change."""
 
 
 def request_or(container: Container, otherwise: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.access.checks import ACCESS, EXEMPT, request_or
+from policies.access.checks import ACCESS, EXEMPT, RECREATE, request_or
 from policies.access.env_from import sourced_variable
 from policies.access.subject import VISIBLE_DEVICES
 from policies.checks import problem
@@ -90,9 +90,9 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
 
     Where NVIDIA's container runtime is the default, a container with such an image gets every GPU of the node without a
     request. But a name does not prove what an image contains, and many builds use these images, so this is audited, in
-    every mode.
+    every mode. The image of a container can be changed later, and is reviewed then.
     """
-    for container in subject.containers:
+    for container in subject.images:
         image = container.fields.get("image")
         if not isinstance(image, str) or "nvidia/" not in image or not _OF_NVIDIA.match(image):
             continue
@@ -101,4 +101,5 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
                 f"{container.title} {container.lack} and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"
             )
-            yield problem(container.path / "image", text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
+            remedy = request_or(container, f"set {VISIBLE_DEVICES} to void") if subject.containers else RECREATE
+            yield problem(container.path / "image", text, remedy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.access.checks import ACCESS, EXEMPT
+from policies.access.checks import ACCESS, EXEMPT, RECREATE
 from policies.checks import problem
 from policies.decision import Severity
 from policies.fleet import GPUAccess
@@ -43,28 +43,29 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
     the node, unless it requests some and the device plugin chooses them. In a pod that requests GPUs, the other
     containers, and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and
-    the RuntimeClass applies to every container of a pod.
+    the RuntimeClass applies to every container of a pod. If an update changes the image of a container, that container is
+    reviewed again.
     """
     name = subject.spec.get("runtimeClassName")
-    if not isinstance(name, str) or not name or not subject.is_created:
+    if not isinstance(name, str) or not name or not subject.pod_containers:
         return
     handler = _handler(name, subject.view)
     if handler not in _HANDLERS and handler not in subject.view.derive(_configured_handlers):
         return
-    left_to_images = [each for each in subject.containers if _is_left_to_its_image(each)]
+    left_to_images = [each for each in subject.images if _is_left_to_its_image(each)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
     path = FieldPath(("spec", "runtimeClassName"))
-    if any(container.requests_gpu for container in subject.containers):
+    if any(container.requests_gpu for container in subject.pod_containers):
         for container in left_to_images:
             text = (
                 f"{runtime}, NVIDIA's container runtime, also for {container.title}, {container.doubt}: if its image "
                 "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node"
             )
-            remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}"
+            remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}" if subject.is_created else RECREATE
             yield problem(path, text, remedy, severity=Severity.AUDIT)
     elif left_to_images:
         who, remedy = "no container requests a GPU", None
-        for container in subject.containers:
+        for container in subject.pod_containers:
             if container.loss is not None:
                 who = f"{container.title} {container.lack}"
                 remedy = (
@@ -76,7 +77,7 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
             f"{runtime}, NVIDIA's container runtime, and {who}: an image that sets "
             "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
         )
-        yield subject.problem(path, text, remedy)
+        yield subject.problem(path, text, remedy if subject.is_created else RECREATE)
 
 
 def _is_left_to_its_image(container: Container) -> bool:

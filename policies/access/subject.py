@@ -1,4 +1,4 @@
-"""The subject of a review: the containers of a pod that is created, or its new ephemeral containers."""
+"""The subject of a review: a new pod, new ephemeral containers, or what an update changes of a pod."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from policies.decision import Severity
 from policies.fleet import GPUAccess, RequestKind, container_requests
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import shown
+from policies.pod_conditions import changed_cdi_annotations, changed_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -201,37 +202,53 @@ class Container:
 class Subject:
     """Containers under review, with the facts that the rules need."""
 
-    annotations: dict[Any, Any]
-    """The pod's annotations, as they are written."""
+    annotations: Mapping[Any, Any]
+    """The annotations under review, as they are written: of a pod that exists, those that the update adds or changes."""
     spec: dict[str, Any]
     containers: tuple[Container, ...]
-    """The containers under review."""
+    """The containers under review; none if only images or annotations of a pod change."""
+    images: tuple[Container, ...]
+    """The containers whose images are under review."""
+    pod_containers: tuple[Container, ...]
+    """The containers of a pod that is created, or of one whose images or annotations change."""
     is_created: bool
-    """True if the pod is created; False if ephemeral containers are added to a running pod."""
+    """True if the pod is created; False if it exists."""
     namespace: str
     view: ClusterView
     settings: GPUAdmissionPolicy
 
     @classmethod
     def of(cls, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Subject | None:
-        """The containers that a request creates; None if it creates none."""
+        """The parts of a pod that a request creates or changes; None if there are none."""
         if request.kind != "Pod" or request.group:
-            return None
-        created = (request.operation, request.subresource) == ("CREATE", "")
-        if not created and (request.operation, request.subresource) != ("UPDATE", "ephemeralcontainers"):
             return None
         spec = lookup(request.object, ("spec",))
         if not isinstance(spec, dict):
             return None
         requests = PodRequests(request.object, request.namespace, view, settings)
-        containers = _read_containers(spec, _LISTS if created else _LISTS[2:], requests)
-        if not created:
-            before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], requests)
-            known = {container.name: container.fields for container in before}
-            containers = (container for container in containers if container.fields != known.get(container.name))
-        annotations = lookup(request.object, ("metadata", "annotations"))
+        annotations: Any = {}
+        listed: tuple[Container, ...] = ()
+        match request.operation, request.subresource:
+            case "CREATE", "":
+                annotations = lookup(request.object, ("metadata", "annotations"))
+                containers = images = listed = tuple(_read_containers(spec, _LISTS, requests))
+            case "UPDATE", "ephemeralcontainers":
+                before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], requests)
+                known = {each.name: each.fields for each in before}
+                added = _read_containers(spec, _LISTS[2:], requests)
+                containers = images = tuple(each for each in added if each.fields != known.get(each.name))
+            case "UPDATE", "":
+                annotations = changed_cdi_annotations(request.object, request.old_object)
+                changed = changed_images(request.object, request.old_object)
+                listed = tuple(_read_containers(spec, _LISTS[:2], requests))
+                containers, images = (), tuple(each for each in listed if (each.list_name, each.index) in changed)
+            case _:
+                return None
         annotated = annotations if isinstance(annotations, dict) else {}
-        return cls(annotated, spec, tuple(containers), created, request.namespace, view, settings)
+        if not (containers or images or annotated):
+            return None
+        is_created = request.operation == "CREATE"
+        return cls(annotated, spec, containers, images, listed, is_created, request.namespace, view, settings)
 
     @property
     def severity(self) -> Severity:

@@ -33,16 +33,17 @@ __all__ = ["validate"]
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Findings on containers that get GPUs which the scheduler did not allocate to them.
 
-    Reviewed are the containers of new pods, and ephemeral containers that an update adds.
+    Reviewed are new pods, ephemeral containers that an update adds, and the images and the annotations for CDI that an update
+    changes. What the pod had before is not reviewed again, and neither are its privileges, which cannot change.
     """
     subject = Subject.of(request, view, settings)
-    if subject is None or not subject.containers or is_exempt(subject):
+    if subject is None or is_exempt(subject):
         return
     findings = tuple(ACCESS.run(subject))
     if not findings:
         return
     yield from findings
-    severity = _gravest_severity(findings, subject)
+    severity = _gravest_severity(findings, subject) if subject.containers else None
     if severity is not None:
         for circumstance in CIRCUMSTANCES.run(subject):
             yield replace(circumstance, severity=severity)

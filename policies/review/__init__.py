@@ -13,7 +13,7 @@ from policies.decision import Decision
 from policies.entries import ENTRIES
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError
-from policies.pod_conditions import PodCondition
+from policies.pod_conditions import ChangeCondition, PodCondition
 from policies.quota.opt_in import quota_shown
 from policies.review.coverage import OFFLINE_KINDS, find_gap
 from policies.review.on_demand import Review, load_function, load_rooms
@@ -131,8 +131,8 @@ def _settled_concern(concern: Concern, request: Request, view: ClusterView, sett
 def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Entry, ...]:
     """The entries that the API server calls for a request, in its order.
 
-    Of the webhooks' conditions, only those of `reapply` and those on what pods request are evaluated; a malformed pod meets
-    all of these, so that a concern reports it. Kinds that settings add count as installed. Three kinds of requests are
+    Of the webhooks' conditions, only those of `reapply` and those on what pods request or change are evaluated; a malformed
+    pod meets all of these, so that a concern reports it. Kinds that settings add count as installed. Three kinds of requests are
     reviewed although no webhook is called: updates of claims, namespaces and PriorityClasses, and objects of a kind that
     may be misspelt.
     """
@@ -171,11 +171,19 @@ def _is_called(call: Call, request: Request, view: ClusterView) -> bool:
 
 
 def _conditions_hold(call: Call, request: Request) -> bool:
-    """True if what a new pod requests meets the conditions of a webhook; other objects always do."""
-    if (request.kind, request.operation) != ("Pod", "CREATE"):
+    """True if what a new pod requests, or what changes of a pod, meets the conditions of a webhook.
+
+    Other objects always do.
+    """
+    if request.kind != "Pod":
         return True
-    conditions = (each for each in call.webhook.conditions.values() if isinstance(each, PodCondition))
-    return all(condition.holds(request.object) for condition in conditions)
+    for condition in call.webhook.conditions.values():
+        if isinstance(condition, ChangeCondition) and not condition.holds(request.object, request.old_object):
+            return False
+        is_new = request.operation == "CREATE"
+        if is_new and isinstance(condition, PodCondition) and not condition.holds(request.object):
+            return False
+    return True
 
 
 def _is_malformed(request: Request) -> bool:

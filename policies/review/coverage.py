@@ -12,6 +12,7 @@ from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.kubernetes.workloads import WORKLOADS
 from policies.metadata_keys import IGNORE
+from policies.pod_conditions import CHANGES_GPU_ACCESS
 from policies.review.on_demand import load_function
 from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
@@ -182,8 +183,12 @@ def _unreviewed_operation(request: Request) -> str:
         return f"no rule is about the subresource {printable(request.subresource)} of this kind"
     if not any(request.operation in each for each in operations):
         return f"no rule is about the operation {request.operation} on this kind"
-    if updates_pod(request) and not reapplies_pod(request):
-        return "pods that exist are reviewed only if gpu-admission changed them and their spec changes"
+    is_guarded = CHANGES_GPU_ACCESS.holds(request.object, request.old_object)
+    if updates_pod(request) and not (is_guarded or reapplies_pod(request)):
+        return (
+            "pods that exist are reviewed only if an image or an annotation for CDI changes, or if gpu-admission changed "
+            "them and their spec changes"
+        )
     return ""
 
 

@@ -76,8 +76,18 @@ def test_update_is_judged_with_the_old_object(reviewed, write, pod):
     (result,) = reviewed("--operation", "UPDATE", "--old", old, new)
     assert (result["verdict"], result["patch"]) == ("not reviewed", [])
     assert result["notReviewed"] == (
-        "pods that exist are reviewed only if gpu-admission changed them and their spec changes"
+        "pods that exist are reviewed only if an image or an annotation for CDI changes, or if gpu-admission changed them "
+        "and their spec changes"
     )
+
+
+def test_update_that_names_gpus_is_reviewed(reviewed, write, pod):
+    after = pod(gpus=0)
+    after["metadata"]["annotations"] = {"nvidia.cdi.k8s.io/pod": "nvidia.com/gpu=all"}
+    new, old = write("new.yaml", after), write("old.yaml", pod(gpus=0))
+    (result,) = reviewed("--operation", "UPDATE", "--old", old, new)
+    assert [finding["rule"] for finding in result["findings"]] == ["GA611"]
+    assert result["verdict"] == "admitted"
 
 
 def test_update_of_an_object_without_an_old_one_is_a_problem(invoke, write, pod):

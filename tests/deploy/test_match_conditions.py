@@ -6,7 +6,7 @@ import pytest
 import policies.review  # noqa: F401 - registers every rule
 from policies.entries import ENTRIES
 from policies.metadata_keys import MANAGED
-from policies.pod_conditions import PodCondition
+from policies.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
 from policies.request import Request
 from policies.review.pods import reapplies_pod
 from policies.rules import all_rules
@@ -162,6 +162,61 @@ def test_conditions_in_python_are_those_in_cel(document, _):
         assert compile_condition(condition.expression).holds(known)[0] is condition.holds(document), (
             condition.expression
         )
+
+
+MANY = {f"example.com/{index}": "x" for index in range(1000)}
+CUDA = {"image": "nvcr.io/nvidia/cuda:12"}
+ONE, OTHER = {"nvidia.cdi.k8s.io/container.c": "a"}, {"nvidia.cdi.k8s.io/container.c": "b"}
+CHANGES = {
+    "nothing": (pod(annotations=CDI), pod(annotations=CDI), False),
+    "label": (pod(annotations=CDI), pod(annotations=CDI) | {"metadata": {"labels": {"a": "b"}}}, False),
+    "added annotation": (pod(), pod(annotations=CDI), True),
+    "added beside others": (pod(annotations=MANY), pod(annotations=MANY | CDI), True),
+    "changed annotation": (pod(annotations=ONE), pod(annotations=OTHER), True),
+    "removed annotation": (pod(annotations=CDI), pod(), False),
+    "plain key": (pod(), pod(annotations={"nvidia.cdi.k8s.io": "nvidia.com/gpu=0"}), True),
+    "key of the whole pod": (pod(), pod(annotations={"nvidia.cdi.k8s.io/pod": "nvidia.com/gpu=0"}), True),
+    "key under cri-o": (pod(), pod(annotations={"cdi.k8s.io/any": "nvidia.com/gpu=0"}), True),
+    "similar keys": (
+        pod(),
+        pod(annotations={"nvidia.cdi.k8s.iox": "a", "cdi.k8s.io": "b", "x.cdi.k8s.io/a": "c"}),
+        False,
+    ),
+    "other annotation": (pod(annotations=CDI), pod(annotations=CDI | WISH), False),
+    "image": (pod({}), pod(CUDA), True),
+    "image of a pod with gpus": (pod({"resources": GPU}), pod({"resources": GPU, **CUDA}), True),
+    "image of an init container": (
+        pod(initContainers=[{"name": "i", "image": "a"}]),
+        pod(initContainers=[{"name": "i", "image": "b"}]),
+        True,
+    ),
+    "image of the second container": (pod({}, {}), pod({}, CUDA), True),
+    "image of an ephemeral container": (
+        pod(ephemeralContainers=[{"name": "e", "image": "a"}]),
+        pod(ephemeralContainers=[{"name": "e", "image": "b"}]),
+        False,
+    ),
+    "no image": ({"metadata": {}, "spec": {"containers": [{"name": "c"}]}}, pod(), True),
+    "gates": (pod(schedulingGates=[{"name": "g"}]), pod(), False),
+    "no spec": ({"metadata": {}}, {"metadata": {}}, False),
+    "no containers": ({"metadata": {}, "spec": {}}, {"metadata": {}, "spec": {}}, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
+def test_change_of_what_a_node_reads_late_reaches_the_guard(webhooks, before, after, expected):
+    assert called(webhooks["validating", "guard-changes"], Question(after, before)) is expected
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
+def test_change_holds_in_python_as_in_cel(before, after, expected):
+    assert CHANGES_GPU_ACCESS.holds(after, before) is expected
+
+
+def test_large_change_stays_within_the_budget(webhooks):
+    containers = [{"image": f"image-{index}"} for index in range(1000)]
+    changed = pod(*containers[:-1], CUDA, annotations=MANY)
+    assert called(webhooks["validating", "guard-changes"], Question(changed, pod(*containers, annotations=MANY)))
 
 
 def test_large_pod_stays_within_the_budget(webhooks):

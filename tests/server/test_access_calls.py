@@ -36,6 +36,15 @@ async def test_container_that_debugs_is_reported_of(ask, pod, review_of):
     )
 
 
+async def test_image_that_changes_is_reviewed_by_its_guard(ask, pod, review_of):
+    before = pod(0, runtimeClassName="nvidia")
+    after = copy.deepcopy(before)
+    after["spec"]["containers"][0]["image"] = "nvcr.io/nvidia/cuda:12"
+    response = await ask("guard-changes", review_of(after, operation="UPDATE", oldObject=before))
+    assert response["allowed"] is True
+    assert response["auditAnnotations"] == {"findings": "GA603=warn, GA608=audit"}
+
+
 async def test_other_updates_pass_silently(ask, pod, review_of):
     before = pod(0)
     request = {"operation": "UPDATE", "oldObject": before}

@@ -102,6 +102,7 @@ async def test_ignore_entry_lets_pass_with_the_ids_of_its_log(broken, pod, revie
         "placement": pod(0, resourceClaims=[CLAIM]),
         "access": pod(0, runtimeClassName="gpu"),
         "guard-pods": pod(0, runtimeClassName="gpu"),
+        "guard-changes": pod(0, runtimeClassName="gpu"),
         "workloads": {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod(1)["spec"]}}},
         "claims": RESOURCE_CLAIM,
         "configuration": {"kind": "ConfigMap", "metadata": {"name": "time-slicing", "namespace": "gpu-operator"}},

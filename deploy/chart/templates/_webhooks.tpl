@@ -503,6 +503,45 @@ webhooks:
       k.contains("/"))) ||
       (has(object.spec.initContainers) && object.spec.initContainers.exists(c, has(c.resources) &&
       has(c.resources.requests) && c.resources.requests.exists(k, k.contains("/")))))))
+# Pods of every kind: nodes read annotations for CDI and images when a container starts, and both can change before.
+- name: guard-changes.gpu-admission.io
+  admissionReviewVersions: [v1]
+  clientConfig:
+    {{- with .Values.certificates.caBundle }}
+    caBundle: {{ b64enc . }}
+    {{- end }}
+    service:
+      name: gpu-admission
+      namespace: gpu-admission
+      path: /guard-changes
+      port: 443
+  failurePolicy: Ignore
+  sideEffects: None
+  timeoutSeconds: 5
+  matchPolicy: Equivalent
+  namespaceSelector:
+    matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values:
+      {{- include "gpu-admission.excludedNames" (list . "access") | nindent 6 }}
+  objectSelector: {}
+  rules:
+  - apiGroups: [""]
+    apiVersions: [v1]
+    operations: [UPDATE]
+    resources: [pods]
+    scope: Namespaced
+  matchConditions:
+  - name: gpu-access-changes
+    expression: >-
+      (has(object.metadata.annotations) && object.metadata.annotations.exists(k,
+      (k == "nvidia.cdi.k8s.io" || k.startsWith("nvidia.cdi.k8s.io/") || k.startsWith("cdi.k8s.io/")) &&
+      object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k])) || (has(object.spec) && has(oldObject.spec) && (
+      (has(object.spec.containers) ? object.spec.containers : []).map(c, has(c.image) ? c.image : "") !=
+      (has(oldObject.spec.containers) ? oldObject.spec.containers : []).map(c, has(c.image) ? c.image : "") ||
+      (has(object.spec.initContainers) ? object.spec.initContainers : []).map(c, has(c.image) ? c.image : "") !=
+      (has(oldObject.spec.initContainers) ? oldObject.spec.initContainers : []).map(c, has(c.image) ? c.image : "")))
 # Only the author of a workload gets warnings, and only when its spec changes. Kinds of other groups are mostly made for
 # GPUs, so they are not searched here.
 - name: workloads.gpu-admission.io

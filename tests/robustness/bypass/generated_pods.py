@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["CLAIMS", "CLASSES", "EPHEMERAL", "NAMESPACES", "NODES", "PODS", "SLICES", "TEMPLATES", "UNSCHEDULED_PODS"]
+__all__ = [
+    "ANNOTATIONS",
+    "CLAIMS",
+    "CLASSES",
+    "EPHEMERAL",
+    "IMAGES",
+    "NAMESPACES",
+    "NODES",
+    "PODS",
+    "SLICES",
+    "TEMPLATES",
+    "UNSCHEDULED_PODS",
+]
 
 PRODUCT = {"string": "NVIDIA H100 80GB HBM3"}
 _GPU = 'device.driver == "gpu.nvidia.com"'
@@ -331,7 +343,7 @@ def _of_others(draw):
 
 
 _VOLUMES = st.just(([], [])) | _of_node() | _of_others()
-_ANNOTATIONS = st.sampled_from(
+ANNOTATIONS = st.sampled_from(
     [
         {},
         {},
@@ -339,12 +351,13 @@ _ANNOTATIONS = st.sampled_from(
         {"devices": "none"},
         {"nvidia.cdi.k8s.io/container.c0": "nvidia.com/gpu=all"},
         {"nvidia.cdi.k8s.io/pod": "nvidia.com/gpu=0"},
+        {"nvidia.cdi.k8s.io": "nvidia.com/gpu=0"},
         {"cdi.k8s.io/any": "nvidia.com/gpu=all"},
         {"cdi.k8s.io/any": "example.com/nic=0,runtime.nvidia.com/gpu=0"},
         {"cdi.k8s.io/nic": "example.com/nic=0"},
     ]
 )
-_IMAGES = st.sampled_from(["train:1", "train:1", "busybox", "nvcr.io/nvidia/cuda:12.9.1-base-ubuntu24.04"])
+IMAGES = st.sampled_from(["train:1", "train:1", "busybox", "nvcr.io/nvidia/cuda:12.9.1-base-ubuntu24.04"])
 """`train` is built from an image of NVIDIA's, as the last one is; both set NVIDIA_VISIBLE_DEVICES to all."""
 _SECURITY = st.sampled_from(
     [{}, {}, {"securityContext": {"privileged": True}}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]
@@ -392,13 +405,13 @@ def _pods(draw, resources=_RESOURCES, ways=_WAYS):
         made = _container(name, draw(resources), references, draw(_ENV), mounted)
         if name.startswith("i") and draw(st.booleans()):
             made["restartPolicy"] = "Always"
-        return {**made, "image": draw(_IMAGES), **draw(_SECURITY)}
+        return {**made, "image": draw(IMAGES), **draw(_SECURITY)}
 
     metadata = {
         "name": "train",
         "namespace": "team-a",
         "uid": "uid-of-the-pod",
-        "annotations": draw(_ANNOTATIONS),
+        "annotations": draw(ANNOTATIONS),
         "labels": draw(st.sampled_from([{}, {}, {"gpu-admission.io/dra": "disabled"}])),
     }
     spec = {

@@ -62,15 +62,15 @@ def create(
     settings: GPUAdmissionPolicy,
     *,
     before: Object | None = None,
+    subresource: str = "",
     user: str = "alice",
 ) -> Answer:
-    """Create an object as the API server does; with `before`, add ephemeral containers to a pod."""
+    """Create an object as the API server does; with `before`, update it."""
     group, plural = _PLURALS[document["kind"]]
-    operation, subresource = ("CREATE", "") if before is None else ("UPDATE", "ephemeralcontainers")
     request = Request(
         document,
         before,
-        operation,
+        "CREATE" if before is None else "UPDATE",
         group=group,
         kind=document["kind"],
         subresource=subresource,

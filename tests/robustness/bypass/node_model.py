@@ -218,6 +218,7 @@ def _by_annotation(container: Object, pod: Object) -> Iterator[str]:
     for key, value in (pod["metadata"].get("annotations") or {}).items():
         name = container["name"]
         followed = key.startswith("cdi.k8s.io/") or key in (
+            "nvidia.cdi.k8s.io",
             "nvidia.cdi.k8s.io/pod",
             f"nvidia.cdi.k8s.io/container.{name}",
         )

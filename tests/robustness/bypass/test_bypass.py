@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from tests.properties import examples
 from tests.robustness.bypass.generated_pods import (
+    ANNOTATIONS,
     CLAIMS,
     CLASSES,
     EPHEMERAL,
+    IMAGES,
     NAMESPACES,
     NODES,
     PODS,
@@ -188,11 +191,36 @@ def test_no_way_to_a_gpu_beside_a_request_that_no_scheduler_meets(pod, namespace
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
+@given(
+    pod=PODS,
+    namespace=NAMESPACES,
+    classes=CLASSES,
+    annotations=ANNOTATIONS,
+    images=st.lists(IMAGES, min_size=4, max_size=4),
+)
+def test_no_way_to_a_gpu_by_a_change_of_a_pod_that_waits(pod, namespace, classes, annotations, images):
+    """A pod waits at a scheduling gate, while its author changes what a node reads when a container starts."""
+    world = World(namespace, classes, [], [], dict.fromkeys(("classes", "templates", "claims", "slices"), False))
+    stored = create(pod, namespace, world.now, DENY)
+    if not stored.allowed:
+        return
+    changed = copy.deepcopy(pod)
+    changed["metadata"]["annotations"] |= annotations
+    containers = (*changed["spec"]["initContainers"], *changed["spec"]["containers"])
+    for container, image in zip(containers, images, strict=False):
+        container["image"] = image
+    ways = [way for way in ways_to_gpus(changed, world) if way not in set(ways_to_gpus(pod, world))]
+    answer = create(changed, namespace, world.now, DENY, before=pod)
+    by_image = all(way.endswith(BY_IMAGE) for way in ways)
+    assert not ways or not answer.allowed or by_image, ways
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(change=EPHEMERAL, namespace=NAMESPACES, classes=CLASSES)
 def test_no_way_to_a_gpu_by_an_ephemeral_container(change, namespace, classes):
     before, pod = change
     view = ManifestsView([namespace, POLICY, *NODES, *classes, *SLICES])
-    answer = create(pod, namespace, view, DEFAULTS, before=before)
+    answer = create(pod, namespace, view, DEFAULTS, before=before, subresource="ephemeralcontainers")
     (debug,) = pod["spec"]["ephemeralContainers"]
     ways = list(gpus_behind_the_scheduler(debug, pod, has_gpu=False))
     assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways
