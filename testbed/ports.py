@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import secrets
 import socket
 from urllib.parse import urlsplit
 
 __all__ = ["address_towards", "free_ports"]
 
 
+_FIRST, _END = 10_000, 32_768
+"""Below the ports that Linux gives to connections: one of another test could take such a port before the server listens."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Different ports that are free at this moment."""
+    """Different ports that are free at this moment, and are given to no connection."""
+    ports: list[int] = []
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        while len(ports) < count:
+            # Not of `random`: tests seed it, so that all their processes would try the same ports.
+            port = _FIRST + secrets.randbelow(_END - _FIRST)
+            tried = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                tried.bind(("127.0.0.1", port))
+                ports.append(port)
+    return ports
 
 
 def address_towards(url: str) -> str:

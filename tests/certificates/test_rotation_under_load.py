@@ -42,7 +42,7 @@ class Load:
     async def handshake(self, context):
         port = next(self.ports)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 reader, writer = await asyncio.open_connection(
                     "127.0.0.1", port, ssl=context, server_hostname="localhost"
                 )

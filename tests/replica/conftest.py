@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import json
-import socket
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from testbed import libyaml
+from testbed.ports import free_ports
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.replica.config import ReplicaConfig
@@ -80,24 +80,13 @@ class Running:
             return await answer.text()
 
 
-def free_port():
-    """A port of this machine that nobody listens on at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-@pytest.fixture(name="free_port", scope="session")
-def _free_port():
-    return free_port
-
-
 @pytest.fixture
 async def make(client_of):
     """Make a replica that API servers call by URL, on ports that are free."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(rotation=None, **config):
-            port = free_port()
+            (port,) = free_ports(1)
             config = {
                 "url": f"https://localhost:{port}",
                 "drain_delay": 0.0,
@@ -143,8 +132,8 @@ def gpu_pod():
 
 
 async def until(ask, holds):
-    """Ask again and again until an answer is as it should be; give it."""
-    async with asyncio.timeout(20):
+    """Ask again and again until an answer is as it should be; give it. A busy machine needs many seconds."""
+    async with asyncio.timeout(60):
         while True:
             answer = ask()
             answer = await answer if asyncio.iscoroutine(answer) else answer

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from testbed.ports import free_ports
 from webhook.cluster.resources import RESOURCES
 
 
@@ -44,8 +45,8 @@ async def said(process, start):
     raise AssertionError(f"it ended and never said {start!r}")
 
 
-async def test_pod_is_converted_by_a_process_that_ends_at_sigterm(serve, sandbox, client_of, gpu_pod, free_port, until):
-    port, probe_port = free_port(), free_port()
+async def test_pod_is_converted_by_a_process_that_ends_at_sigterm(serve, sandbox, client_of, gpu_pod, until):
+    port, probe_port = free_ports(2)
     url = f"https://localhost:{port}"
     account = sandbox.kubeconfig("system:serviceaccount:gpu-admission:gpu-admission")
     process = await serve(
@@ -66,8 +67,9 @@ async def test_pod_is_converted_by_a_process_that_ends_at_sigterm(serve, sandbox
     assert await process.wait() == 0
 
 
-async def test_process_that_waits_for_a_cluster_ends_at_sigterm(serve, sandbox, free_port):
-    nobody = sandbox.kubeconfig().replace(sandbox.url, f"http://127.0.0.1:{free_port()}")
+async def test_process_that_waits_for_a_cluster_ends_at_sigterm(serve, sandbox):
+    (nowhere,) = free_ports(1)
+    nobody = sandbox.kubeconfig().replace(sandbox.url, f"http://127.0.0.1:{nowhere}")
     process = await serve(nobody, "--port", "0", "--probe-port", "0", "--explain-port", "0")
     await said(process, "cached nodes")
     process.send_signal(signal.SIGTERM)

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from testbed.ports import free_ports
+
 
 def failed(why):
     return f'Internal error occurred: failed calling webhook "a": {why}'
@@ -100,11 +102,12 @@ async def test_a_webhook_that_does_not_answer_in_time_is_given_up(findings_of, s
     never.set()
 
 
-async def test_a_webhook_that_is_not_there_is_reported_with_its_address(findings_of, unused_tcp_port):
-    where = {"clientConfig": {"url": f"https://127.0.0.1:{unused_tcp_port}/a"}}
+async def test_a_webhook_that_is_not_there_is_reported_with_its_address(findings_of):
+    (port,) = free_ports(1)
+    where = {"clientConfig": {"url": f"https://127.0.0.1:{port}/a"}}
     assert await findings_of(**where) == failed(
-        f'failed to call webhook: Post "https://127.0.0.1:{unused_tcp_port}/a?timeout=10s": '
-        f"dial tcp 127.0.0.1:{unused_tcp_port}: connect: connection refused"
+        f'failed to call webhook: Post "https://127.0.0.1:{port}/a?timeout=10s": '
+        f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     )
 
 

@@ -91,7 +91,7 @@ async def replicas(sandbox, tmp_path):
 
 async def until(holds):
     """Wait until something holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if holds():
                 return

@@ -72,7 +72,7 @@ def until_reached(gated):
     """Wait until an explanation is under way."""
 
     async def wait():
-        assert await asyncio.to_thread(gated.reached.wait, 10)
+        assert await asyncio.to_thread(gated.reached.wait, 60)
         gated.reached.clear()
 
     return wait

@@ -26,7 +26,7 @@ class Stream:
         self.response = response
 
     async def line(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             line = await self.response.content.readline()
         return json.loads(line) if line else None
 
