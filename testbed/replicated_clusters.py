@@ -42,6 +42,7 @@ __all__ = ["RealReplicatedCluster", "ReplicatedCluster", "SandboxProcess", "repl
 _ROOT = Path(__file__).parents[1]
 _HOST = "127.0.0.1"
 _START_SECONDS = 60
+_STOP_SECONDS = 60
 
 
 class ReplicatedCluster(Cluster):
@@ -168,7 +169,7 @@ class SandboxProcess(ReplicatedCluster):
 
     def _stop(self) -> None:
         self._process.terminate()
-        code = self._process.wait(20)
+        code = self._process.wait(_STOP_SECONDS)
         assert code == 0, f"the sandbox ended with {code}:\n{self._log.read_text()[-4000:]}"
 
     def _headers_of(self, user: str, groups: tuple[str, ...]) -> Headers:

@@ -19,7 +19,7 @@ __all__ = ["ROOT", "Service", "environment"]
 
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 100
-_STOP_SECONDS = 20
+_STOP_SECONDS = 60
 _LOG_SHOWN = 4000
 
 

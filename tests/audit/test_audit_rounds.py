@@ -54,7 +54,7 @@ async def cluster(tmp_path, k8s):
     client = await APIClient.connect(str(kubeconfig), environ={})
     sync = Sync(client)
     sync.start(["gpu-operator"])
-    await asyncio.wait_for(sync.wait_for_first(), 20)
+    await asyncio.wait_for(sync.wait_for_first(), 60)
     cluster = type("Cluster", (), {})()
     cluster.sandbox, cluster.client, cluster.view = sandbox, client, sync.view
     cluster.audit = AuditRound(client, sync.view, lambda: DEFAULTS, clockwork=Clockwork(now=lambda: NOON))
@@ -189,7 +189,7 @@ class WaitingView:
     def get(self, kind, name, namespace=""):
         self.questions += 1
         self.asked.set()
-        self.go.wait(20)
+        self.go.wait(60)
         return self._view.get(kind, name, namespace)
 
 

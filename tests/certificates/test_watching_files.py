@@ -164,7 +164,7 @@ async def test_watch_brings_changed_files_to_clients_until_it_is_cancelled(watch
     watching = asyncio.create_task(watched.watcher.watch(interval=0))
     watched.write(second)
     seen = None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while seen != second.fingerprint:
             async with server.connect(client()) as connection:
                 certificate = connection.ssl_object.getpeercert(binary_form=True)

@@ -169,7 +169,7 @@ def test_shipped_classes_are_known_without_the_cel_engine():
         "import sys; from policies.fleet.known_classes import KnownClasses; "
         f"assert KnownClasses([{document!r}]).device_type('any') == 'gpu'; assert 'policies.dra.cel' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ NODES = RESOURCES["Node"].path()
 
 async def started(sync):
     sync.start(["gpu-operator"])
-    await asyncio.wait_for(sync.wait_for_first(), 20)
+    await asyncio.wait_for(sync.wait_for_first(), 60)
     return sync
 
 
@@ -66,7 +66,7 @@ async def impatient(sync):
 async def test_one_kind_that_cannot_be_listed_is_gone_on_without(api, sync):
     api.broken.add(NODES)
     await impatient(sync)
-    await asyncio.wait_for(sync.wait_for_first(), 20)
+    await asyncio.wait_for(sync.wait_for_first(), 60)
     assert sync.reason() == ""
     assert sync.view.list("Node") is UNKNOWN
     assert sync.view.list("Pod") == ()

@@ -169,7 +169,7 @@ def test_sign_out_clears_the_page_and_ends_the_stream(server, shown, open_page):
 
 
 def until(holds):
-    for _ in range(200):
+    for _ in range(3000):
         if holds():
             return True
         time.sleep(0.02)

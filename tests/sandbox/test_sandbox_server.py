@@ -255,7 +255,7 @@ async def test_end_of_the_maker_of_claims_is_logged(sandbox, pod, caplog):
     document = pod()
     document["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "empty"}]
     sandbox.create(document)
-    await asyncio.wait([sandbox._controller], timeout=5)
+    await asyncio.wait([sandbox._controller])
     await asyncio.sleep(0)
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("CRITICAL", "the claim controller has ended because of a defect")

@@ -153,6 +153,6 @@ async def test_history_keeps_only_its_latest_changes(config_map):
 
 async def test_stop_ends_watches(api, sandbox):
     async with api.session.get(CONFIG_MAPS, params={"watch": "true"}) as response:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await sandbox.stop()
         assert response.status == 200

@@ -31,7 +31,7 @@ class Maker:
     def __call__(self, audience, now):
         self.running += 1
         self.most_running = max(self.most_running, self.running)
-        self.gate.wait(10)
+        self.gate.wait(60)
         self.running -= 1
         self.made.append(audience)
         return {"part": f"{len(self.made)}{'x' * self.size}", "same": "same"}
