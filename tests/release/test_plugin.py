@@ -15,6 +15,8 @@ from release.project import version
 from testbed import libyaml
 from tests.release.conftest import VERSION
 
+pytestmark = pytest.mark.timeout(400)  # the first test builds the archive, which takes minutes beside busy processes
+
 URL = "https://example.com/releases/"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 

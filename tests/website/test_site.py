@@ -9,6 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
+pytestmark = pytest.mark.timeout(400)  # the first test builds the site, which takes minutes beside busy processes
+
 ROOT = Path(__file__).parents[2]
 INDEX = (ROOT / "docs" / "README.md").read_text()
 PAGES = sorted(path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").glob("*.md"))
