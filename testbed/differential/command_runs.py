@@ -89,9 +89,10 @@ class CommandRuns:
         )
 
     def _review_update(self) -> int:
-        after = [self._objects.any_object() for _ in range(20)]
+        objects = self._objects
+        after = [self._random.choice((objects.pod, objects.pod, objects.workload, objects.claim))() for _ in range(20)]
         folder = self._inputs(after)
-        write_manifests(folder / "old.json", [self._objects.former_object(each) for each in after])
+        write_manifests(folder / "old.json", [objects.former_object(each) for each in after])
         user = ["--user", self._random.choice(["alice", "system:serviceaccount:kube-system:job-controller"])]
         options = ["--operation", "UPDATE", "--old", "old.json", *user, "-o", "json"]
         return self._compare("review of updates", ["review", *self._cluster(), *options, "in"], folder, 20)

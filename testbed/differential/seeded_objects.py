@@ -112,9 +112,10 @@ class SeededObjects:
         return mutant
 
     def former_object(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The object as it could have been before an update."""
+        """The object as it could have been before an update, with the same name."""
         before = self._mutator.mutant(given, self._random.choice([0, 1, 1, 3]))
-        return before if isinstance(before, dict) else given
+        same: dict[str, Any] = {key: given[key] for key in ("apiVersion", "kind", "metadata") if key in given}
+        return {**before, **same} if isinstance(before, dict) else given
 
     def pod(self) -> dict[str, Any]:
         """A pod of a kind that some rule is about."""
