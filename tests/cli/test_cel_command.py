@@ -157,6 +157,17 @@ def test_text_counts_what_a_class_excludes(invoke, cluster):
     assert lines[-1] == "DeviceClass gpu.nvidia.com excludes 21 more devices; -o json and -o html show them."
 
 
+@pytest.mark.parametrize("name", ["nothing", "anything"])
+def test_text_without_a_condition_shows_devices_only(invoke, cluster, write, name):
+    classes = write("classes.yaml", {**device_class("anything", GPU), "spec": {}})
+    file = write("claim.yaml", claim({"deviceClassName": name}))
+    done = invoke("cel", "--cluster", cluster, "--cluster", classes, file)
+    assert done.output.splitlines()[0] == "request gpu of ResourceClaim team-a/gpus  39 of 39 devices match"
+    assert "gpu-0 on gpu-h100-01" in done.output
+    assert "CONDITION" not in done.output
+    assert "sign for each condition" not in done.output
+
+
 def test_text_of_a_narrow_terminal_is_complete(cluster):
     view = ManifestsView(ManifestReader().cluster([cluster]))
     found = analyze(selector_set_of_expression(HOPPER, "gpu.nvidia.com"), view, DEFAULTS, NONE)

@@ -213,9 +213,10 @@ def _head(analysis: Analysis, width: int) -> Iterator[str]:
     if not analysis.rows:
         return
     yield ""
-    yield from _conditions(analysis, width)
-    yield ""
-    yield "TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."
+    if any(selector.clauses for selector in analysis.selectors):
+        yield from _conditions(analysis, width)
+        yield ""
+        yield "TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."
     rows = [row for row in analysis.rows if not _class_that_excludes(row, analysis)]
     shown = (rows or analysis.rows)[:_MOST_SHOWN]
     yield from _device_table([(_truths(row), row) for row in shown], "TRUTH", width)
