@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONFIGURATIONS", "ENTRIES", "RETIRED", "Concern", "Entry", "FailurePolicy"]
+__all__ = ["CONFIGURATIONS", "ENTRIES", "Concern", "Entry", "FailurePolicy"]
 
 CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "gpu-admission"),
@@ -68,7 +68,7 @@ class Entry:
         return f"{self.name}.gpu-admission.io"
 
 
-_CURRENT = (
+_ENTRIES = (
     Entry("convert-pods", {"conversion": "Fail", "placement": "Ignore"}, mutating=True, exempt_from=("conversion",)),
     Entry("place-pods", {"preview": "Ignore", "placement": "Ignore"}, mutating=True),
     Entry("place-unconverted-pods", {"placement": "Ignore"}, mutating=True),
@@ -88,19 +88,6 @@ _CURRENT = (
     Entry("configuration", {"configuration": "Ignore"}),
     Entry("nodes", {"configuration": "Ignore"}),
 )
-_RETIRED = (
-    Entry("conversion", {"conversion": "Fail"}, mutating=True, exempt_from=("conversion",)),
-    Entry("preview", {"preview": "Ignore"}, mutating=True, exempt_from=("conversion",)),
-    Entry("placement", {"placement": "Ignore"}, mutating=True),
-    Entry("conversion-check", {"conversion-check": "Fail"}, exempt_from=("conversion",)),
-    Entry("access", {"access": "Ignore"}, exempt_from=("access",)),
-    Entry("quota-enforced", {"quota": "Fail"}, exempt_from=("quota",)),
-    Entry("quota", {"quota": "Ignore"}, exempt_from=("quota",)),
-)
 
-RETIRED = frozenset(entry.name for entry in _RETIRED)
-"""The names of entries that the version before installed, with one concern each. They answer for one release, so that the
-webhook configurations can be upgraded after the service, and rolled back before it."""
-
-ENTRIES = {entry.name: entry for entry in (*_CURRENT, *_RETIRED)}
+ENTRIES = {entry.name: entry for entry in _ENTRIES}
 """By name, in the order in which the API server calls them: mutating entries one after the other, then the validating."""

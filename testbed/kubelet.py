@@ -21,7 +21,7 @@ from testbed.service import ROOT, environment
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from testbed.api import API
@@ -69,8 +69,8 @@ class Kubelet:
     kubeconfig_of: Callable[[str], str]
     """The kubeconfig for a token."""
     folder: Path
-    programs: Mapping[str, str]
-    """The module that an image runs; pods of other images are never ready."""
+    images: Collection[str]
+    """Those of gpu-admission; pods of other images are never ready."""
     look: Callable[[], dict[str, Any]]
     """Called when a command ends."""
     commands: list[Command] = field(default_factory=list)
@@ -149,8 +149,7 @@ class Kubelet:
 
     def _begin(self, pod: dict[str, Any]) -> None:
         container = pod["spec"]["containers"][0]
-        program = self.programs.get(container["image"])
-        if program is None:
+        if container["image"] not in self.images:
             return
         name = pod["metadata"]["name"]
         kubeconfig = self.folder / f"{name}.kubeconfig"
@@ -167,7 +166,7 @@ class Kubelet:
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             running = subprocess.Popen(
-                [sys.executable, "-m", program, *arguments],
+                [sys.executable, "-m", "webhook", *arguments],
                 cwd=self.folder,
                 env={**environment(), "PYTHONPATH": str(ROOT), "KUBECONFIG": str(kubeconfig)},
                 stdout=output,

@@ -26,9 +26,8 @@ _FORESEEN = "webhook.cluster.errors."
 class Replica(Service):
     """One process, behind an address that it shares with others."""
 
-    def __init__(self, kubeconfig: Path, host: str, log: Path, *, program: str = "webhook", **options: object) -> None:
+    def __init__(self, kubeconfig: Path, host: str, log: Path, **options: object) -> None:
         super().__init__(kubeconfig, host, log, **options)
-        self.program = program
         self.shared = ""
         """The address at which API servers call all replicas."""
         self._lock = threading.Lock()
@@ -92,10 +91,10 @@ class Replicas:
         self._former: list[Replica] = []
         self._all = [self._replica(number) for number in range(count)]
 
-    def _replica(self, number: int, program: str = "webhook") -> Replica:
+    def _replica(self, number: int) -> Replica:
         log = self._log.with_name(f"{self._log.name}-{number}")
         kubeconfig = self._kubeconfigs[number % len(self._kubeconfigs)]
-        return Replica(kubeconfig, self._host, log, program=program, **self._options)
+        return Replica(kubeconfig, self._host, log, **self._options)
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(self._all)
@@ -115,17 +114,16 @@ class Replicas:
         with ThreadPoolExecutor(len(self._all)) as pool:
             list(pool.map(Replica.stop, self._all))
 
-    def roll(self, program: str, route: Callable[[Sequence[Address]], None]) -> None:
-        """Replace each by one of another program, which is ready before the old one stops.
+    def roll(self, route: Callable[[Sequence[Address]], None]) -> None:
+        """Replace each by another one, which is ready before the old one stops.
 
         Args:
-            program: The module that the new replicas run.
             route: Makes new connections go to these addresses only.
         """
         with ThreadPoolExecutor(len(self._all)) as pool:
             stopping = []
             for old in list(self._all):
-                new = self._replica(len(self._all) + len(self._former), program)
+                new = self._replica(len(self._all) + len(self._former))
                 new.shared = old.shared
                 new.start()
                 self._all = [*(each for each in self._all if each is not old), new]

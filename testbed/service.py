@@ -35,8 +35,6 @@ class Service:
             log: The file for its output.
             options: More options of the command, such as `client_ca`.
         """
-        self.program = "webhook"
-        """The module that runs."""
         self._kubeconfig = kubeconfig
         self._host = host
         self._log = log
@@ -94,7 +92,7 @@ class Service:
 
     def command(self) -> list[str]:
         """The beginning of the command line."""
-        return [sys.executable, "-m", self.program]
+        return [sys.executable, "-m", "webhook"]
 
     def stop(self) -> None:
         """Stop it as the kubelet does, and wait for its end."""

@@ -1,4 +1,4 @@
-"""Replacing the installed webhook configurations by those of another version, as docs/upgrade.md does."""
+"""The webhook configurations and the Deployment, as a rollout of docs/upgrade.md finds them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 from testbed import deploy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from testbed.api import API
     from testbed.clusters import Cluster
 
-__all__ = ["IMAGE", "called_at", "current_configurations", "deployment", "replace_webhooks", "roll_out"]
+__all__ = ["IMAGE", "called_at", "current_configurations", "deployment", "roll_out"]
 
 IMAGE = "gpu-admission:tested"
 """The image of the Deployment."""
@@ -30,20 +27,6 @@ def called_at(url: str, configuration: dict[str, Any], **client: Any) -> dict[st
         for webhook in configuration["webhooks"]
     ]
     return {**configuration, "webhooks": called}
-
-
-def replace_webhooks(api: API, configurations: Iterable[dict[str, Any]]) -> None:
-    """Replace all webhooks of installed configurations, as `gpu-admission apply-webhooks` does.
-
-    They get the installed caBundle: without it, calls fail until a replica writes it.
-    """
-    for configuration in configurations:
-        stored = api.get(configuration["kind"], configuration["metadata"]["name"]).object
-        installed = stored["webhooks"][0]["clientConfig"]
-        url = installed["url"].rpartition("/")[0]
-        called = called_at(url, configuration, caBundle=installed["caBundle"])
-        answer = api.replace({**stored, "webhooks": called["webhooks"]})
-        assert answer.accepted, answer.message
 
 
 def deployment(image: str = IMAGE) -> dict[str, Any]:

@@ -63,8 +63,7 @@ def _group(data: Mapping[str, Any]) -> NodeGroup:
         fits_if_empty=data["fitsIfEmpty"],
         reason=None if reason is None else _reason(reason),
         devices=tuple(data["devices"]),
-        # A Service of an earlier version does not tell them.
-        outcomes=tuple(map(_outcome, data.get("outcomes", ()))),
+        outcomes=tuple(map(_outcome, data["outcomes"])),
     )
 
 

@@ -1,15 +1,15 @@
-"""The two webhook configurations: what is missing, opened, retired, or has no caBundle."""
+"""The two webhook configurations: what is missing, opened, unknown, or has no caBundle."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from policies.cluster_checks import Check, Status
-from policies.entries import CONFIGURATIONS, RETIRED
+from policies.entries import CONFIGURATIONS
 from policies.health.facts import Unread, unread_check
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.phrases import format_count, format_list, inflect, shorten
-from policies.settings.installed import entry_of, opened_webhooks, outdated_webhooks
+from policies.settings.installed import entry_of, opened_webhooks
 from policies.webhooks import WEBHOOKS
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def known_notes(configurations: Mapping[str, Object | Unread | None]) -> set[str
     read = read_configurations(configurations)
     missing = [f"{kind} {name}" for kind, name in CONFIGURATIONS if configurations.get(kind) is None]
     return {
-        *outdated_webhooks(read),
         *opened_webhooks(read),
         *(f"there is no {each}, so API servers call none of its webhooks" for each in missing),
     }
@@ -87,26 +86,16 @@ def _entry_checks(kind: str, where: str, document: Object) -> Iterator[Check]:
     webhooks = mappings_at(document, ("webhooks",))
     names = {str(each.get("name")) for each in webhooks}
     wanted = [each.entry.webhook for each in WEBHOOKS if each.mutating is kind.startswith("Mutating")]
-    retired = [str(each.get("name")) for each in webhooks if (entry := entry_of(each)) and entry.name in RETIRED]
     if missing := [name for name in wanted if name not in names]:
         yield Check(
             name="webhooks",
-            status=Status.WARNING if retired else Status.FAILING,
+            status=Status.FAILING,
             what=f"webhooks are missing: {format_list(missing, _MOST)}",
             where=where,
-            why="the upgrade is not complete" if retired else "API servers do not call what is not configured",
+            why="API servers do not call what is not configured",
             remedy=APPLY,
         )
-    if retired:
-        yield Check(
-            name="webhooks",
-            status=Status.WARNING,
-            what=f"webhooks of the version before are installed: {format_list(retired, _MOST)}",
-            where=where,
-            why="this version answers them, and the next one does not",
-            remedy=APPLY,
-        )
-    if unknown := [name for name in names if name not in wanted and name not in retired]:
+    if unknown := [name for name in names if name not in wanted]:
         yield Check(
             name="webhooks",
             status=Status.WARNING,

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cluster_checks import Check, Status, forbidden_check
-from policies.entries import CONFIGURATIONS, RETIRED
+from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
 from policies.phrases import format_list
@@ -117,7 +117,7 @@ def step_checks(planned: Sequence[PlannedObject], step: Step, known: frozenset[s
 
 def _step_check(planned: Sequence[PlannedObject], step: Step, mine: set[str]) -> Check:
     installed = {name for each in planned for name in _webhook_names(each.stored)}
-    strange = sorted(name for name in installed - mine if name.removesuffix(".gpu-admission.io") not in RETIRED)
+    strange = sorted(installed - mine)
     before, after = _numbers(step.before), _numbers(step.after)
     if step.verb == "apply":
         right = "get the Deployment gpu-admission in namespace gpu-admission"
@@ -151,14 +151,6 @@ def _step_check(planned: Sequence[PlannedObject], step: Step, mine: set[str]) ->
             what=f"{step.text}: the order of the steps is reversed",
             why="an older replica does not know the webhooks of the newer version",
             remedy=f"apply the webhook configurations first, with `gpu-admission apply-webhooks --rollback FILE`; {_UPGRADE}",
-        )
-    retired = sorted(name for name in installed if name.removesuffix(".gpu-admission.io") in RETIRED)
-    if retired:
-        return Check(
-            name="version",
-            status=Status.OK,
-            what=f"{step.text} is supported: it answers the installed webhooks of the version before",
-            remedy=f"apply the service first, then the webhooks with `gpu-admission apply-webhooks FILE`; {_UPGRADE}",
         )
     if not (before and after):
         return Check(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.entries import ENTRIES, RETIRED
+from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.settings.choices import DEFAULTS
 from policies.settings.exempt_namespaces import excluded_names, exempt_names
@@ -20,9 +20,7 @@ __all__ = [
     "NAME_LABEL",
     "entry_of",
     "excluded_namespaces",
-    "is_upgraded",
     "opened_webhooks",
-    "outdated_webhooks",
     "uncovered_settings",
 ]
 
@@ -54,31 +52,14 @@ def uncovered_settings(
     yield from _config_maps(webhooks, settings)
 
 
-def outdated_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
-    """A sentence if webhooks of the version before are installed, because an upgrade is not complete."""
-    if retired := [entry.name for entry, _ in _with_entries(configurations) if entry.name in RETIRED]:
-        yield (
-            f"webhooks of the version before are installed ({', '.join(retired)}), which this version answers and the next "
-            "one does not; apply the webhook configurations of this version, as in docs/upgrade.md"
-        )
-
-
-def is_upgraded(configurations: Iterable[Object]) -> bool:
-    """True if the webhooks of this version are installed, and none of the version before.
-
-    They are installed after the last replica of the version before has ended, and removed before the first one starts
-    again; see docs/upgrade.md.
-    """
-    entries = [entry for entry, _ in _with_entries(configurations)]
-    return bool(entries) and not any(entry.name in RETIRED for entry in entries)
-
-
 def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
     """A sentence on webhooks that fail open although they must fail closed, as after docs/break-glass.md."""
     opened = [
         entry.webhook
-        for entry, webhook in _with_entries(configurations)
-        if entry.failure_policy == "Fail" and lookup(webhook, ("failurePolicy",)) == "Ignore"
+        for webhook in _webhooks_of(configurations)
+        if (entry := entry_of(webhook)) is not None
+        and entry.failure_policy == "Fail"
+        and lookup(webhook, ("failurePolicy",)) == "Ignore"
     ]
     if opened:
         yield (
@@ -89,12 +70,6 @@ def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
 
 def _webhooks_of(configurations: Iterable[Object]) -> list[Any]:
     return [webhook for configuration in configurations for webhook in items_at(configuration, ("webhooks",))]
-
-
-def _with_entries(configurations: Iterable[Object]) -> list[tuple[Entry, Any]]:
-    """Our webhooks, each with its entry."""
-    webhooks = _webhooks_of(configurations)
-    return [(entry, webhook) for webhook in webhooks if (entry := entry_of(webhook)) is not None]
 
 
 def entry_of(webhook: Any) -> Entry | None:

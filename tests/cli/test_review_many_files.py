@@ -99,7 +99,7 @@ def test_file_of_a_quota_keeps_what_its_status_counts(write, invoke, pod):
     document = quota()
     (limit,) = parse_quota(document).limits
     limits = [{"name": "all", "key": limit.key, "hard": "8", "used": "6", "reserved": "0"}]
-    counted = {**document, "status": {"limits": limits, "charges": [], "counted": {"pods": "1", "claims": "1"}}}
+    counted = {**document, "status": {"limits": limits, "counted": {"pods": "1", "claims": "1"}}}
     cluster = write("cluster.yaml", namespace(), counted, stored(pod("running", gpus=4)))
     files = write("files.yaml", document, pod("running", gpus=4), pod("new", gpus=2), pod("last", gpus=1))
     done = invoke("review", "--cluster", cluster, "--no-diff", files)

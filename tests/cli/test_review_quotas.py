@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
+from policies.quota.charges import OWN, Bill
+from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.ledger import ROOM
+from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.limits.quota import parse_quota
 
 
@@ -91,12 +96,14 @@ def test_pod_over_its_quota_is_forbidden(write, invoke):
 def test_pod_that_cannot_be_charged_now_is_one_too_many_requests(write, invoke):
     """The ledger remembers as many pods on their way as it has room for."""
     document = quota()
-    nothing = {"name": "", "amounts": {}, "most": {"gpus": "0", "memory": "0", "devices": "0"}}
+    nothing = Bill({}, {"gpus": Fraction(0), "memory": Fraction(0), "devices": Fraction(0)})
     document["status"] = {
         "limits": [
             {"name": "all", "key": parse_quota(document).limits[0].key, "hard": "8", "used": "0", "reserved": "0"}
         ],
-        "charges": [{"uid": f"u{n}", "kind": "Pod", "name": f"p{n}", "pieces": [nothing]} for n in range(ROOM.charges)],
+        "openCharges": compact_text(
+            OpenCharge(f"u{n}", "Pod", f"p{n}", "", {OWN: nothing}) for n in range(ROOM.charges)
+        ),
         "counted": {"pods": "1", "claims": "1"},
     }
     enforced = namespace(**{"gpu-admission.io/quota": "enforced"})

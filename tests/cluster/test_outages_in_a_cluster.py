@@ -1,4 +1,4 @@
-"""While no replica answers, the webhook configurations refuse what those of the version before refused, and nothing else."""
+"""While no replica answers, what fails closed is refused, and nothing else."""
 
 import itertools
 from contextlib import contextmanager
@@ -8,9 +8,7 @@ import pytest
 
 from testbed import manifests
 from testbed.api import STRATEGIC_PATCH
-from testbed.version_before import webhook_configurations
 from testbed.waiting import until
-from testbed.webhook_configurations import current_configurations, replace_webhooks
 from webhook.cluster.resources import RESOURCES
 
 POD = RESOURCES["Pod"]
@@ -20,9 +18,6 @@ NAMESPACES = {
     }
     for dra, quota in itertools.product(("", "enabled", "preview", "disabled"), ("", "enforced"))
 }
-CONFIGURATIONS = {"before": webhook_configurations(), "now": current_configurations()}
-FIRST = {"before": ("conversion", "quota-enforced"), "now": ("convert-pods", "enforce-quota")}
-"""The webhooks that refuse a pod with a GPU: where the namespace converts, and where it only enforces its quota."""
 GATED = {"schedulingGates": [{"name": "example.com/wait"}]}
 UNGATED = {"spec": {"schedulingGates": None}}
 
@@ -110,36 +105,21 @@ def debugged(cluster, team):
     )
 
 
-def begin_outage(cluster, version, teams):
-    """Stop all replicas, install the webhooks of a version, and wait until the API server calls them."""
-    cluster.service.stop()
-    replace_webhooks(cluster.api, CONFIGURATIONS[version])
-    places = teams["dra=enabled, quota=unset"], teams["dra=unset, quota=enforced"]
-
-    def calls():
-        answers = [cluster.create(NARROW["GPU"](team), dry_run=True).message for team in places]
-        return all(f'"{name}.gpu-admission.io"' in said for name, said in zip(FIRST[version], answers, strict=True))
-
-    until(calls, f"the API server calls the webhooks of {version}")
-
-
 @contextmanager
 def outage(cluster):
-    """Replicas may be stopped and webhooks replaced meanwhile."""
+    """Replicas may be stopped meanwhile."""
     try:
         yield
     finally:
-        replace_webhooks(cluster.api, CONFIGURATIONS["now"])
         cluster.service.start()
 
 
-@pytest.mark.parametrize("version", CONFIGURATIONS)
-def test_outage_refuses_what_fails_closed_only(cluster, version):
+def test_outage_refuses_what_fails_closed_only(cluster):
     teams = {where: cluster.namespace(**labels) for where, labels in NAMESPACES.items()}
     for team in teams.values():
         cluster.create(manifests.pod(team, "old")).object  # noqa: B018 - it is not refused
     with outage(cluster):
-        begin_outage(cluster, version, teams)
+        cluster.service.stop()
         refused = refusals(cluster, teams)
     assert {answer.code for answer in refused.values()} == {HTTPStatus.INTERNAL_SERVER_ERROR}
     assert all("failed calling webhook" in answer.message for answer in refused.values())
@@ -160,8 +140,7 @@ def pods_with_claims(cluster, where):
     return {"new", "gpu"} if cluster.minor >= 36 or "dra=enabled" in where else {"new"}
 
 
-@pytest.mark.parametrize("version", CONFIGURATIONS)
-def test_admitted_pods_get_their_claims_in_an_outage(real, version):
+def test_admitted_pods_get_their_claims_in_an_outage(real):
     """kube-controller-manager makes claims from templates, and kube-scheduler those for extended resources."""
     if real.control_plane is None or not real.schedules:
         pytest.skip("needs a control plane of our own with a kube-controller-manager and a kube-scheduler")
@@ -172,7 +151,7 @@ def test_admitted_pods_get_their_claims_in_an_outage(real, version):
                 real.create(manifests.template(team, "one")).object  # noqa: B018 - it is not refused
                 real.create(with_claims(team, **GATED)).object  # noqa: B018
                 real.create(manifests.pod(team, "gpu", **GATED)).object  # noqa: B018
-            begin_outage(real, version, teams)
+            real.service.stop()
             assert not any(owners_of_claims(real, teams).values())
         for where, team in teams.items():
             if "enforced" not in where:

@@ -5,7 +5,7 @@ import pytest
 from testbed import manifests
 from testbed.waiting import until
 
-TOLD = {"observedGeneration": 1, "summary": "told by the test", "limits": [], "charges": []}
+TOLD = {"observedGeneration": 1, "summary": "told by the test", "limits": [], "openCharges": ""}
 
 
 @pytest.fixture

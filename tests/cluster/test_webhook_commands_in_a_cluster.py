@@ -7,10 +7,12 @@ import yaml
 
 from testbed import libyaml, manifests
 from testbed.commands import run_command
-from testbed.version_before import webhook_configurations
 from testbed.webhook_configurations import called_at, current_configurations, deployment, roll_out
 
-VERSIONS = {"before": webhook_configurations(), "now": current_configurations()}
+VERSIONS = {
+    "now": current_configurations(),
+    "fewer": [{**each, "webhooks": each["webhooks"][:-1]} for each in current_configurations()],
+}
 KINDS = [document["kind"] for document in VERSIONS["now"]]
 
 
@@ -74,7 +76,7 @@ def names(version):
 def test_webhooks_of_another_version_have_the_ca_bundle_at_once(cluster, installed, service, run, manifests_of):
     (bundle,) = {*clients(cluster).values()}
     team = cluster.namespace(dra="enabled")
-    for version, options in (("before", ["--rollback"]), ("now", [])):
+    for version, options in (("fewer", ["--rollback"]), ("now", [])):
         done = run("apply-webhooks", *options, manifests_of(version))
         assert (done.returncode, done.stdout) == (0, "".join(f"{kind} gpu-admission configured\n" for kind in KINDS))
         assert clients(cluster) == dict.fromkeys(names(version), bundle)
@@ -82,7 +84,7 @@ def test_webhooks_of_another_version_have_the_ca_bundle_at_once(cluster, install
 
 
 def test_webhooks_wait_for_a_service_of_their_version(cluster, installed, service, run, manifests_of):
-    done = run("apply-webhooks", manifests_of("before", deployment("gpu-admission:next")))
+    done = run("apply-webhooks", manifests_of("fewer", deployment("gpu-admission:next")))
     assert done.returncode == 1
     assert done.stderr == (
         "Error: Deployment gpu-admission in namespace gpu-admission runs image gpu-admission:tested, but the manifests have "
@@ -92,14 +94,17 @@ def test_webhooks_wait_for_a_service_of_their_version(cluster, installed, servic
     assert clients(cluster).keys() == names("now")
 
 
-def test_kubectl_apply_continues_from_what_the_command_applied(cluster, installed, service, run, manifests_of):
-    """A webhook that `kubectl apply` added and the command replaced does not come back, and none is lost."""
-    for document in libyaml.load_all(manifests_of("before").read_text()):
+@pytest.mark.parametrize(("before", "after"), [("fewer", "now"), ("now", "fewer")])
+def test_kubectl_apply_continues_from_what_the_command_applied(
+    cluster, installed, service, run, manifests_of, before, after
+):
+    """A webhook that `kubectl apply` added and the command removed does not come back, and none is lost."""
+    for document in libyaml.load_all(manifests_of(before).read_text()):
         assert cluster.apply(document).accepted
-    assert run("apply-webhooks", manifests_of("now")).returncode == 0
-    for document in libyaml.load_all(manifests_of("now").read_text()):
+    assert run("apply-webhooks", manifests_of(after)).returncode == 0
+    for document in libyaml.load_all(manifests_of(after).read_text()):
         assert cluster.apply(document).accepted
-    assert clients(cluster).keys() == names("now")
+    assert clients(cluster).keys() == names(after)
     assert None not in clients(cluster).values()
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger.ledger import Ledger, Unstorable
+from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.amounts import MOST
 from policies.quota.limits.quota import API_VERSION, QuotaError, parse_quota
@@ -240,20 +240,6 @@ def test_status_takes_what_the_ledger_writes(schema):
         assert len(charge_items(written["status"])) == 3
         assert schema_problems(schema, written) == []
         assert prune(schema, written) == (written, [])
-
-
-@pytest.mark.parametrize(("field", "longest"), [("uid", 128), ("name", 253), ("piece", 63)])
-@pytest.mark.parametrize("more", [0, 1])
-def test_charge_is_refused_where_its_texts_are_longer_than_the_schema_takes(schema, field, longest, more):
-    quota = document(SPECS["the issue's"])
-    parsed = parse_quota(quota)
-    texts = {"uid": "u", "name": "n", "piece": "p", field: "x" * (longest + more)}
-    most = dict.fromkeys(UNITS, Fraction(2**256 - 1, 2**256 - 3))
-    bills = {OWN: Bill({"h100": Fraction(1)}, most), texts["piece"]: Bill({}, most)}
-    found = Ledger.read(quota).charge(Charge(texts["uid"], "Pod", "team-a", texts["name"], bills), parsed)
-    assert isinstance(found, Unstorable) == bool(more)
-    written = {**quota, "status": getattr(found, "anyway", Ledger()).status(parsed, 3)}
-    assert schema_problems(schema, written) == []
 
 
 def counted(ledger, parsed, quota):

@@ -6,7 +6,7 @@ import pytest
 
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.labels import _WATCHED
-from policies.entries import ENTRIES, RETIRED
+from policies.entries import ENTRIES
 from policies.kubernetes.admission_rules import selects
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
@@ -16,7 +16,6 @@ from policies.webhooks import CLAIM_KINDS
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.server.deadlines import Deadline
 
-INSTALLED = [entry for name, entry in ENTRIES.items() if name not in RETIRED]
 DEFAULTED = {
     *("admissionReviewVersions", "clientConfig", "failurePolicy", "matchPolicy", "name", "namespaceSelector"),
     *("objectSelector", "rules", "sideEffects", "timeoutSeconds"),
@@ -49,14 +48,14 @@ def excluded(webhook):
 
 
 def test_every_entry_has_its_webhook(webhooks):
-    expected = {("mutating" if entry.mutating else "validating", entry.name) for entry in INSTALLED}
+    expected = {("mutating" if entry.mutating else "validating", entry.name) for entry in ENTRIES.values()}
     assert webhooks.keys() == expected | {("mutating", "configuration")}
 
 
 def test_webhooks_are_listed_in_the_order_of_the_entries(webhooks):
     listed = [entry for _, entry in webhooks]
     assert [entry for entry in listed if ENTRIES[entry].mutating] == [
-        entry.name for entry in INSTALLED if entry.mutating
+        entry.name for entry in ENTRIES.values() if entry.mutating
     ]
 
 
@@ -104,7 +103,7 @@ def test_webhooks_leave_out_the_namespaces_that_are_exempt_by_default(webhooks):
 
 def test_other_entries_leave_out_only_what_a_cluster_needs_to_heal_itself():
     assert exempt_names(None, DEFAULTS) == {"kube-system", "gpu-admission"}
-    others = {entry.name for entry in INSTALLED if not entry.exempt_from}
+    others = {entry.name for entry in ENTRIES.values() if not entry.exempt_from}
     pods = {"place-pods", "place-unconverted-pods", "reapply"}
     assert others == {*pods, "workloads", "claims", "configuration", "nodes"}
 

@@ -40,11 +40,6 @@ def policy(name, value):
         ),
         (without("enforce-quota.gpu-admission.io"), "failing", "webhooks are missing: enforce-quota.gpu-admission.io"),
         (
-            with_more(MUTATING, "preview.gpu-admission.io"),
-            "warning",
-            "webhooks of the version before are installed: preview.gpu-admission.io",
-        ),
-        (
             with_more(VALIDATING, "later.gpu-admission.io"),
             "warning",
             "this version does not know later.gpu-admission.io",
@@ -67,14 +62,6 @@ def test_webhooks_of_this_version_are_ok():
     assert good(webhook_checks(configurations())) == [
         "all 14 webhooks of this version are installed, with their failurePolicy"
     ]
-
-
-def test_webhooks_in_the_middle_of_an_upgrade_are_warnings():
-    before = {
-        kind: {"webhooks": [{"name": "access.gpu-admission.io", "failurePolicy": "Ignore"}]}
-        for kind in (MUTATING, VALIDATING)
-    }
-    assert {status for status, _ in bad(webhook_checks(before))} == {"warning"}
 
 
 def bundle(name, *, present=True, refusal=""):

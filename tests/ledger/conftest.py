@@ -54,7 +54,7 @@ class Namespace:
         self.sandbox.replace({**self.stored, "spec": {"limits": [{"name": "all", "gpus": hard}], **spec}})
 
     def garble(self):
-        """An older CRD let through a spec that cannot be read."""
+        """A CRD without a schema lets through a spec that cannot be read."""
         crd = self.sandbox.get("CustomResourceDefinition", "gpuquotas.gpu-admission.io")
         loose = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         versions = [{**version, "schema": loose} for version in crd["spec"]["versions"]]

@@ -140,23 +140,6 @@ async def test_dry_run_of_a_charged_uid_leaves_the_charge_to_its_call(namespace,
     assert namespace.stored["status"] == before
 
 
-async def test_charge_without_a_call_is_never_taken_back(namespace, sandbox, writer, pod, interrupted):
-    """Replicas of the previous version write none, and drop those that they read."""
-    namespace.make()
-    ledger = await writer()
-    waiting = asyncio.create_task(ledger.charge("team-a", pod("a", 5), enforced=True))
-    await interrupted.is_written.wait()
-    stored = namespace.stored
-    charges = [
-        {name: value for name, value in each.items() if name != "call"} for each in charge_items(stored["status"])
-    ]
-    sandbox.replace({**stored, "status": {**stored["status"], "charges": charges, "openCharges": ""}})
-    await stop(waiting)
-    interrupted.go_on.set()
-    await ledger.close()
-    assert namespace.uids == ["a"]
-
-
 @pytest.mark.parametrize(
     "uid", ["u" * 129, "a\nb", "a\x00", "ü", "a b"], ids=["long", "newline", "nul", "umlaut", "blank"]
 )

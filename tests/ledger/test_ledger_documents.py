@@ -24,7 +24,7 @@ def quota(version, *uids):
 
 def test_ledger_that_is_parsed_while_a_newer_document_is_watched_is_not_kept_for_it():
     shown = [quota("1", "a")]
-    documents = Documents(None, lambda: True, lambda _namespace: shown[-1])
+    documents = Documents(None, lambda _namespace: shown[-1])
     older = documents.cached_document("team-a")
     shown.append(quota("2", "a", "b"))
     newer = documents.cached_document("team-a")
@@ -35,7 +35,7 @@ def test_ledger_that_is_parsed_while_a_newer_document_is_watched_is_not_kept_for
 
 
 def test_ledger_of_a_document_that_was_forgotten_meanwhile_is_parsed():
-    documents = Documents(None, lambda: True, lambda _namespace: quota("1", "a"))
+    documents = Documents(None, lambda _namespace: quota("1", "a"))
     document = documents.cached_document("team-a")
     documents.forget("team-a")
     assert len(documents.parse("team-a", document, TIME).ledger.reservations) == 1

@@ -177,7 +177,7 @@ def test_claim_keeps_for_which_pod_it_was_made():
 
 
 def test_quota_is_kept_whole():
-    document = {"metadata": METADATA, "spec": {"limits": [{"name": "all", "gpus": 8}]}, "status": {"charges": [{}]}}
+    document = {"metadata": METADATA, "spec": {"limits": [{"name": "all", "gpus": 8}]}, "status": {"openCharges": "[]"}}
     found = trimmed("GPUQuota", document)
     assert (found["spec"], found["status"]) == (document["spec"], document["status"])
 

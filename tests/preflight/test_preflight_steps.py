@@ -5,12 +5,10 @@ import pytest
 from policies.preflight.preflight import KNOWN_WEBHOOKS
 from policies.preflight.steps import step_checks, step_of, storage_checks
 from policies.view import UNKNOWN
-from testbed.version_before import webhook_configurations
 from testbed.webhook_configurations import current_configurations
 from tests.preflight.planned_objects import planned, texts
 
 MUTATING, VALIDATING = current_configurations()
-BEFORE = webhook_configurations()
 
 
 def deployment(tag, installed=None, **metadata):
@@ -54,14 +52,6 @@ def test_step_of_one_release_is_supported(installed, tag, status, what):
     stored = (None, None) if installed is None else (MUTATING, VALIDATING)
     found = checks_of([deployment(tag, installed), *configurations(stored)])
     assert texts(found, "what") == [(status, what)]
-
-
-def test_webhooks_of_the_version_before_are_answered():
-    (found,) = checks_of([deployment(":0.2.0", ":0.1.0"), *configurations(BEFORE)])
-    assert (found.status, found.what) == (
-        "ok",
-        "upgrading from 0.1.0 to 0.2.0 is supported: it answers the installed webhooks of the version before",
-    )
 
 
 def test_unknown_installed_webhooks_are_failing():

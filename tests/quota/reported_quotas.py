@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from policies.quota.ledger.compact_charges import compact_text
+from policies.quota.ledger.status import read_charge
 from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
@@ -61,7 +63,11 @@ def counted(document, *charges, **used):
         {"name": limit.name, "key": limit.key, "hard": str(limit.hard), "reserved": "0", "used": used[limit.name]}
         for limit in parse_quota(document).limits
     ]
-    status = {"limits": limits, "charges": list(charges), "counted": {"pods": "7", "claims": "7"}}
+    status = {
+        "limits": limits,
+        "openCharges": compact_text(map(read_charge, charges)),
+        "counted": {"pods": "7", "claims": "7"},
+    }
     return {**document, "status": status}
 
 

@@ -1,3 +1,4 @@
+import json
 from fractions import Fraction
 
 import pytest
@@ -87,10 +88,10 @@ def test_conditions_survive_a_charge():
         {"counted": {"pods": "05", "claims": "5"}},
         {"counted": {"pods": 5, "claims": "5"}},
         {"counted": None},
-        {"charges": [{"uid": "p"}]},
-        {"charges": {}},
-        {"charges": [{"uid": "p", "kind": "Pod", "name": "n", "pieces": []}] * 2},
-        {"charges": [{"uid": "p", "kind": "Pod", "name": "n", "pieces": [{"name": "", "amounts": {"h100": "1/0"}}]}]},
+        {"openCharges": '[["p"]]'},
+        {"openCharges": {}},
+        {"openCharges": json.dumps([["p", "Pod", "n", *[None] * 5, []]] * 2)},
+        {"openCharges": json.dumps([["p", "Pod", "n", *[None] * 5, [{"name": "", "amounts": {"h100": "1/0"}}]]])},
     ],
     ids=str,
 )
@@ -180,6 +181,14 @@ FORGED = {
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
 def test_charge_that_no_api_server_would_store_is_none(forged):
     assert isinstance(primed().charge(forged, QUOTA), Unstorable)
+
+
+@pytest.mark.parametrize(("field", "longest"), [("uid", 128), ("name", 253), ("piece", 63)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_charge_is_refused_where_its_texts_are_longer_than_an_api_server_stores(field, longest, more):
+    texts = {"uid": "u", "name": "n", "piece": "p", field: "x" * (longest + more)}
+    forged = Charge(texts["uid"], "Pod", "team-a", texts["name"], {OWN: bill(1), texts["piece"]: bill(1)})
+    assert isinstance(primed().charge(forged, QUOTA), Unstorable) is bool(more)
 
 
 def test_what_requests_nothing_is_not_written():

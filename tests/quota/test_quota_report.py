@@ -99,7 +99,9 @@ def test_unreadable_quota_reports_every_mistake():
     ]
 
 
-@pytest.mark.parametrize("status", [None, [], {"conditions": {}}, {"limits": 3, "charges": "x", "conditions": [1, {}]}])
+@pytest.mark.parametrize(
+    "status", [None, [], {"conditions": {}}, {"limits": 3, "openCharges": 3, "conditions": [1, {}]}]
+)
 def test_garbage_in_a_status_is_no_count(status):
     report = reported({**quota(), "status": status}, namespace())
     assert (report.state, report.conditions, report.reservations) == (QuotaState.UNCOUNTED, (), ())

@@ -125,7 +125,6 @@ def test_stored_ledger_counts_where_there_is_one(pod, example):
     (limit,) = review_limits(stored)
     status = {
         "limits": [{"name": "all", "key": limit.key, "hard": "8", "used": "7", "reserved": "0"}],
-        "charges": [],
         "counted": {"pods": "5", "claims": "5"},
     }
     view = example({**stored, "status": status})

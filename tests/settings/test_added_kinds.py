@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.settings.installed import opened_webhooks, outdated_webhooks, uncovered_settings
+from policies.settings.installed import opened_webhooks, uncovered_settings
 from testbed import libyaml
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
@@ -112,21 +112,11 @@ def said(installed, **spec):
     return [f"{path}: {text}" for path, text in uncovered_settings(installed, parse_settings(policy(**spec)))]
 
 
-def test_webhooks_of_the_version_before_are_named():
-    installed = [{"webhooks": [{"name": f"{name}.gpu-admission.io"} for name in ("quota", "conversion", "claims")]}]
-    assert [*outdated_webhooks(installed)] == [
-        (
-            "webhooks of the version before are installed (quota, conversion), which this version answers and the next one "
-            "does not; apply the webhook configurations of this version, as in docs/upgrade.md"
-        )
-    ]
-
-
-def test_webhooks_of_this_version_are_not_outdated():
+def test_webhooks_of_the_manifests_are_not_opened():
     folder = Path(__file__).parents[2] / "deploy" / "base" / "webhooks"
     stored = [libyaml.load(file.read_text()) for file in folder.glob("*ing.yaml")]
     assert len(stored) == 2
-    assert [*outdated_webhooks(stored), *opened_webhooks(stored)] == []
+    assert [*opened_webhooks(stored)] == []
 
 
 def test_webhooks_that_were_opened_in_an_emergency_are_named():

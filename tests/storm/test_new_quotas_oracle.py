@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 
+from policies.quota.ledger.compact_charges import compact_text
+from policies.quota.ledger.open_charges import OpenCharge
 from testbed import manifests
 from tests.storm.harness import oracle
 from tests.storm.harness.history import Event
@@ -33,7 +35,7 @@ class Log:
         document["metadata"]["uid"] = uid
         document["status"] = {
             "conditions": [{"type": "Enforced", "status": status, "reason": "NotSeen"}],
-            "charges": [{"uid": charge, "kind": "Pod"} for charge in charges],
+            "openCharges": compact_text(OpenCharge(charge, "Pod", charge, "", {}) for charge in charges),
             "counted": {"pods": str(counted), "claims": str(counted)},
             "limits": [
                 {"name": name, "used": str(used), "reserved": str(len(charges))} for name in ("gpus", "devices")

@@ -25,7 +25,6 @@ from policies.quota.counting.counter import Terms
 from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
-from policies.quota.ledger.status import has_compact_charges
 from policies.quota.limits.quota import QuotaError
 from policies.quota.opt_in import QUOTA_NAME, is_enforced
 from policies.review.warm import warm
@@ -180,8 +179,6 @@ class QuotaRound:
             await self._count(namespace, kept, terms, basis)
         if is_new:
             kept.awaited = ""
-        if has_compact_charges(document.get("status")) and not self._writer.is_compact():
-            await self._writer.change(namespace, _rewritten)
         await self._expire(namespace, kept, terms, basis)
 
     def _keep(self, namespace: str, document: Object) -> Kept:
@@ -342,11 +339,6 @@ def _is_awaited(kept: Kept, count: Count, before: Ledger) -> bool:
 def _only_closes(before: Ledger, after: Ledger) -> bool:
     """True if a count only turns open charges into used amounts, and there are not many of them."""
     return after.only_closes_charges(before) and before.reservations.places <= _MANY_CHARGES
-
-
-def _rewritten(ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    """The same ledger, to be written again in another form."""
-    return replace(ledger)
 
 
 def _with_conditions(

@@ -7,10 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
-
 from policies.kubernetes.paths import lookup
-from policies.quota.ledger.ledger import ROOM, ROOM_AS_LIST, Ledger, Room
+from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
 from policies.quota.opt_in import QUOTA_NAME
 from webhook.cluster.errors import APIError, Unreachable
@@ -29,8 +27,6 @@ __all__ = ["Documents", "Reading", "Spec", "Swap"]
 _RESOURCE = RESOURCES["GPUQuota"]
 _CALL_SECONDS = 5.0
 _MOST_CACHED = 1024
-_MOST_LIST_BYTES = 1280 * 1024
-"""Of charges as a list; etcd stores at most 1.5 MiB for an object."""
 
 _logger = logging.getLogger("gpu_admission.ledger")
 
@@ -59,8 +55,6 @@ class Reading:
     ledger: Ledger
     time: str
     """In RFC 3339."""
-    room: Room = ROOM
-    """How many open charges the ledger may have."""
 
 
 @dataclass(slots=True)
@@ -85,15 +79,11 @@ class Documents:
 
     Args:
         client: Reads and writes GPUQuotas.
-        is_compact: False while replicas of the version before may read and write the ledgers.
         shown: Returns the GPUQuota of a namespace that a watch shows, if any. It need not have all metadata.
     """
 
-    def __init__(
-        self, client: APIClient, is_compact: Callable[[], bool], shown: Callable[[str], Object | None]
-    ) -> None:
+    def __init__(self, client: APIClient, shown: Callable[[str], Object | None]) -> None:
         self._client = client
-        self._is_compact = is_compact
         self.shown = shown
         """Returns the GPUQuota of a namespace that a watch shows, if any."""
         self._cache: OrderedDict[str, _CachedQuota] = OrderedDict()
@@ -121,7 +111,7 @@ class Documents:
             ledger = Ledger.read(document, ledger)
         if cached is not None and is_cached:
             cached.ledger, cached.is_parsed = ledger, True
-        return Reading(document, quota, ledger, time, ROOM if self._is_compact() else ROOM_AS_LIST)
+        return Reading(document, quota, ledger, time)
 
     def forget(self, namespace: str) -> None:
         """Remove a namespace from the cache."""
@@ -147,15 +137,12 @@ class Documents:
     async def swap(self, namespace: str, reading: Reading, ledger: Ledger) -> Swap:
         """Replace the ledger, if the stored document is still the version that was read.
 
-        Charges that are too long for a list stay a text: no write would succeed otherwise, not even one that closes some.
-
         Raises:
             APIError: the API server refused the write for another reason than a conflict.
         """
         document = reading.document
         generation = document["metadata"].get("generation", 0)
-        is_compact = self._is_compact() or not _fits_into_list(ledger)
-        body = {**document, "status": ledger.status(reading.quota, generation, is_compact=is_compact)}
+        body = {**document, "status": ledger.status(reading.quota, generation)}
         is_trusted = self.cached_document(namespace) is not None
         self._remember(namespace, document, is_trusted=False)
         try:
@@ -172,7 +159,7 @@ class Documents:
             return None
         self._remember(namespace, written, is_trusted=is_trusted)
         cached = self._cache[namespace]
-        # The API server may have changed it: an older CRD drops fields that it does not know.
+        # The API server may have changed it: another CRD drops fields that it does not know.
         cached.ledger, cached.is_parsed = ledger, lookup(written, ("status",)) == body["status"]
         return True
 
@@ -182,10 +169,6 @@ class Documents:
         self._cache.move_to_end(namespace)
         if len(self._cache) > _MOST_CACHED:
             self._cache.popitem(last=False)
-
-
-def _fits_into_list(ledger: Ledger) -> bool:
-    return len(orjson.dumps([charge.document for charge in ledger.reservations])) <= _MOST_LIST_BYTES
 
 
 def _version(document: Object) -> str:

@@ -122,7 +122,6 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
             time=reading.time,
             counted=counted,
             call=self.call,
-            room=reading.room,
         )
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
         if isinstance(exceeded := verdict.reason, Exceeded) and not has_only_certain_charges(ledger):
@@ -213,7 +212,7 @@ class ForwardedCharge(PendingObject[bool]):
         charge = self.charge
         must_read = _must_read_coverage(charge, ledger, needs_coverage=self.needs_coverage)
         if not must_read and Spec.of(reading.document) == self.spec:
-            charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call, room=reading.room)
+            charged = ledger.charge(charge, reading.quota, time=reading.time, call=self.call)
             if isinstance(charged, Ledger):
                 return Judgement(charged, True, False)
         return Judgement(ledger, False, False)

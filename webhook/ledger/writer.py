@@ -82,7 +82,6 @@ class LedgerWriter:
         client: APIClient,
         *,
         run: Runner = _run_at_once,
-        is_compact: Callable[[], bool] = lambda: True,
         shown: Callable[[str], Object | None] = lambda _namespace: None,
         name: str = "",
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
@@ -92,13 +91,11 @@ class LedgerWriter:
         Args:
             client: Reads and writes GPUQuotas.
             run: Runs the computation for a namespace; by default in the event loop.
-            is_compact: False while replicas of the version before may read and write the ledgers.
             shown: Returns the GPUQuota of a namespace that a watch shows, if any.
             name: Names this replica in allowances, for people.
             clockwork: Provides time and random numbers.
         """
-        self.is_compact = is_compact
-        self._documents = Documents(client, is_compact, shown)
+        self._documents = Documents(client, shown)
         self._run = run
         self._clockwork = clockwork
         self._waiting: dict[str, list[_Pending]] = {}

@@ -98,8 +98,8 @@ class ForwardingWriter(LedgerWriter):
                 self._cancel(owner, message[0])
 
     def owns(self, namespace: str) -> bool:
-        """True if this replica is the owner, and no replica of the version before can write the ledger."""
-        return self.is_compact() and self._owner(namespace) is None
+        """True if this replica is the owner."""
+        return self._owner(namespace) is None
 
     def _owner(self, namespace: str) -> Link | None:
         """The link to the owner of a namespace; None if this replica is the owner."""

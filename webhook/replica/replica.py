@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from certs.rotation import RotationPolicy
 from policies.entries import CONFIGURATIONS
 from policies.quota.opt_in import quota_shown
-from policies.settings.installed import is_upgraded, opened_webhooks, outdated_webhooks, uncovered_settings
+from policies.settings.installed import opened_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
@@ -97,7 +97,6 @@ class Replica:
             partial(quota_shown, view=sync.view),
             count=metrics.count_forwarded_charge,
             run=LedgerRunner(),
-            is_compact=lambda: is_upgraded(bundles.stored),
         )
         self._presence = presence = Presence(
             client, config.namespace, identity, lambda: sync.store("GPUQuota"), annotations=lambda: peers.annotations
@@ -223,7 +222,7 @@ class Replica:
         stored = self._bundles.stored
         uncovered = uncovered_settings(stored, self._settings())
         notes = (f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)
-        return [self._elector.note, *outdated_webhooks(stored), *opened_webhooks(stored), *notes]
+        return [self._elector.note, *opened_webhooks(stored), *notes]
 
 
 def _certificate_source(

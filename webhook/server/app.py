@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 from yarl import URL
 
-from policies.entries import ENTRIES, RETIRED
+from policies.entries import ENTRIES
 from policies.review import load_rooms
 from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
@@ -42,10 +42,7 @@ _MOST_VALUES_HELD = 2 * MOST_VALUES
 """Values of all large documents that are reviewed at once, up to 90 MiB of Python's objects."""
 _FEW_VALUES = 10_000
 """Values of a document that is not counted among them; a small body has no more."""
-_NO_PATH = (
-    "No webhook has this path; POST an AdmissionReview to one of "
-    f"{', '.join(f'/{name}' for name in ENTRIES if name not in RETIRED)}."
-)
+_NO_PATH = f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}."
 _NO_METHOD = "This path answers POST only; send an AdmissionReview."
 _JSON_TYPE = {hdrs.CONTENT_TYPE: JSON}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from policies.quota.ledger.ledger import ROOM, ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Room, Unstorable
+from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Unstorable
 
 if TYPE_CHECKING:
     from policies.quota.charges import Amounts, Charge
@@ -45,7 +45,6 @@ def admit(
     time: str = "",
     counted: Amounts = _NOTHING,
     call: str = "",
-    room: Room = ROOM,
 ) -> tuple[ChargeVerdict, Ledger]:
     """The verdict, and the ledger to write first; the same ledger if nothing needs to be written.
 
@@ -59,9 +58,8 @@ def admit(
         time: Now, in RFC 3339, for people.
         counted: As `Ledger.charge` takes it.
         call: As `Ledger.charge` takes it.
-        room: As `Ledger.charge` takes it.
     """
-    found = ledger.charge(charge, quota, time=time, counted=counted, call=call, room=room)
+    found = ledger.charge(charge, quota, time=time, counted=counted, call=call)
     if isinstance(found, Ledger):
         return ChargeVerdict(True, None), found
     if quota.mode == "Warn" or not (enforced or isinstance(found, Exceeded)):

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["compact_text", "expand_text"]
 
-_FEWEST_FIELDS = HEAD_FIELDS.index("late")
-"""Fields that were added later are missing in texts of versions before."""
-
 
 def compact_text(charges: Iterable[OpenCharge]) -> str:
     """The charges as `status.openCharges`; empty if there are none."""
@@ -41,7 +38,7 @@ def _has_same_pieces(charge: OpenCharge, other: OpenCharge) -> bool:
 
 
 def expand_text(text: str) -> list[Object]:
-    """The items that `status.charges` would have.
+    """The charges in `status.openCharges`, each as `OpenCharge.document` has it.
 
     Raises:
         ValueError: `compact_text` does not write this.
@@ -53,9 +50,9 @@ def expand_text(text: str) -> list[Object]:
     items: list[Object] = []
     for values in lists if isinstance(lists, list) else [None]:
         head, pieces = _split(values)
-        if not _FEWEST_FIELDS <= len(head) <= len(HEAD_FIELDS) or (pieces is None and not items):
+        if len(head) != len(HEAD_FIELDS) or (pieces is None and not items):
             raise ValueError("openCharges must be a list of lists of the values of charges")
-        fields = {field: value for field, value in zip(HEAD_FIELDS, head, strict=False) if value is not None}
+        fields = {field: value for field, value in zip(HEAD_FIELDS, head, strict=True) if value is not None}
         items.append(fields | {"pieces": items[-1]["pieces"] if pieces is None else pieces})
     return items
 

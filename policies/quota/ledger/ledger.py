@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROOM",
-    "ROOM_AS_LIST",
     "ChargedOtherwise",
     "Exceeded",
     "Full",
@@ -65,8 +64,6 @@ class Room(NamedTuple):
 
 ROOM = Room(5000, 768 * 1024)
 """etcd stores at most 1.5 MiB for an object, and the CRD allows 1 MiB for the text."""
-ROOM_AS_LIST = Room(1000, 384 * 1024)
-"""While charges are written as a list, which is longer, and costs the API server much more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ class ChargedOtherwise:
 
 @dataclass(frozen=True, slots=True)
 class Unstorable:
-    """The object cannot come from an API server, which would refuse to store its charge."""
+    """The object cannot come from an API server, which would refuse to store it."""
 
     problem: str
     """Which field is invalid and why."""
@@ -196,7 +193,6 @@ class Ledger:
         time: str = "",
         counted: Amounts = _NOTHING,
         call: str = "",
-        room: Room = ROOM,
     ) -> Ledger | Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable:
         """The ledger after a charge, or the reason against it; the same ledger if nothing needs to be written.
 
@@ -216,7 +212,6 @@ class Ledger:
                 them: the part of the pod's own `used` that no other such claim covers. It must come from a read of pod
                 and claims that began after this ledger was read; empty without such a read.
             call: Identifies the call; chosen by this server, so that no caller can imitate another one.
-            room: How many open charges the ledger may have.
         """
         before = self.under(quota)
         names = {limit.name for limit in quota.limits}
@@ -242,7 +237,7 @@ class Ledger:
         if reservations is before.reservations:
             return self
         after = replace(before, reservations=reservations)
-        if (full := _full(reservations, room, is_expected=is_expected)) is not None:
+        if (full := _full(reservations, is_expected=is_expected)) is not None:
             return full if any(any(bill.amounts.values()) for bill in charge.bills) else self
         return _verdict(before, after, quota)
 
@@ -291,13 +286,12 @@ class Ledger:
         """What pods and claims have reserved, without the allowances of replicas."""
         return self.reservations.without_allowances().total
 
-    def status(self, quota: Quota, generation: int, *, is_compact: bool = True) -> Object:
+    def status(self, quota: Quota, generation: int) -> Object:
         """The status to write.
 
         Args:
             quota: The spec.
             generation: Of the spec.
-            is_compact: False to write the charges as the version before does, which does not read `openCharges`.
         """
         ledger = self.under(quota)
         limits = [(limit, ledger.reservations.total.get(limit.name, ZERO)) for limit in quota.limits]
@@ -308,8 +302,7 @@ class Ledger:
                 summary(limit, ledger.used_amount(limit), requested.get(limit.name, ZERO)) for limit in quota.limits
             ),
             "limits": [limit_status(limit, ledger.limits[limit.name], reserved) for limit, reserved in limits],
-            "openCharges": compact_text(ledger.reservations) if is_compact else "",
-            "charges": [] if is_compact else [charge.document for charge in ledger.reservations],
+            "openCharges": compact_text(ledger.reservations),
         }
         if ledger.counted is not None:
             status["counted"] = {"pods": ledger.counted.pods, "claims": ledger.counted.claims}
@@ -338,12 +331,12 @@ def _without_call(charge: OpenCharge) -> OpenCharge:
     return replace(charge, call="")
 
 
-def _full(reservations: Reservations, room: Room, *, is_expected: bool) -> Full | None:
+def _full(reservations: Reservations, *, is_expected: bool) -> Full | None:
     size = reservations.size
-    most_bytes = room.size + _SIZE_EXPECTED if is_expected else room.size
-    if size <= most_bytes and (is_expected or reservations.places <= room.charges):
+    most_bytes = ROOM.size + _SIZE_EXPECTED if is_expected else ROOM.size
+    if size <= most_bytes and (is_expected or reservations.places <= ROOM.charges):
         return None
-    return Full(reservations.places, size, room.charges)
+    return Full(reservations.places, size, ROOM.charges)
 
 
 def _verdict(before: Ledger, after: Ledger, quota: Quota) -> Ledger | Exceeded | NotPrimed:

@@ -31,7 +31,7 @@ _NO_BILL = Bill({}, dict.fromkeys(("gpus", "memory", "devices"), ZERO))
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _TEXT = re.compile(r"[!-~]*", re.ASCII)
 _LONGEST_UID, _LONGEST_NAME, _LONGEST_PIECE = 128, 253, 63
-"""Characters, as in the CRD; the API server refuses the whole status if one text is longer."""
+"""Characters; an API server stores no object with a longer text."""
 _MOST_BITS = 256
 """Of the numerator and of the denominator of an amount: it is read and added up as text of at most 256 characters."""
 
@@ -75,7 +75,7 @@ class OpenCharge:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why an API server would not store it, which happens in forged calls only; None if it can be stored."""
+        """Why no API server would store the object, which happens in forged calls only; None if one would."""
         texts = [("metadata.uid", self.uid, _LONGEST_UID), ("metadata.name", self.name, _LONGEST_NAME)]
         if self.of is not None:
             texts.append(("metadata.ownerReferences: uid", self.of[0], _LONGEST_UID))
@@ -116,7 +116,7 @@ class OpenCharge:
 
     @cached_property
     def document(self) -> Object:
-        """The charge as an item of `status.charges`; zeros are left out."""
+        """The charge as JSON; zeros are left out."""
         document: Object = {"uid": self.uid, "kind": self.kind, "name": self.name}
         if self.time:
             document["time"] = self.time

@@ -29,7 +29,6 @@ __all__ = [
     "GarbageError",
     "Versions",
     "charge_items",
-    "has_compact_charges",
     "limit_status",
     "read_charge",
     "read_charges",
@@ -100,13 +99,8 @@ def read_limits(status: Any) -> dict[str, Count]:
     return dict(_each(status, "limits", _limit))
 
 
-def has_compact_charges(status: Any) -> bool:
-    """True if charges are in `status.openCharges`, which replicas of the version before do not read."""
-    return bool(lookup(status, ("openCharges",)))
-
-
 def read_charges(status: Any, known: Reservations | None = None) -> Reservations:
-    """The open charges, which are in `status.openCharges` or in `status.charges`.
+    """The open charges in `status.openCharges`.
 
     Args:
         status: Of a GPUQuota.
@@ -133,8 +127,8 @@ def read_charges(status: Any, known: Reservations | None = None) -> Reservations
     return known if len(charges) == len(known) and all(map(is_, charges, known)) else Reservations(charges)
 
 
-def charge_items(status: Any) -> list[Any]:
-    """The open charges as items of `status.charges`, wherever they are.
+def charge_items(status: Any) -> list[Object]:
+    """The open charges in `status.openCharges`, each as `OpenCharge.document` has it.
 
     Raises:
         GarbageError: They cannot be read.
@@ -143,7 +137,7 @@ def charge_items(status: Any) -> list[Any]:
     if not isinstance(text, str | None):
         raise GarbageError("openCharges must be a text")
     try:
-        return [*_list(status, "charges"), *expand_text(text or "")]
+        return expand_text(text or "")
     except ValueError as error:
         raise GarbageError(str(error)) from error
 
@@ -200,10 +194,10 @@ def _limit(item: Any) -> tuple[str, Count]:
 
 
 def read_charge(item: Any, pieces: Mapping[str, Bill] | None = None) -> OpenCharge:
-    """The open charge in an item of `status.charges`.
+    """The open charge in JSON.
 
     Args:
-        item: The item.
+        item: As `OpenCharge.document` has it.
         pieces: Its pieces, if they were read already.
 
     Raises:

@@ -32,8 +32,7 @@ class QuotaCaches(Caches):
     def __init__(self, client, clockwork):
         super().__init__(client, KINDS, clockwork.clock)
         self.registry = CollectorRegistry()
-        self.is_compact = True
-        self.writer = LedgerWriter(client, is_compact=lambda: self.is_compact)
+        self.writer = LedgerWriter(client)
         self.settings = DEFAULTS
         self.round = QuotaRound(
             client,

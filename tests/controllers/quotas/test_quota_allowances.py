@@ -170,16 +170,3 @@ async def test_older_lists_of_another_leader_are_not_counted_after_an_allowance_
     team.seconds += 60
     await other.round.round()
     assert team.amounts == {"all": ("2", "0")}
-
-
-async def test_allowance_of_a_replica_that_has_ended_is_dropped_during_a_rollback(team, leader):
-    """The leader writes it as an item of the list that the version before reads."""
-    team.quota()
-    await leader.count()
-    await reserve(leader, 2)
-    leader.is_compact = False
-    await leader.count()
-    assert [each["kind"] for each in team.status["charges"]] == ["Allowance"]
-    team.seconds += 60
-    await leader.count()
-    assert team.status["charges"] == []

@@ -226,15 +226,6 @@ async def test_quota_that_is_deleted_and_made_again_is_counted_anew(team, leader
     assert team.amounts == {"all": ("2", "0")}
 
 
-async def test_leader_writes_charges_as_a_list_for_a_rollback(team, leader):
-    team.quota()
-    await leader.count()
-    await leader.charge("train", {OWN: 2})
-    leader.is_compact = False
-    await leader.count()
-    assert (team.status["openCharges"], [each["uid"] for each in team.status["charges"]]) == ("", ["train"])
-
-
 async def test_nothing_known_of_quotas_is_reported(team, leader):
     with pytest.raises(IncompleteRound, match="GPUQuotas are unknown, so none is counted"):
         await leader.round.round()

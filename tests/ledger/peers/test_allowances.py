@@ -4,11 +4,12 @@ import asyncio
 import time
 
 from policies.quota.charges import OWN, Charge
+from policies.quota.ledger import ledger
 from policies.quota.ledger.admit import Contended
 from policies.quota.ledger.allowances import has_only_certain_charges
-from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger, Room
+from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger
 from tests.ledger.conftest import bill
-from webhook.ledger import account, accounts, documents
+from webhook.ledger import account, accounts
 from webhook.ledger.account import FLUSH_SECONDS, USED_SECONDS
 
 
@@ -243,15 +244,6 @@ async def test_allowance_is_not_used_after_the_machine_was_suspended(namespace, 
     assert namespace.writes() == before + 1
 
 
-async def test_nothing_is_reserved_while_replicas_of_the_version_before_may_write(namespace, replicas, pod):
-    namespace.make()
-    owner, _ = await replicas()
-    owner.writer.is_compact = lambda: False
-    for uid in ("first", "second", "third"):
-        await owner.charge(pod(uid))
-    assert namespace.allowance is None
-
-
 def test_allowance_is_written_before_it_may_be_used_no_more():
     assert FLUSH_SECONDS * 2 < USED_SECONDS
 
@@ -293,8 +285,8 @@ def pod_with_other_claims(uid, count):
 
 
 async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, replicas, monkeypatch):
-    room = Room(1000, ROOM.size)
-    for module in (account, documents):
+    room = ROOM._replace(charges=1000)
+    for module in (account, ledger):
         monkeypatch.setattr(module, "ROOM", room)
     owner, _ = await busy_owner(namespace, replicas, lambda uid: pod_with_other_claims(uid, 300))
     verdicts = [await owner.charge(pod_with_other_claims(f"more-{number}", 300)) for number in range(2)]

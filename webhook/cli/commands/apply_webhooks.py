@@ -36,7 +36,7 @@ def command(
     Then it writes each configuration in one request, with the caBundle that is installed: no call fails in between.
 
     With --rollback, FILE is of an earlier version: its webhooks are applied at once, because a later service still answers
-    them. The command then waits until the earlier version can read the charges of all GPUQuotas; apply its service after that.
+    them. Apply its service after that.
 
     With --check, nothing changes: the command fails unless the service and the webhooks are those of FILE.
 

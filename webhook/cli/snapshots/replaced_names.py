@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.metadata_keys import IGNORE
-from policies.quota.ledger.status import GarbageError, charge_items
+from policies.quota.ledger.compact_charges import compact_text
+from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.status import GarbageError, read_charges
 from policies.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from webhook.cli.snapshots.reductions import REDACTED
@@ -223,19 +226,15 @@ class ReplacedNames:
         if not isinstance(status, dict):
             return status
         try:
-            items = charge_items(status)
+            reservations = read_charges(status)
         except GarbageError:
-            items = []
-        charges = [
-            {**each, "name": self._name_of(str(each.get("kind")), str(each.get("name")))}
-            for each in items
-            if isinstance(each, dict)
-        ]
+            reservations = Reservations()
+        charges = compact_text(replace(each, name=self._name_of(each.kind, each.name)) for each in reservations)
         conditions = [
             {field: text for field, text in each.items() if field != "message"}
             for each in mappings_at(status, ("conditions",))
         ]
-        return {**status, "charges": charges, "openCharges": "", "conditions": conditions}
+        return {**status, "openCharges": charges, "conditions": conditions}
 
     def _settings(self, field: str, value: Any) -> Any:
         """Settings, with other names of namespaces, users and service accounts; patterns are kept."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.objects import name_of
-from policies.settings.installed import entry_of, is_upgraded, outdated_webhooks
+from policies.settings.installed import entry_of
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 from webhook.cli.webhook_changes.configurations import (
     any_bundle,
@@ -18,14 +18,11 @@ from webhook.cli.webhook_changes.configurations import (
     differing_webhooks,
     installed_configurations,
 )
-from webhook.cli.webhook_changes.ledgers import ledger_remainder
 from webhook.cli.webhook_changes.manifests import read_version_manifests
 from webhook.cli.webhook_changes.rollouts import read_deployment, rollout_remainder
 from webhook.cluster.errors import ClusterError, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from policies.kubernetes.objects import Object
     from webhook.cli.progress import Progress
     from webhook.cli.webhook_changes.manifests import VersionManifests
@@ -35,10 +32,6 @@ __all__ = ["apply_webhooks", "check_webhooks", "delete_webhooks"]
 
 _PAUSE_SECONDS = 0.5
 _NO_CHANGE = "no webhook was changed; look at `kubectl -n gpu-admission get pods`, and run the command again when all replicas are ready"
-_SERVICE_WAITS = (
-    "the webhooks are applied, but do not apply the service yet: run the command again, and look at the leader with "
-    "`gpu-admission doctor` if nothing changes"
-)
 
 
 def apply_webhooks(
@@ -64,13 +57,8 @@ def apply_webhooks(
     async def run() -> list[str]:
         async with connected_client(kubeconfig, context) as client:
             _check_names(manifests, rolls_back=rolls_back)
-            if rolls_back:
-                _check_direction(manifests, await installed_configurations(client))
-                done = await _apply(client, manifests)
-                if not is_upgraded(manifests.configurations):
-                    await _wait(progress, seconds, lambda: ledger_remainder(client), _SERVICE_WAITS)
-                return done
-            await _wait(progress, seconds, lambda: _service_remainder(client, manifests), _NO_CHANGE)
+            if not rolls_back:
+                await _wait_for_service(client, manifests, progress, seconds)
             return await _apply(client, manifests)
 
     return asyncio.run(run())
@@ -97,7 +85,7 @@ def check_webhooks(
 
     async def run() -> list[str]:
         async with connected_client(kubeconfig, context) as client:
-            await _wait(progress, seconds, lambda: _service_remainder(client, manifests), _NO_CHANGE)
+            await _wait_for_service(client, manifests, progress, seconds)
             return [await _confirm(client, each, file) for each in manifests.configurations]
 
     return asyncio.run(run())
@@ -145,21 +133,6 @@ def _check_names(manifests: VersionManifests, *, rolls_back: bool) -> None:
         )
 
 
-def _check_direction(manifests: VersionManifests, installed: list[Object]) -> None:
-    """Check that a rollback does not go forward.
-
-    Replicas of the version before do not answer webhooks of this one.
-
-    Raises:
-        click.ClickException: It does.
-    """
-    if is_upgraded(manifests.configurations) and [*outdated_webhooks(installed)]:
-        raise click.ClickException(
-            "webhooks of the version before are installed, and the manifests have those of a later one: this is no rollback. "
-            "Apply the service first, then the webhooks without --rollback; with Helm, use `helm upgrade` (docs/upgrade.md)"
-        )
-
-
 async def _apply(client: APIClient, manifests: VersionManifests) -> list[str]:
     bundle = any_bundle(await installed_configurations(client))
     done: list[str] = []
@@ -175,24 +148,20 @@ async def _apply(client: APIClient, manifests: VersionManifests) -> list[str]:
     return done
 
 
-async def _service_remainder(client: APIClient, manifests: VersionManifests) -> str:
-    return await rollout_remainder(client, await read_deployment(client, manifests))
-
-
-async def _wait(progress: Progress, seconds: float, remainder: Callable[[], Awaitable[str]], outcome: str) -> None:
-    """Ask what remains until nothing does; `outcome` says what was done if that takes too long.
+async def _wait_for_service(client: APIClient, manifests: VersionManifests, progress: Progress, seconds: float) -> None:
+    """Wait until every replica is of the newest template of the Deployment.
 
     An API server that answered once may be restarted meanwhile, so its failures are waited out.
 
     Raises:
-        click.ClickException: Something remains after that many seconds.
+        click.ClickException: The service is of another version, or the rollout takes longer than that.
         ClusterError: The first answer is an error, or the API server refuses.
     """
     end = time.monotonic() + seconds
     has_answered = False
     while True:
         try:
-            what = await remainder()
+            what = await rollout_remainder(client, await read_deployment(client, manifests))
         except ClusterError as error:
             if not (has_answered and error.is_transient):
                 raise
@@ -202,5 +171,5 @@ async def _wait(progress: Progress, seconds: float, remainder: Callable[[], Awai
         has_answered = True
         progress.show(f"waiting: {what}")
         if time.monotonic() > end:
-            raise click.ClickException(f"after {seconds:g} seconds, {what}; {outcome}")
+            raise click.ClickException(f"after {seconds:g} seconds, {what}; {_NO_CHANGE}")
         await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Both steps of docs/upgrade.md, and both of the way back, by its commands, while pods are created without pause."""
+"""Replicas and webhooks are replaced in the steps of docs/upgrade.md, by its commands, while pods are created without pause."""
 
 import json
 import os
@@ -7,17 +7,14 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from policies.quota.ledger.status import has_compact_charges
 from testbed import deploy
 from testbed.commands import run_command
-from testbed.version_before import quota_definition, webhook_configurations
 from testbed.waiting import until
 from testbed.webhook_configurations import called_at, current_configurations, roll_out
 from tests.storm.harness import oracle
 from tests.storm.harness.history import History
 from tests.storm.harness.oracle import replay
 from tests.storm.harness.steady_load import SteadyLoad, unreviewed
-from webhook.cluster.resources import RESOURCES
 from webhook.replica.config import SECRET
 
 pytestmark = [
@@ -28,7 +25,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-BEFORE, NOW = "testbed.version_before", "webhook"
 ROOM, FULL = 1000, 1
 """GPUs of quotas: more than a client needs, and fewer."""
 
@@ -61,12 +57,6 @@ def is_counted(cluster, namespace):
     return all("used" in limit for limit in limits)
 
 
-def compact_ledgers(cluster):
-    """The namespaces whose charges are one text."""
-    quotas = cluster.api.request("GET", RESOURCES["GPUQuota"].path()).object["items"]
-    return [quota["metadata"]["namespace"] for quota in quotas if has_compact_charges(quota.get("status"))]
-
-
 @pytest.fixture
 def history(cluster, background, namespaces):
     history = History(background.run(cluster.client(relayed=False)), namespaces.values())
@@ -86,22 +76,9 @@ def steady_load(cluster, background, namespaces):
         running.result(60)
 
 
-def replace_service(cluster, program):
-    """As `kubectl apply` of the manifests without webhooks: the CRD, and replicas one after the other."""
-    definition = quota_definition() if program == BEFORE else current_definition()
-    stored = cluster.get("CustomResourceDefinition", definition["metadata"]["name"]).object
-    assert cluster.api.replace({**stored, "spec": definition["spec"]}).accepted
-    cluster.replicas.roll(program, cluster.balancer.route)
-
-
-def current_definition():
-    name = quota_definition()["metadata"]["name"]
-    return next(each for each in deploy.all_objects() if each["metadata"]["name"] == name)
-
-
 @pytest.fixture
 def apply_webhooks(cluster, tmp_path):
-    """Run `gpu-admission apply-webhooks` for the configurations of a version."""
+    """Run `gpu-admission apply-webhooks`."""
     roll_out(cluster)
 
     def apply(configurations, *options):
@@ -136,20 +113,26 @@ def calls(log):
     return reviewed, [line for line in lines if "status" in line or "failure" in line]
 
 
-def test_no_pod_is_missed_by_a_rollback_and_an_upgrade(cluster, background, namespaces, history, apply_webhooks):
+def with_timeouts(configurations, seconds):
+    return [
+        {**each, "webhooks": [{**webhook, "timeoutSeconds": seconds} for webhook in each["webhooks"]]}
+        for each in configurations
+    ]
+
+
+def test_no_pod_is_missed_while_replicas_and_webhooks_are_replaced(
+    cluster, background, namespaces, history, apply_webhooks
+):
     converting = {namespaces["converting"], namespaces["both"]}
     with steady_load(cluster, background, namespaces) as load:
         before = certificate(cluster), templates(cluster, converting)
         assert all(before)
-        apply_webhooks(webhook_configurations(), "--rollback")
-        assert compact_ledgers(cluster) == []
-        replace_service(cluster, BEFORE)
-        load.goes_on()
-        replace_service(cluster, NOW)
+        apply_webhooks(with_timeouts(current_configurations(), 9), "--rollback")
+        cluster.replicas.roll(cluster.balancer.route)
         load.goes_on()
         apply_webhooks(current_configurations())
         load.goes_on()
-        # The same pods have the same templates in both versions, and none was lost or made again.
+        # The same pods have the same templates, and none was lost or made again.
         assert (certificate(cluster), templates(cluster, converting)) == before
     background.run(history.wait_for_answers())
     background.run(history.end())
@@ -158,5 +141,5 @@ def test_no_pod_is_missed_by_a_rollback_and_an_upgrade(cluster, background, name
     assert [list(map(str, broken)) for broken in replay(history.events, history.gaps)] == [[], []]
     reviewed, unanswered = calls(cluster.replicas.log())
     assert unanswered == []
-    assert {"/conversion", "/quota-enforced", "/convert-pods", "/enforce-quota"} <= reviewed
+    assert {"/convert-pods", "/enforce-quota"} <= reviewed
     assert load.over_quota
