@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from large_cluster import GPU_PODS, MADE, pod
 
+from policies.admission import load_rules
 from policies.audit import Survey, audit
-from policies.review import load_rooms
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
@@ -106,7 +106,7 @@ def resident() -> float:
 
 def main() -> None:
     """Print seconds, milliseconds and MiB."""
-    load_rooms()
+    load_rules()
     cluster = view()
     gc.freeze()
     before = resident()

@@ -18,6 +18,7 @@ import orjson
 import yaml
 from large_cluster import GPU_PODS, MADE, claim, node, pod, resource_slice
 
+from policies.admission import load_rules, review
 from policies.conversion.versions import _old_kubelets
 from policies.dra.published_devices import gpu_groups, published_devices
 from policies.explanation.cluster import read_cluster, used_amounts
@@ -28,7 +29,6 @@ from policies.placement.wishes.product_labels import seen_products
 from policies.placement.wishes.product_misspellings import _products
 from policies.placement.wishes.wanted_nodes import _gpus, _gpus_without_gfd
 from policies.request import Request
-from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing
@@ -201,7 +201,7 @@ AGE = [0]
 
 def main() -> None:
     """Print a table of digests, and one of reviews."""
-    load_rooms()
+    load_rules()
     gc.disable()
     cluster = Cluster()
     gc.enable()

@@ -25,10 +25,10 @@ import orjson
 from aiohttp import web
 from large_cluster import MADE, NODES, VERSION, node, pod
 
+from policies.admission import load_rules
 from policies.dra.published_devices import published_devices
 from policies.explanation.cluster import ResourceUsage, read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.review import load_rooms
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN
 from webhook.cluster.client import APIClient
@@ -242,7 +242,7 @@ async def measure(port: int) -> None:
 
 def main() -> None:
     """Start the server, and measure."""
-    load_rooms()
+    load_rules()
     with subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as server:
         try:
             port = int((server.stdout or sys.stdin).readline())

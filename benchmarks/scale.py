@@ -34,11 +34,11 @@ from loop_lag import LoopLag
 from real_api_server import EtcdObjects, define_quotas, real_api_server, until_ready
 
 from policies import explanation
+from policies.admission import load_rules, review
 from policies.quota.charges import Bill, Charge
 from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
-from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import APIError
@@ -355,5 +355,5 @@ if __name__ == "__main__":
     MADE["DeviceClass"] = (device_class, 1)
     MADE["GPUQuota"] = (gpu_quota, QUOTAS)
     set_up_interpreter()
-    load_rooms()
+    load_rules()
     sys.exit(asyncio.run(live.serve()) if "--serve" in sys.argv else main())

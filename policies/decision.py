@@ -11,6 +11,7 @@ from policies.metadata_keys import MANAGED
 from policies.warnings import warning_lines
 
 if TYPE_CHECKING:
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
     from policies.quota.charges import ChargeRequest
 
@@ -174,7 +175,11 @@ class Finding:
     exempt: bool = False
     """True if an exemption lowered the severity."""
     announces_refusal: bool = False
-    """True if it warns of a refusal to come; such a finding cannot be waived."""
+    """True if it warns of a refusal to come; it cannot be waived, and settings do not change it."""
+    never_refuses: bool = False
+    """True if the request must not be refused for it: a denial becomes a warning."""
+    consequence: str = ""
+    """What follows if it does not refuse the object, as a clause; empty if nothing does."""
     waived: str = ""
     """Why the author of the object ignores it; empty if it is not waived (`policies.waivers`)."""
     entry: str = field(default="", compare=False)
@@ -230,10 +235,12 @@ class Decision:
     findings: tuple[Finding, ...] = ()
     patch: tuple[Operation, ...] = ()
     """The changes, in order; empty on refusals and in entries that only validate."""
-    object: Any = None
+    object: Object | None = None
     """The object after the patch."""
     remarks: tuple[str, ...] = ()
     """More warnings, besides the findings that warn."""
+    context: tuple[str, ...] = ()
+    """Remarks that are shown only beside a finding that refuses or warns."""
     templates: tuple[Template, ...] = ()
     charges: tuple[ChargeRequest, ...] = ()
     """At most one charge to write to the namespace's quota before the object is admitted. The caller of the concern `quota`

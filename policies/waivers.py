@@ -16,13 +16,12 @@ from policies.kubernetes.printable import shown
 from policies.metadata_keys import IGNORE
 from policies.phrases import format_list, shorten
 from policies.rules import get_rule, rule
-from policies.settings import settings_for
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.decision import Decision, Finding, Rule
+    from policies.decision import Finding, Rule
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -31,7 +30,6 @@ __all__ = [
     "MAX_ANNOTATION_LENGTH",
     "MAX_REASON_LENGTH",
     "Waivers",
-    "decision_with_waivers",
     "parse_waivers",
     "unmatched_waivers",
     "with_waivers",
@@ -137,12 +135,6 @@ def with_waivers(findings: tuple[Finding, ...], request: Request, settings: GPUA
     return tuple(dict.fromkeys((*waived, *invalid)))
 
 
-def decision_with_waivers(decision: Decision, request: Request, settings: GPUAdmissionPolicy) -> Decision:
-    """The decision with the findings that `with_waivers` returns."""
-    findings = with_waivers(decision.findings, request, settings)
-    return decision if findings is decision.findings else replace(decision, findings=findings)
-
-
 def unmatched_waivers(
     findings: Iterable[Finding], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Finding, ...]:
@@ -199,4 +191,4 @@ def _problem(message: str, remedy: str | None = None) -> Finding:
 
 
 def _judge(findings: Iterable[Finding], request: Request, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    return settings_for(request.user, request.namespace, settings).judge(findings, request.namespace)
+    return settings.judge(findings, request.namespace)

@@ -75,7 +75,7 @@ _ELSEWHERE = (
     "policies.migration_proof",
     "policies.quota.charges",
     "policies.quota.report.report",
-    "webhook.cli.admit",
+    "policies.admission.objects",
     "webhook.cli.check_reports",
 )
 """Modules with types that others import for type checking only."""

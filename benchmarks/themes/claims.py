@@ -10,9 +10,9 @@ from benchmarks.devices import CLASS, DOMAIN, resource_slice
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import NAMESPACE, claim
 from benchmarks.timing import json_reader, time_in_turns
+from policies.admission import load_rules, review
 from policies.dra.published_devices import published_devices
 from policies.request import Request
-from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
@@ -77,7 +77,7 @@ HOSTILE: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def measure() -> list[Figure]:
     """One figure for each claim."""
-    load_rooms()
+    load_rules()
     slices = [resource_slice(number) for number in range(NODES)]
     view = ManifestsView([CLASS, *slices])
     view.derive(published_devices)

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from benchmarks.figures import ALLOWANCE, Figure, Theme, figure_of_rounds
+from policies.admission import load_rules, review
 from policies.dra.cel import CelDevice, compile_selector
 from policies.entries import ENTRIES
-from policies.review import load_rooms, review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
@@ -42,7 +42,7 @@ answers hostile claims. Both are beside what is allowed.""",
 def measure() -> list[Figure]:
     """Time of each large object beside the control, memory and lateness beside what is allowed."""
     logging.disable(logging.CRITICAL)
-    load_rooms()
+    load_rules()
     control = body(config_map(1, "x" * 900))
     times = [
         figure_of_rounds(

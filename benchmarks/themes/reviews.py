@@ -12,8 +12,8 @@ from benchmarks.devices import example_cluster
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import GPU, NAMESPACE, affinity, pod
 from benchmarks.timing import READING, json_reader, time_in_turns
+from policies.admission import load_rules, review_concern
 from policies.request import Request
-from policies.review import load_rooms, review_concern
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 def measure() -> list[Figure]:
     """One figure for each concern and object."""
-    load_rooms()
+    load_rules()
     view = ManifestsView(example_cluster())
     return [_figure(case, view) for case in cases(view)]
 

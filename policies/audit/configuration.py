@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from policies.admission import review
 from policies.audit.report import AuditFinding
 from policies.conversion.sweep import is_ours
 from policies.dra.resource_claims import Claim
@@ -13,7 +14,6 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.metadata_keys import IGNORE
 from policies.request import Request
-from policies.review import review
 from policies.view import UNKNOWN, PassingView
 from policies.webhooks import kinds_of
 

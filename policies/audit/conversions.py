@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.admission import review_concern
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.opt_in import strategy_of
 from policies.conversion.preemption import PREEMPTION
@@ -12,7 +13,6 @@ from policies.conversion.strategies import CHOSEN
 from policies.fleet import RequestKind, extended_requests
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.request import Request
-from policies.review import review_concern
 from policies.settings.exempt_namespaces import exemption_in_cluster
 
 if TYPE_CHECKING:

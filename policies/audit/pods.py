@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.admission import review_concern
+from policies.admission.severities import judged_findings
+from policies.admission.upkeep import missing_templates
 from policies.audit.conversions import ConversionResult, is_converted, requests_device_plugin
 from policies.audit.report import AuditFinding
 from policies.conversion.check import ESCAPED
@@ -14,9 +17,6 @@ from policies.dra.templates import is_our_name
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.metadata_keys import MANAGED
 from policies.request import Request
-from policies.review import review_concern
-from policies.review.upkeep import missing_templates
-from policies.waivers import with_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,6 +111,6 @@ def _conversion_findings(
         return ()
     conversion = conversions.of(form.namespace, form.form, form.pod)
     if conversion.result is ConversionResult.CONVERTED:
-        escaped = settings.judge([ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)], form.namespace)
-        return with_waivers(escaped, Request(form.pod, namespace=form.namespace), settings)
+        escaped = ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)
+        return judged_findings([escaped], Request(form.pod, namespace=form.namespace), settings)
     return conversion.findings

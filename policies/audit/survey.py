@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.admission import review_concern
 from policies.audit.pod_forms import as_created, controller_label, form_of, slim_pod
 from policies.fleet import may_request_gpu
 from policies.kubernetes.defaults import with_defaults
@@ -17,7 +18,6 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.workloads import group_of
 from policies.request import Request
-from policies.review import review_concern
 from policies.settings.workload_kinds import workload_kinds
 from policies.work import never_cancelled
 from policies.workload_templates import templates_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
+from policies.admission import review
 from policies.changed_view import ChangedView
 from policies.comparison.comparison import Outcome
 from policies.decision import Severity
@@ -18,7 +19,6 @@ from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import QUOTA_NAME, quota_shown
 from policies.request import Request
-from policies.review import review
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import UNKNOWN
 from policies.work import CancelCheck, never_cancelled

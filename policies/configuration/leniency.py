@@ -5,10 +5,8 @@ A refused deletion keeps a namespace Terminating for ever, and a refused operato
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.decision import Finding, Severity
 from policies.kubernetes.paths import lookup
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["is_operator", "lenient"]
+__all__ = ["is_lenient", "is_operator"]
 
 _CONTROLLERS = frozenset(
     f"system:serviceaccount:kube-system:{name}" for name in ("namespace-controller", "generic-garbage-collector")
@@ -30,15 +28,16 @@ Source: kubernetes-sigs.github.io/node-feature-discovery deployment; OpenShift d
 """
 
 
-def lenient(finding: Finding, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Finding:
-    """The finding, lowered from a denial to a warning if the request must not be refused."""
-    if finding.severity is Severity.DENY and (
+def is_lenient(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    """True if a request must not be refused.
+
+    It cleans up, comes from the operator, or changes no configuration.
+    """
+    return (
         _cleans_up(request, view)
         or is_operator(request.user, settings.configuration.operator_namespaces)
         or _repeats(request)
-    ):
-        return replace(finding, severity=Severity.WARN)
-    return finding
+    )
 
 
 def is_operator(user: UserInfo, operator_namespaces: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from policies.admission import review
 from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
 from policies.dra.resource_claims import Claim
@@ -28,7 +29,6 @@ from policies.pod_creation import created_pod
 from policies.quota.charging.outcomes import FITS
 from policies.quota.opt_in import QUOTA_NAME
 from policies.request import Request
-from policies.review import review
 from policies.view import Overlay
 from policies.workload_templates import templates_of
 
@@ -125,7 +125,7 @@ def pod_question(
         decision, warnings = _review_pod(written, namespace, view, settings)
         if refused := refusals(decision):
             return Question(label, namespace, obstacles=refused, warnings=warnings)
-        document, templates = decision.object, decision.templates
+        document, templates = decision.object or written, decision.templates
     try:
         pod = Pod.read(document)
     except MalformedPodError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.admission import review_concern
 from policies.conversion.converted_pods import MARKS, conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, requests_gpus
 from policies.decision import Severity
@@ -16,7 +17,6 @@ from policies.patch import Editor
 from policies.pod_conditions import REQUESTS_NVIDIA_DEVICES
 from policies.pod_creation import created_pod
 from policies.request import Request
-from policies.review import review_concern
 from policies.settings.exempt_namespaces import exemption
 from policies.view import Overlay
 
@@ -91,7 +91,7 @@ def _migrate(pod: Object, namespace: str, view: ClusterView, settings: GPUAdmiss
     if conversion_record(request.pod) is not None:
         return MigratedPod(reason=_CONVERTED)
     written = review_concern("conversion", request.of(_with_gpu_requests(request.pod)), view, settings)
-    if not written.allowed or _specs(written) != _specs(completed):
+    if not written.allowed or written.object is None or _specs(written) != _specs(completed):
         return MigratedPod(reason=_COMPLETED)
     template = written.templates[0] if written.templates else None
     document = _without_marks(written.object, pod, with_wishes=template is None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from policies.admission import review
 from policies.comparison import Outcome
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -14,12 +15,11 @@ from policies.phrases import format_list
 from policies.pod_creation import created_pod
 from policies.quota.bills import Uncountable
 from policies.quota.charging.charging import charge_decision
+from policies.quota.counting.by_view import charged_amounts
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import QUOTA_NAME, quota_shown
 from policies.request import Request
-from policies.review import review, with_new_templates
-from policies.review.quota import charged_amounts
 from policies.view import UNKNOWN, Overlay
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _charge_of(subject: Subject, situation: Situation) -> ChargeRequest | None:
     decision = review(created, view, settings)
     if not decision.allowed:
         return None
-    seen = with_new_templates(decision, view)
+    seen = Overlay(view, {each.key: each.manifest() for each in decision.templates})
     charges = charge_decision(created.of(decision.object), seen, settings).charges
     return charges[0] if charges else None
 

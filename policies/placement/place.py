@@ -34,7 +34,7 @@ def place(
         return
     if _has_conditions(settings, wishes) or wishes.findings:
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.
-        from policies.placement.wishes.node_conditions import apply_wish  # noqa: PLC0415
+        from policies.placement.wishes.node_conditions import apply_wish
 
         yield from apply_wish(pod, view, settings, wishes, edits)
 
@@ -43,7 +43,7 @@ def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wi
     """The pod as before placement, without the conditions on nodes that its wish and the settings add."""
     if not _has_conditions(settings, wishes) or not (pod.spec.get("nodeSelector") or lookup(pod.spec, REQUIRED)):
         return pod
-    from policies.placement.wishes.node_conditions import without_conditions  # noqa: PLC0415 - as above
+    from policies.placement.wishes.node_conditions import without_conditions
 
     return without_conditions(pod, view, settings, wishes)
 

@@ -296,14 +296,25 @@ class GPUAdmissionPolicy:
         return default
 
     def judge(self, findings: Iterable[Finding], namespace: str) -> tuple[Finding, ...]:
-        """The findings with the severities that hold in a namespace, without those that are off."""
+        """The findings with the severities that hold in a namespace, without those that are off.
+
+        Settings do not change findings of `fixed` rules, nor those that announce a refusal.
+        """
         judged = (
-            _with(finding, self.severity_of(finding.rule.id, finding.severity, namespace)) for finding in findings
+            _with(
+                finding,
+                finding.severity
+                if finding.rule.fixed or finding.announces_refusal
+                else self.severity_of(finding.rule.id, finding.severity, namespace),
+            )
+            for finding in findings
         )
         return tuple(finding for finding in judged if finding.severity is not Severity.OFF)
 
 
 def _with(finding: Finding, severity: Severity) -> Finding:
+    if finding.never_refuses and severity is Severity.DENY:
+        severity = Severity.WARN
     return finding if finding.severity is severity else replace(finding, severity=severity)
 
 

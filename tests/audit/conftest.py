@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from policies.admission import review
 from policies.audit import Survey, audit
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

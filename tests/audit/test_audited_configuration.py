@@ -6,9 +6,9 @@ import copy
 
 import pytest
 
+from policies.admission import review
 from policies.audit import configuration
 from policies.decision import Severity
-from policies.review import review
 
 BROKEN = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 0}}]}}
 GOOD = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]}}

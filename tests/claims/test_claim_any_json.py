@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.claims.parts import places, with_part

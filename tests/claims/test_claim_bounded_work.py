@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.admission import review
 from policies.dra.cel import CelDevice, Selector, compile_selector
 from policies.dra.cel.selectors import _cached_selector
 from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
@@ -11,7 +12,6 @@ from policies.dra.possible_types import possible_types
 from policies.dra.selected_types import selected_types
 from policies.kubernetes.resourceslices import Device
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
 from webhook.cli.commands.rules import read_examples
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from policies.admission import review
 from policies.entries import ENTRIES
 from policies.kubernetes.defaults import with_defaults
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView

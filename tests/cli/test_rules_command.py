@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-import policies.review  # noqa: F401 - registers all rules
+import policies.admission  # noqa: F401 - registers all rules
 from policies.rules import all_rules, get_rule
 from webhook.cli.commands.rules import read_examples
 

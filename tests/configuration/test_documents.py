@@ -6,7 +6,7 @@
 import re
 from pathlib import Path
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
 from webhook.cli.commands.rules import read_examples
 

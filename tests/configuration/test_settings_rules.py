@@ -2,9 +2,9 @@
 
 import pytest
 
+from policies.admission import review
 from policies.decision import Severity
 from policies.request import Request, UserInfo
-from policies.review import review
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
 from webhook.cluster.manifests import ManifestsView
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from aiohttp import web
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork

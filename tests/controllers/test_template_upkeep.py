@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
+from policies.admission.upkeep import missing_templates, needed_by_workloads
 from policies.metadata_keys import MANAGED, RECORD, UNUSED_SINCE
-from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers import template_upkeep

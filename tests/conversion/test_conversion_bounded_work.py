@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from policies.admission import review
 from policies.conversion.device_layout import (
     ContainerRequest,
     TooManyDevicesError,
@@ -23,7 +24,6 @@ from policies.kubernetes.pods import Pod
 from policies.metadata_keys import RECORD
 from policies.patch import Editor
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.counted_steps import steps

@@ -9,6 +9,7 @@ import jsonpatch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.conversion import record
 from policies.conversion.record import ConversionRecord
 from policies.decision import Decision
@@ -18,7 +19,6 @@ from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.labels import is_gpu_label
 from policies.nvidia.resources import parse_resource
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView

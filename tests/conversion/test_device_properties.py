@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.kubernetes.paths import lookup
@@ -15,7 +16,6 @@ from policies.kubernetes.resourceslices import devices_in
 from policies.metadata_keys import RECORD
 from policies.nvidia.labels import is_gpu_label
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView

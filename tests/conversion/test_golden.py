@@ -33,11 +33,11 @@ import jsonpatch
 import pytest
 import yaml
 
+from policies.admission import review
 from policies.decision import Severity
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.workloads import pod_templates
 from policies.request import Request, UserInfo
-from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS, parse_settings
 from policies.warnings import LONGEST

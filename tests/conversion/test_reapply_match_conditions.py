@@ -6,9 +6,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from policies.admission import entries_called, review
 from policies.metadata_keys import MANAGED, RECORD
 from policies.request import Request
-from policies.review import entries_called, review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cli import main

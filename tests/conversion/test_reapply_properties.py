@@ -10,10 +10,10 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.kubernetes.nodes import REQUIRED
 from policies.metadata_keys import DRA_LABEL, MANAGED, RECORD
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.conversion.sweep import is_ours
 from policies.dra.templates import ExactRequest, claim_template
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.predicates import TextIn
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

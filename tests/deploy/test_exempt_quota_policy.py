@@ -2,8 +2,8 @@
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import NEVER_MATCHED, exemption
 from tests.deploy.match_conditions import holds

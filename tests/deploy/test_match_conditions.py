@@ -3,12 +3,12 @@
 import celpy
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
+from policies.admission.pods import reapplies_pod
 from policies.entries import ENTRIES
 from policies.metadata_keys import MANAGED
 from policies.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
 from policies.request import Request
-from policies.review.pods import reapplies_pod
 from policies.rules import all_rules
 from policies.webhooks import WEBHOOKS
 from testbed import libyaml

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from policies.admission import review
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 
 LABELS = json.loads(Path(__file__).with_name("h100.json").read_text())["nodeLabels"] | {

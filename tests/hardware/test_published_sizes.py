@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView

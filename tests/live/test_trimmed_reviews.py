@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.explanation import explain, questions
 from policies.request import Request
-from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from testbed import libyaml

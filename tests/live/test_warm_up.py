@@ -1,9 +1,9 @@
 """Warming up: the first review of a pod or a claim, and the first explanation, compute no digest again."""
 
 from policies import explanation
+from policies.admission import review
+from policies.admission.warm import warm
 from policies.request import Request
-from policies.review import review
-from policies.review.warm import warm
 from policies.settings import DEFAULTS
 
 NODE = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from policies.admission import review
 from policies.metadata_keys import MANAGED, RECORD
 from policies.migration.pods import migrate_pod, opted_in_view
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

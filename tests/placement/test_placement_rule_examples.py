@@ -2,9 +2,9 @@
 
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from testbed import libyaml

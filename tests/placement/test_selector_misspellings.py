@@ -2,10 +2,10 @@
 
 import pytest
 
+from policies.admission import review
 from policies.kubernetes.defaults import with_defaults
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from policies.admission import review
 from policies.kubernetes.pods import Pod
 from policies.placement.resources.findings import node_findings
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cli.commands.rules import read_examples

@@ -2,16 +2,16 @@
 
 import pytest
 
+from policies.admission import load_rules, review
 from policies.decision import Severity
 from policies.request import Request
-from policies.review import load_rooms, review
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
 from webhook.cluster.manifests import ManifestsView
 
-load_rooms()
+load_rules()
 RULES = [rule for rule in all_rules() if "GA502" <= rule.id <= "GA506"]
 
 

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
+from policies.admission import entries_called, review
 from policies.decision import Severity
 from policies.entries import ENTRIES
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
 from policies.request import Request, UserInfo
-from policies.review import entries_called, review
 from policies.settings import DEFAULTS
 from policies.settings.choices import Exemption, GPUAdmissionPolicy
 from webhook.cli.admit import admit
@@ -192,7 +192,7 @@ def test_no_user_is_exempt(pod, example):
 @pytest.mark.parametrize("kind", ["Pod", "Node", "ClusterPolicy"])
 def test_room_is_imported_only_where_there_is_a_quota(kind):
     code = (
-        "import sys; from policies.request import Request; from policies.review import review; "
+        "import sys; from policies.request import Request; from policies.admission import review; "
         "from policies.settings import DEFAULTS; from webhook.cluster.manifests import ManifestsView; "
         f"review(Request({{'spec': {{'containers': [{{'name': 'a'}}]}}}}, kind='{kind}'), ManifestsView(), DEFAULTS); "
         "sys.exit('policies.quota.charging.charging' in sys.modules)"
@@ -202,7 +202,7 @@ def test_room_is_imported_only_where_there_is_a_quota(kind):
 
 @pytest.mark.parametrize("dry_run", [True, False], ids=["dry-run", "stored"])
 def test_pod_that_is_converted_is_charged_by_its_own_template(pod, example, dry_run):
-    view = example(namespace(dra="enabled"))
+    view = example(namespace(dra="enabled"), limited(8))
     conversion = review(creating(pod({"nvidia.com/gpu": 2}).document, entry="convert-pods"), view, DEFAULTS)
     (charge,) = review(
         creating(conversion.object, entry="enforce-converted-pods", dry_run=dry_run), view, DEFAULTS

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from tests.quota.pod_group_objects import ENTRY, group, group_claim
 from tests.quota.reported_quotas import charge, counted

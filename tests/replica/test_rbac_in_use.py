@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from certs.rotation import RotationPolicy
+from policies.admission import review
 from policies.conversion.sweep import mark
 from policies.decision import Template
 from policies.dra.templates import content_name, without_nulls
@@ -19,7 +20,6 @@ from policies.metadata_keys import UNUSED_SINCE
 from policies.quota.charges import OWN
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.request import Request, UserInfo
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.grants import USER, grants_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request, UserInfo
-from policies.review import review
 from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.audit import Survey, audit
 from policies.decision import Severity
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.match_conditions import holds

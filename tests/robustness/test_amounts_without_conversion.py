@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from policies.admission.upkeep import missing_templates
 from policies.conversion.sweep import next_steps, used_by_pods
 from policies.dra.published_devices import published_devices
 from policies.quota.bills import bill
@@ -15,7 +16,6 @@ from policies.quota.counting.measuring import largest_memory
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
-from policies.review.upkeep import missing_templates
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
 from tests.quota.counted_objects import claim, document, pod

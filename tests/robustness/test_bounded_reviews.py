@@ -6,13 +6,13 @@ import threading
 import orjson
 import pytest
 
+from policies.admission import judge, load_rules, review
 from policies.configuration.config_maps.device_plugin.configuration import MOST_DOCUMENTS
 from policies.decision import MOST_FINDINGS, Decision, Finding, Severity
 from policies.dra.cel import selectors
 from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
-from policies.review import load_rooms, review, review_concern
 from policies.rules import get_rule
 from policies.settings import DEFAULTS
 from policies.work import Allowance, TooMuchWork, count_work, counted_by
@@ -25,7 +25,7 @@ from webhook.server.deadlines import Deadline
 from webhook.server.metrics import Metrics
 from webhook.server.review_runner import IN_LOOP, LARGEST_IN_LOOP, ReviewRunner
 
-load_rooms()
+load_rules()
 VIEW = ManifestsView([])
 
 
@@ -76,14 +76,14 @@ def deadline(seconds="10s"):
 def threads(monkeypatch):
     """The names of the threads that reviews ended in."""
     ended = []
-    real = review_concern
+    real = judge
 
     def noted(*arguments):
         answer = real(*arguments)
         ended.append(threading.current_thread() is threading.main_thread())
         return answer
 
-    monkeypatch.setattr("webhook.server.admission.review_concern", noted)
+    monkeypatch.setattr("webhook.server.driver.judge", noted)
     return ended
 
 
@@ -305,7 +305,7 @@ def test_fields_that_were_meant_are_looked_for_a_bounded_number_of_times(monkeyp
 def test_large_pods_of_a_workload_are_not_reviewed_with_it_and_the_answer_says_so(monkeypatch):
     reviewed = []
     real = review
-    monkeypatch.setattr("policies.review.review", lambda *asked: (reviewed.append(asked), real(*asked))[1])
+    monkeypatch.setattr("policies.admission.review", lambda *asked: (reviewed.append(asked), real(*asked))[1])
     decision = answered(deployment(20_000), "apps", "workloads")
     assert reviewed == []
     (remark,) = decision.remarks

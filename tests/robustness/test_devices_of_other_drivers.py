@@ -2,8 +2,8 @@
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
 from tests.fleet.fleet_objects import (

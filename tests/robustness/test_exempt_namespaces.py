@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from policies.admission import entries_called, review
 from policies.audit.conversions import Conversions
 from policies.decision import Severity
 from policies.entries import ENTRIES
 from policies.quota.report.reporting import quota_report
 from policies.request import Request
-from policies.review import entries_called, review
-from policies.review.quota import settle_by_view
 from policies.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy, Quotas
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
@@ -112,8 +111,6 @@ def test_workload_in_a_namespace_exempt_from_quotas_has_no_shortage():
 def test_exemption_from_access_rules_switches_no_quota_off(entry):
     unconverted = view("agents-eu", dra="disabled")
     decision = review(asked(pod(), "agents-eu", entry), unconverted, TRUSTED)
-    if entry:
-        decision = settle_by_view(decision, unconverted, TRUSTED)
     assert [finding.rule.id for finding in decision.denials] == ["GA502"]
 
 
@@ -196,11 +193,11 @@ def test_audit_knows_that_exempt_namespaces_never_convert():
 class Charging:
     """A keeper of quotas that must not be asked."""
 
-    def is_unlimited(self, namespace):
+    def passes_unlimited(self, request):
         return False
 
-    async def charge(self, decision, request, settings, run):
-        raise AssertionError(f"asked about namespace {request.namespace}")
+    async def charge(self, step, settings, deadline):
+        raise AssertionError(f"asked about namespace {step.charge.namespace}")
 
 
 @pytest.mark.parametrize("entry", ["check-pods", "enforce-quota"])

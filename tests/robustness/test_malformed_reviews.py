@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from policies.admission import review
 from policies.entries import ENTRIES
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_review import BadReview, decode

@@ -5,12 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from policies.admission import review
 from policies.causes import once_per_cause, without_repeats
 from policies.conversion.opt_in import NAMESPACE_UNKNOWN
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy
 from policies.settings.choices import RuleOverride
 from webhook.cli import main

@@ -4,9 +4,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from policies.admission import review
 from policies.decision import Severity
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cli import main
 from webhook.cli.other_files import patch_files

@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView

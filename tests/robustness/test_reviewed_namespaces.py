@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from policies.admission import review
 from policies.decision import Severity
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.match_conditions import holds

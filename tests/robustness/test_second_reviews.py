@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, note, settings
 
+from policies.admission import review
 from policies.metadata_keys import RECORD
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement
 from tests.robustness.generated_clusters import (
     CLASSES_AS_SHIPPED,

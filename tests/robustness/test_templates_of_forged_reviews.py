@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
+from policies.admission import review
 from policies.decision import Template
 from policies.entries import ENTRIES
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView

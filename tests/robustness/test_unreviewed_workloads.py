@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.explanation import questions
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from policies.workload_templates import templates_of, unread_pods
 from webhook.cli import main

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
 from testbed import libyaml
 from webhook.cli.commands.rules import read_examples

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.decision import Finding, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.rules import all_rules, get_rule, rule

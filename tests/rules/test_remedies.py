@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
+from policies.admission import review
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request
-from policies.review import review
 from policies.rules import all_rules, get_rule
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from testbed import libyaml

@@ -2,13 +2,13 @@
 
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
+from policies.admission import review
+from policies.admission.coverage import reviewed_kinds
 from policies.decision import EVERY_KIND, WORKLOAD
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.request import Request
-from policies.review import review
-from policies.review.coverage import reviewed_kinds
 from policies.rules import all_rules, ruled_kinds, rules_of_kind
 from policies.settings import DEFAULTS
 from testbed import libyaml

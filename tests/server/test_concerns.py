@@ -6,7 +6,7 @@ import json
 import pytest
 
 from policies.decision import Decision
-from webhook.server import admission
+from webhook.server import driver
 
 LOST = "the cache is gone"
 
@@ -14,15 +14,15 @@ LOST = "the cache is gone"
 @pytest.fixture
 def break_concern(monkeypatch):
     """Have concerns raise an error whenever they are asked; the others answer as ever."""
-    real = admission.review_concern
+    real = driver.judge
 
     def break_concern(*broken, error=None):
-        def review_concern(concern, request, view, settings):
-            if concern in broken:
+        def judge(step, view, settings):
+            if step.part.concern in broken:
                 raise error or KeyError(LOST)
-            return real(concern, request, view, settings)
+            return real(step, view, settings)
 
-        monkeypatch.setattr(admission, "review_concern", review_concern)
+        monkeypatch.setattr(driver, "judge", judge)
 
     return break_concern
 
@@ -97,12 +97,12 @@ async def test_concern_that_fails_is_counted(webhook, break_concern, pod, review
 async def test_refusal_by_one_concern_ends_the_call(webhook, monkeypatch, pod, review_of):
     asked = []
 
-    def review_concern(concern, request, view, settings):
-        asked.append(concern)
-        return real(concern, request, view, settings)
+    def judge(step, view, settings):
+        asked.append(step.part.concern)
+        return real(step, view, settings)
 
-    real = admission.review_concern
-    monkeypatch.setattr(admission, "review_concern", review_concern)
+    real = driver.judge
+    monkeypatch.setattr(driver, "judge", judge)
     response = await webhook.client.ask("enforce-quota", review_of(pod()))
     assert response["allowed"] is False
     assert "[GA321]" in response["status"]["message"]
@@ -122,11 +122,11 @@ async def test_concern_that_fails_open_takes_an_equal_part_of_the_time(
 ):
     given = {}
 
-    async def answer(self, concern, request, view, settings, run):
-        given[concern] = run.deadline.remaining
-        return (Decision(object=request.object),) * 2
+    async def do(self, step, view, settings, run):
+        given[step.part.concern] = run.deadline.remaining
+        step.decision = Decision(object=step.part.request.object)
 
-    monkeypatch.setattr(admission.Admission, "_answer_concern", answer)
+    monkeypatch.setattr(driver.Driver, "_do", do)
     webhook = await start_webhook(limited_cluster, clock=lambda: 1000.0)
     await webhook.client.ask(entry, review_of(pod()), "?timeout=10s")
     assert given == seconds

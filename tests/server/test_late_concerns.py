@@ -2,22 +2,22 @@
 
 import pytest
 
-from webhook.server.admission import Admission
+from webhook.server.driver import Driver
 
 
 @pytest.fixture
 def delay(monkeypatch):
     """Have a concern work until its time is up; returns the clock of the server."""
-    real, seconds = Admission._answer_concern, [1000.0]
+    real, seconds = Driver._do, [1000.0]
 
     def delay(late):
-        async def answer(self, concern, request, view, settings, run):
-            if concern != late:
-                return await real(self, concern, request, view, settings, run)
+        async def do(self, step, view, settings, run):
+            if step.part.concern != late:
+                return await real(self, step, view, settings, run)
             seconds[0] += run.deadline.remaining
             raise TimeoutError
 
-        monkeypatch.setattr(Admission, "_answer_concern", answer)
+        monkeypatch.setattr(Driver, "_do", do)
         return lambda: seconds[0]
 
     return delay

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.decision import Decision, Finding, Severity
 from policies.entries import ENTRIES, Entry
 from policies.kubernetes.paths import FieldPath

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
+from webhook.server import driver
 from webhook.server import warm_up as warming
 from webhook.server.warm_up import warm_up
 
@@ -15,7 +16,7 @@ import yaml
 from testbed import libyaml
 from pathlib import Path
 from policies.request import Request
-from policies.review import review
+from policies.admission import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import app
@@ -48,37 +49,37 @@ def test_first_calls_import_and_digest_nothing():
 
 def test_each_sample_is_reviewed(monkeypatch):
     reviewed = []
-    real = warming.review
+    real = driver.judge
 
-    def review(request, view, settings):
-        reviewed.append((request.entry, request.kind))
-        return real(request, view, settings)
+    def judge(step, view, settings):
+        reviewed.append((step.part.entry.name, step.part.request.kind))
+        return real(step, view, settings)
 
-    monkeypatch.setattr(warming, "review", review)
+    monkeypatch.setattr(driver, "judge", judge)
     warm_up(ManifestsView(), DEFAULTS)
-    assert len(reviewed) == warming._ROUNDS * len([*warming._samples(0)])
+    assert len(set(reviewed)) == len({(entry, document["kind"]) for entry, _, document in warming._samples(0)})
     assert {("convert-pods", "Pod"), ("claims", "ResourceClaim"), ("enforce-quota", "Pod")} <= {*reviewed}
 
 
 def test_sample_that_cannot_be_reviewed_does_not_stop_the_start(monkeypatch, caplog):
-    def review(request, view, settings):
-        raise KeyError(request.entry)
+    def judge(step, view, settings):
+        raise KeyError(step.part.concern)
 
-    monkeypatch.setattr(warming, "review", review)
+    monkeypatch.setattr(driver, "judge", judge)
     warm_up(ManifestsView(), DEFAULTS)
     (record,) = caplog.records
     assert record.getMessage() == "the first call of convert-pods may be slow: its warm-up failed"
 
 
 def test_warm_up_ends_after_ten_seconds(monkeypatch, caplog):
-    seconds, reviewed, real = [0.0], [], warming.review
+    seconds, reviewed, real = [0.0], [], warming.decode
 
-    def review(request, view, settings):
+    def decode(body, entry):
         seconds[0] += 4.0
-        reviewed.append(request.entry)
-        return real(request, view, settings)
+        reviewed.append(entry)
+        return real(body, entry)
 
-    monkeypatch.setattr(warming, "review", review)
+    monkeypatch.setattr(warming, "decode", decode)
     warm_up(ManifestsView(), DEFAULTS, clock=lambda: seconds[0])
     assert len(reviewed) == 3
     (record,) = caplog.records

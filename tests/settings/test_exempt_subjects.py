@@ -2,10 +2,10 @@
 
 import pytest
 
+from policies.admission import review
 from policies.decision import Decision, Finding, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request, UserInfo
-from policies.review import review
 from policies.rules import get_rule
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, SettingsError, parse_settings, settings_for
 from webhook.cluster.manifests import ManifestsView

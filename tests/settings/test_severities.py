@@ -2,7 +2,7 @@
 
 import pytest
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.decision import Decision, Finding, Severity
 from policies.kubernetes.paths import FieldPath
 from policies.rules import get_rule

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from policies.admission import review
 from policies.causes import once_per_cause
 from policies.decision import MOST_FINDINGS, Decision, Severity
 from policies.request import Request
-from policies.review import review
 from policies.rules import get_rule
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from policies.waivers import unmatched_waivers, with_waivers

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import policies.review  # noqa: F401 - registers every rule
+import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
 from policies.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers
 

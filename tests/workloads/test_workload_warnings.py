@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
+from policies.admission.workloads import MOST_TEMPLATES
+from policies.admission.workloads import workloads as entry
 from policies.decision import Decision, Severity
 from policies.kubernetes.workloads import group_of, pod_templates
 from policies.request import Request
-from policies.review import review
-from policies.review.workloads import MOST_TEMPLATES
-from policies.review.workloads import workloads as entry
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from webhook.cluster.manifests import ManifestsView
 

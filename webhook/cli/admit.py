@@ -1,249 +1,29 @@
-"""Admission of subjects: reviews of an object and of the pods that it creates, as one result."""
+"""Admission of subjects: the review of each, beside the manifest that it comes from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from policies.causes import once_per_cause
-from policies.decision import Decision, Severity
-from policies.entries import ENTRIES
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pod_templates import template_of
-from policies.patch import Editor
-from policies.review import review
-from policies.review.coverage import UNREVIEWED, find_gap
-from policies.review.documents import duplicate_keys
-from policies.review.workloads import WorkloadPods, not_reviewed, shortage
-from policies.settings.exempt_namespaces import NEVER_MATCHED
-from policies.waivers import unmatched_waivers, with_waivers
+from policies.admission.objects import ObjectReview, review_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from policies.decision import Finding, Operation, Template
-    from policies.kubernetes.objects import Object
-    from policies.kubernetes.pod_templates import PodTemplate
-    from policies.quota.charges import ChargeRequest
-    from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cli.subjects import Subject
 
-__all__ = ["Refusal", "Result", "admit"]
-
-Verdict = Literal["admitted", "refused", "not reviewed"]
+__all__ = ["Result", "admit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an object, or the pods of one of its templates, would be refused, and by which webhook."""
-
-    webhook: str
-    """Empty if only an offline review finds the problem."""
-    findings: tuple[Finding, ...]
-    of_pods: bool
-    """True if the object itself is admitted, and the pods of its controller are refused."""
-    is_later: bool = False
-    """True if the refusal is temporary, so that the API server says when to retry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result for a subject; all paths are paths of the subject's object."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(ObjectReview):
+    """The review of a subject."""
 
     subject: Subject
-    after: Object | None
-    """The admitted object; the templates of a workload are shown as its pods would be admitted."""
-    findings: tuple[Finding, ...]
-    remarks: tuple[str, ...]
-    """More warnings for the author."""
-    patch: tuple[Operation, ...]
-    """The change from `subject.request.object` to `after`."""
-    templates: tuple[Template, ...]
-    refusals: tuple[Refusal, ...]
-    not_reviewed: str
-    """Why no rule reviewed the object; empty if it was reviewed."""
-    requested: tuple[tuple[ChargeRequest, int], ...] = ()
-    """What it requests of the quota of its namespace, also if it is refused: charges, and how many pods have each."""
-    left_out: int = 0
-    """Findings beyond the maximum of one decision."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings that kubectl prints."""
-        return Decision(findings=self.findings, remarks=self.remarks, left_out=self.left_out).warnings
-
-    @property
-    def charges(self) -> tuple[tuple[ChargeRequest, int], ...]:
-        """What the quota of the namespace is charged, as `requested` has it."""
-        return () if self.is_refused else self.requested
-
-    @property
-    def before(self) -> Object | None:
-        """The object before admission."""
-        return self.subject.request.object
-
-    @property
-    def is_refused(self) -> bool:
-        """True if the object or its pods are refused."""
-        return bool(self.refusals)
-
-    @property
-    def is_problem(self) -> bool:
-        """True if the object is refused, has a warning, or mentions GPUs and was not reviewed."""
-        return self.is_refused or bool(self.warnings) or self.misses_gpus
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the object."""
-        if self.is_refused:
-            return "refused"
-        return "not reviewed" if self.not_reviewed else "admitted"
-
-    @property
-    def change(self) -> Literal["", "changed", "converted"]:
-        """What admission does to the object, or to its pods if a template is composed of several fields."""
-        if self.templates:
-            return "converted"
-        return "changed" if self.patch else ""
-
-    @property
-    def misses_gpus(self) -> bool:
-        """True if the object was not reviewed, and a warning says where it mentions GPUs."""
-        return self.verdict == "not reviewed" and any(
-            finding.rule is UNREVIEWED and finding.severity is Severity.WARN and not finding.waived
-            for finding in self.findings
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The review of the subject itself, or of the pods of one of its templates."""
-
-    template: PodTemplate | None
-    """None for the subject itself."""
-    decision: Decision
-    patch: tuple[Operation, ...]
 
 
 def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> Result:
     """Review a subject as all webhooks would, and the pods of a workload as they would be created."""
-    request = subject.request
-    is_skipped = request.operation == "DELETE" or request.namespace in NEVER_MATCHED
-    pods = WorkloadPods(request, view, settings, review)
-    of_templates = () if is_skipped else pods.now
-    decision = _review_workload(pods) if of_templates else review(request, view, settings)
-    parts = [_Part(None, decision, decision.patch)]
-    written = _as_written(subject, settings)
-    edits = Editor(decision.object)
-    for pod in of_templates:
-        answer, found = pods.decision(pod), pod.template
-        parts.append(_Part(found, answer, tuple(_patch_of_workload(answer.patch, found))))
-        if answer.patch:
-            _write(edits, found, template_of(answer.object, found.template))
-    reported = once_per_cause([_findings(part) for part in parts], "pod template")
-    decided = dict.fromkeys(finding for part in reported for finding in part)
-    findings = with_waivers((*written, *decided), request, settings)
-    if not decision.not_reviewed:
-        unmatched = _unmatched_in_pods(parts, request, view, settings)
-        findings = (*findings, *unmatched_waivers(findings, request, view, settings), *unmatched)
-    denials = tuple(each for each in findings if each.severity is Severity.DENY and each not in decided)
-    refusals = (
-        *([Refusal("", denials, of_pods=False)] if denials else ()),
-        *(_refusal(part) for part in parts if not part.decision.allowed),
-    )
-    left_out = sum(part.decision.left_out for part in parts)
-    remarks = tuple(dict.fromkeys(remark for part in parts for remark in part.decision.remarks))
-    return Result(
-        subject,
-        after=request.object if refusals else edits.document,
-        findings=findings,
-        remarks=remarks,
-        patch=() if refusals else tuple(operation for part in parts for operation in part.patch),
-        templates=() if refusals else _unique(template for part in parts for template in part.decision.templates),
-        refusals=refusals,
-        not_reviewed="" if refusals else decision.not_reviewed,
-        requested=tuple(_charges(parts)),
-        left_out=left_out,
-    )
-
-
-def _as_written(subject: Subject, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    """Findings on the text of a manifest, which the API server never sees."""
-    if not subject.manifest.document.duplicates:
-        return ()
-    return settings.judge(duplicate_keys(subject.duplicates), subject.request.namespace)
-
-
-def _review_workload(pods: WorkloadPods) -> Decision:
-    """The review of a workload as a whole; its pods are reviewed one by one."""
-    request, view, settings = pods.request, pods.view, pods.settings
-    found = tuple(shortage(pods))
-    gap = find_gap(request, view, settings)
-    if gap is not None:
-        return Decision(findings=(*found, *gap.findings), object=request.object, not_reviewed=gap.reason)
-    remarks = tuple(not_reviewed(request.object, view, settings))
-    return Decision(findings=found, object=request.object, remarks=remarks)
-
-
-def _unmatched_in_pods(
-    parts: Iterable[_Part], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
-) -> Iterator[Finding]:
-    """Findings on waivers of pod templates that match none of the findings on the pods of that template."""
-    for part in parts:
-        if part.template is not None:
-            answer = part.decision
-            for finding in unmatched_waivers(answer.findings, request.of(answer.object), view, settings):
-                yield replace(finding, path=part.template.home(finding.path))
-
-
-def _findings(part: _Part) -> tuple[Finding, ...]:
-    if part.template is None:
-        return part.decision.findings
-    home = part.template.home
-    return tuple(replace(finding, path=home(finding.path)) for finding in part.decision.findings)
-
-
-def _charges(parts: Iterable[_Part]) -> Iterator[tuple[ChargeRequest, int]]:
-    for part in parts:
-        count = part.template.count if part.template is not None else None
-        yield from ((charge, count.pods if count is not None else 1) for charge in part.decision.charges)
-
-
-def _refusal(part: _Part) -> Refusal:
-    denials = tuple(finding for finding in _findings(part) if finding.severity is Severity.DENY)
-    entry = denials[0].entry
-    is_later = part.decision.retry_after is not None
-    return Refusal(ENTRIES[entry].webhook if entry else "", denials, part.template is not None, is_later)
-
-
-def _write(edits: Editor, found: PodTemplate, template: Object) -> None:
-    """Write a changed template into the workload."""
-    for path, value in found.edits(template):
-        if lookup(edits.document, path) is None:
-            edits.add(path, value)
-        else:
-            edits.replace(path, value)
-
-
-def _patch_of_workload(patch: Iterable[Operation], found: PodTemplate) -> list[Operation]:
-    """The patch of a pod as a patch of its workload; empty if the template is composed."""
-    if found.is_composed:
-        return []
-    homes = [(FieldPath(inside).pointer(), outside.pointer()) for inside, outside in found.homes]
-    operations: list[Any] = [
-        {**operation, "path": outside + operation["path"].removeprefix(inside)}
-        for operation in patch
-        for inside, outside in homes
-        if f"{operation['path']}/".startswith(f"{inside}/")
-    ]
-    marks = f"{found.path.pointer()}/metadata"
-    is_missing = found.template.get("metadata") is None
-    if is_missing and any(operation["path"].startswith(f"{marks}/") for operation in operations):
-        return [{"op": "add", "path": marks, "value": {}}, *operations]
-    return operations
-
-
-def _unique(templates: Iterable[Template]) -> tuple[Template, ...]:
-    return tuple({(template.namespace, template.name): template for template in templates}.values())
+    duplicates = subject.duplicates if subject.manifest.document.duplicates else None
+    found = review_object(subject.request, view, settings, duplicates)
+    return Result(**{each.name: getattr(found, each.name) for each in fields(ObjectReview)}, subject=subject)

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from policies.admission.coverage import reviewed_kinds
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
-from policies.review.coverage import reviewed_kinds
 from policies.settings import DEFAULTS
 
 if TYPE_CHECKING:

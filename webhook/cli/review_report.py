@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.admission.coverage import UNREVIEWED
 from policies.decision import Rule, Severity
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
-from policies.review.coverage import UNREVIEWED
 from webhook.cli.manifest_reader import STDIN
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 # Registers all rules, so that a mistyped id is found.
-import policies.review  # noqa: F401
+import policies.admission  # noqa: F401
 from policies.idle_settings import settings_remarks
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.view import UNKNOWN

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 # Registers every rule, so that unknown rules are found.
-import policies.review  # noqa: F401
+import policies.admission  # noqa: F401
 from policies.idle_settings import settings_remarks
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, SettingsError, parse_settings

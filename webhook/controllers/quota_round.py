@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from policies.admission.warm import warm
 from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.kubernetes.objects import name_of, namespace_of, with_conditions
 from policies.kubernetes.paths import lookup
@@ -27,7 +28,6 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.limits.quota import QuotaError
 from policies.quota.opt_in import QUOTA_NAME, is_enforced
-from policies.review.warm import warm
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from policies.admission.upkeep import missing_templates, needed_by_workloads
 from policies.conversion.sweep import Key, mark, next_step, next_steps, unmark, used_by_pods
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.review.upkeep import missing_templates, needed_by_workloads
 from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.decision import Decision
-from policies.quota.ledger.admit import NoQuota
-from policies.quota.opt_in import quota_shown
-from policies.review import review_concern, with_new_templates
-from policies.review.common_part import REPEATABLE
-from policies.review.quota import settle_by_view
-from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import Overlay
-from policies.waivers import decision_with_waivers
+from policies.admission import Course, Ensure, Part, decide
+from policies.admission.common_part import REPEATABLE
 from webhook.server.admission_response import (
     encode,
     encode_busy,
@@ -29,6 +21,7 @@ from webhook.server.admission_response import (
 )
 from webhook.server.admission_review import BadReview, TooLargeReview, decode, read_head
 from webhook.server.deadlines import Deadline
+from webhook.server.driver import FAILED, LATE, Driver
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.memo import Memo, Recording
 from webhook.server.review_runner import ReviewRunner
@@ -37,9 +30,10 @@ from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import LARGE_BODIES, Busy, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
-    from policies.decision import Template
+    from policies.decision import Decision, Template
     from policies.entries import Concern, Entry
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
@@ -54,21 +48,7 @@ __all__ = ["Admission"]
 
 _LARGE_BODY = 128 * 1024
 """Bytes; a body of this size is read in about a millisecond, one of 8 MiB in a tenth of a second."""
-_FAILED, _LATE = "failed", "ran out of time"
 _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
-
-
-@dataclass(slots=True)
-class _Course:
-    """The review of a request for one concern after the other, as far as it has come."""
-
-    request: Request
-    """The request, with the object as the concerns so far have left it."""
-    decision: Decision
-    failures: list[str] = field(default_factory=list)
-    """The ids of failures of concerns that fail open."""
-    said: dict[Concern, Decision] = field(default_factory=dict)
-    """What the rules of each concern said."""
 
 
 class Admission:
@@ -100,12 +80,11 @@ class Admission:
         """
         self._view = view
         self._settings = settings
-        self._templates = templates
-        self._quotas = quotas
         self._clock = clock
         self._turns = Turns()
         self._runner = ReviewRunner(self._turns, count=metrics.count_review_aside)
         self._memo = Memo(view)
+        self._driver = Driver(view, templates, quotas, metrics.count_skipped)
         self.metrics = metrics
 
     def deadline(self, timeout: str | None) -> Deadline:
@@ -150,7 +129,8 @@ class Admission:
         run = self._runner.for_call(body, deadline, payer)
         try:
             course = await self._decide(entry, request, self._settings(), run)
-            return self._encode_answer(entry, request, course.decision, course.failures, deadline)
+            failures = [failure.identifier for failure in course.failures]
+            return self._encode_answer(entry, request, course.decision, failures, deadline)
         except Busy:
             return self._deny_busy(entry, request, deadline)
         except RefusedTemplate as refused:
@@ -160,9 +140,9 @@ class Admission:
             answer = encode_limited_template(request, limited)
             return self._deny_template(entry, request, deadline, limited.template, str(limited), answer)
         except TimeoutError as error:
-            return self._failure(entry, request, deadline, _LATE, error)
+            return self._failure(entry, request, deadline, LATE, error)
         except Exception as error:  # noqa: BLE001 - the caller needs an answer after any exception of a rule
-            return self._failure(entry, request, deadline, _FAILED, error)
+            return self._failure(entry, request, deadline, FAILED, error)
 
     def refuse(self, entry: Entry, body: bytes, deadline: Deadline, too_large: str = "") -> bytes | None:
         """Deny a body without parsing it; None if it does not begin like that of an API server.
@@ -191,124 +171,40 @@ class Admission:
             lambda: decode(body, entry.name, caller_is_known=caller_is_known), deadline, payer, is_long=True
         )
 
-    async def _decide(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run) -> _Course:
+    async def _decide(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run) -> Course:
         """Review a request for all concerns of an entry.
 
-        What was answered for another pod of the same template is not reviewed again.
+        The concerns that are the same for another pod of the same template are not judged again.
         """
         found = None if run.is_long else self._memo.find(entry, request, settings)
+        course = Course.start(request)
+        concerns: AbstractSet[Concern] = entry.concerns.keys()
         if isinstance(found, Recording):
-            course = _Course(found.request, Decision(object=found.request.object))
-            await self._review(course, entry, REPEATABLE, found, found.settings, run)
-            if not course.failures:
-                found.keep(course.said, course.decision)
-            course.request = request
-        elif found is not None and await self._has_templates(found, request, settings, run):
-            course = _Course(request, found.decision)
-        else:
-            course = _Course(request, Decision(object=request.object))
-            await self._review(course, entry, entry.concerns, self._view, settings, run)
-            return course
+            common = Course.start(found.request)
+            steps = decide(entry, found.settings, common, REPEATABLE)
+            await self._driver.drive(steps, found, found.settings, run)
+            found.keep(common)
+            course.decision, course.answers, course.failures = common.decision, common.answers, common.failures
+            concerns -= REPEATABLE
+        elif found is not None and await self._has_templates(entry, found, request, settings, run):
+            course.decision = found.decision
+            course.answers = {} if found.conversion is None else {"conversion": found.conversion}
+            concerns -= REPEATABLE
         if course.decision.allowed:
-            await self._review(course, entry, entry.concerns.keys() - REPEATABLE, self._view, settings, run)
+            await self._driver.drive(decide(entry, settings, course, concerns), self._view, settings, run)
+        if not request.dry_run and (converted := course.answers.get("conversion")) is not None:
+            self.metrics.count_conversion(converted)
         return course
 
-    async def _has_templates(self, known: Known, request: Request, settings: GPUAdmissionPolicy, run: Run) -> bool:
-        """True if the templates of a known answer exist; then counts its conversion, too."""
-        if known.conversion is not None:
-            if await self._ensure_templates(request, known.conversion, settings, run) is not known.conversion:
-                return False
-            self._count_conversion(request, known.conversion)
-        return True
-
-    async def _review(
-        self,
-        course: _Course,
-        entry: Entry,
-        concerns: Container[Concern],
-        view: ClusterView,
-        settings: GPUAdmissionPolicy,
-        run: Run,
-    ) -> None:
-        """Continue a course with those concerns of an entry that are among `concerns`.
-
-        A concern that fails open may take an equal part of the time that is left, so that those after it can still answer.
-        """
-        for number, (concern, policy) in enumerate(entry.concerns.items()):
-            if concern not in concerns:
-                continue
-            request = course.request
-            try:
-                if concern == "quota" and self._skips_quota(request):
-                    continue
-                own = run if policy == "Fail" else run.part(len(entry.concerns) - number)
-                seen = with_new_templates(course.decision, view)
-                course.said[concern], answer = await self._answer_concern(concern, request, seen, settings, own)
-            except (Busy, RefusedTemplate, TooManyTemplates):
-                raise
-            except Exception as error:
-                if policy == "Fail":
-                    raise
-                course.failures.append(secrets.token_hex(4))
-                answer = self._skip(entry, concern, request, error, course.failures[-1])
-            course.request = request.of(answer.object)
-            course.decision = course.decision.then(answer.found_by(entry.name))
-            if not course.decision.allowed:
-                break
-
-    async def _answer_concern(
-        self, concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, run: Run
-    ) -> tuple[Decision, Decision]:
-        """What the rules of one concern say, and its answer, with its charge and its templates written."""
-        said = decision = await run(partial(review_concern, concern, request, view, settings))
-        if decision.charges and self._quotas is not None:
-            decision = await self._quotas.charge(decision, request, settings, run)
-        elif decision.charges:
-            decision = await run(partial(settle_by_view, decision, view, settings))
-        decision = decision_with_waivers(decision, request, settings)
-        if concern == "conversion":
-            decision = await self._ensure_templates(request, decision, settings, run)
-            self._count_conversion(request, decision)
-        return said, decision
-
-    def _skips_quota(self, request: Request) -> bool:
-        """Skip the quota of a namespace without a GPUQuota, and count that; False if it may have one."""
-        if self._quotas is None:
-            return quota_shown(request.namespace, self._view) is None
-        if not self._quotas.is_unlimited(request.namespace):
-            return False
-        self._quotas.count_outcome(request, NoQuota())
-        return True
-
-    def _count_conversion(self, request: Request, decision: Decision) -> None:
-        if not request.dry_run:
-            self.metrics.count_conversion(decision)
-
-    def _skip(self, entry: Entry, concern: Concern, request: Request, error: Exception, identifier: str) -> Decision:
-        """An answer with a warning, instead of that of a concern that fails open."""
-        what = _LATE if isinstance(error, TimeoutError) else _FAILED
-        log_failure(entry, request, what, identifier, error, concern=concern)
-        self.metrics.count_skipped(entry.name, concern)
-        text = f"{entry.webhook} has not reviewed this for {concern}: it {what}; the id in its log is {identifier}"
-        return Decision(object=request.object, remarks=(text,))
-
-    async def _ensure_templates(
-        self, request: Request, decision: Decision, settings: GPUAdmissionPolicy, run: Run
-    ) -> Decision:
-        """The decision of conversion once its templates exist; a new one if a template has another content."""
-        if self._templates is None or request.dry_run or not decision.allowed or not decision.templates:
-            return decision
-        namespace = request.namespace
-        if exemption_in_cluster("conversion", namespace, settings) or not await self._templates.converts(
-            namespace, run.deadline
-        ):
-            # The API server does not call us for such a namespace: the review is forged, so nothing is created.
-            return Decision(object=request.object)
-        foreign = await self._templates.ensure(decision.templates, run.deadline)
-        if not foreign:
-            return decision
-        seen = {("ResourceClaimTemplate", *key): stored for key, stored in foreign.items()}
-        return await run(partial(review_concern, "conversion", request, Overlay(self._view, seen), settings))
+    async def _has_templates(
+        self, entry: Entry, known: Known, request: Request, settings: GPUAdmissionPolicy, run: Run
+    ) -> bool:
+        """True if the templates of a known answer exist, or were created now."""
+        if known.conversion is None or not known.conversion.templates or request.dry_run:
+            return True
+        step = Ensure(Part(entry, "conversion", request, None), {}, known.conversion.templates)
+        await self._driver.ensure(step, settings, run)
+        return not step.foreign and not step.is_forged
 
     def _encode_answer(
         self, entry: Entry, request: Request, decision: Decision, failures: list[str], deadline: Deadline
@@ -318,7 +214,7 @@ class Admission:
         answer = orjson.dumps(encode(decision, entry, request))
         # A review in the loop cannot be interrupted by a timer.
         if deadline.has_passed:
-            return self._failure(entry, request, deadline, _LATE, None)
+            return self._failure(entry, request, deadline, LATE, None)
         self._record(entry, request, decision, failures, deadline.elapsed)
         return answer
 

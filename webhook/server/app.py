@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 from yarl import URL
 
+from policies.admission import load_rules
 from policies.entries import ENTRIES
-from policies.review import load_rooms
 from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
 from webhook.server.deadlines import BadDuration
@@ -57,7 +57,7 @@ class Calls(RoutedCalls):
             admission: Answers the reviews.
             callers: Allows or refuses calls of entries with effects.
         """
-        load_rooms()
+        load_rules()
         self.admission = admission
         self.callers = callers
         self._bodies = BodyBudget()

@@ -21,16 +21,17 @@ from weakref import WeakValueDictionary
 
 import orjson
 
+from policies.admission.common_part import REPEATABLE, common_object, common_request
 from policies.caches import BoundedCache
-from policies.decision import Decision
-from policies.review.common_part import REPEATABLE, common_object, common_request
 from policies.settings import ExemptPolicy, settings_for
 from policies.work import Allowance, counted_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from policies.entries import Concern, Entry
+    from policies.admission import Course
+    from policies.decision import Decision
+    from policies.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
@@ -86,7 +87,7 @@ class Memo:
             return None
         if known is not None and known.settings is settings and self._holds(known):
             return known
-        return Recording(self, key, settings, entry, common_request(request, common), own)
+        return Recording(self, key, settings, common_request(request, common), own)
 
     def _has_seen(self, key: bytes) -> bool:
         """True if a key was seen before."""
@@ -124,7 +125,7 @@ class Known:
     """What was answered for a pod."""
 
     conversion: Decision | None
-    """What the rules of conversion said, without its object; None if the entry does not convert."""
+    """The answer of conversion, without its object; None if the entry does not convert."""
     decision: Decision
     """The decision after the concerns that are `REPEATABLE`, without its object."""
     settings: GPUAdmissionPolicy
@@ -223,7 +224,6 @@ class Recording:
         memo: Memo,
         key: bytes,
         given: GPUAdmissionPolicy,
-        entry: Entry,
         request: Request,
         settings: GPUAdmissionPolicy,
     ) -> None:
@@ -234,25 +234,18 @@ class Recording:
         self._memo = memo
         self._key = key
         self._given = given
-        self._entry = entry
         self._view = memo.view
         self._read: dict[_Question, tuple[Any, _Fact]] = {}
 
-    def keep(self, said: Mapping[Concern, Decision], decision: Decision) -> None:
-        """Keep what the rules of each concern said, and the decision.
-
-        Does nothing if the decision is not what the rules said: a template may exist already with another content.
-        """
-        whole = Decision(object=self.request.object)
-        for answer in said.values():
-            whole = whole.then(answer.found_by(self._entry.name))
+    def keep(self, course: Course) -> None:
+        """Keep the answers of a course, unless they depend on more than what the rules read."""
         facts = tuple(fact for _, fact in self._read.values())
-        if whole != decision or any(fact.size > _LARGEST_FACT for fact in facts):
+        if course.failures or not course.is_repeatable or any(fact.size > _LARGEST_FACT for fact in facts):
             return
-        conversion = said.get("conversion")
+        conversion = course.answers.get("conversion")
         if conversion is not None:
             conversion = replace(conversion, object=None)
-        known = Known(conversion, replace(decision, object=None), self._given, facts)
+        known = Known(conversion, replace(course.decision, object=None), self._given, facts)
         # A copy, because orjson leaves up to 30 KiB of room behind what it writes.
         key = bytes(memoryview(self._key))
         self._memo.answers.put(key, known, len(key) + known.size)

@@ -19,14 +19,12 @@ from policies.kubernetes.paths import lookup
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charges import OWN
 from policies.quota.charging.messages import Unavailable
-from policies.quota.charging.outcomes import outcome_name, settle
+from policies.quota.charging.outcomes import outcome_name
 from policies.quota.counting.counting import cover
 from policies.quota.ledger.admit import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QuotaError
 from policies.quota.opt_in import QUOTA_NAME
-from policies.review import review_concern
-from policies.view import Overlay
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.lists import list_all
 from webhook.cluster.resources import RESOURCES
@@ -35,10 +33,9 @@ from webhook.server.logs import log_uncharged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.decision import Decision
+    from policies.admission import Charge, Read
     from policies.kubernetes.objects import Object
     from policies.quota.charges import Amounts, ChargeRequest
-    from policies.quota.charging.messages import Holder
     from policies.quota.charging.outcomes import ChargeOutcome
     from policies.quota.limits.quota import Quota
     from policies.request import Request
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from webhook.ledger.writer import LedgerWriter
     from webhook.server.deadlines import Deadline
     from webhook.server.holders import HoldersSeen
-    from webhook.server.review_runner import Run
 
 __all__ = ["QuotaKeeper"]
 
@@ -74,65 +70,54 @@ class QuotaKeeper:
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
     """Called for each charge with the entry and the outcome; not for dry runs."""
 
-    def is_unlimited(self, namespace: str) -> bool:
-        """True if a namespace certainly has no GPUQuota, so that nothing is charged."""
-        return self.trusts_view() and self.view.get("GPUQuota", QUOTA_NAME, namespace) is None
+    def passes_unlimited(self, request: Request) -> bool:
+        """True if the namespace certainly has no GPUQuota, so that nothing is charged; counts that."""
+        if not self.trusts_view() or self.view.get("GPUQuota", QUOTA_NAME, request.namespace) is not None:
+            return False
+        self._count_outcome(request, NoQuota())
+        return True
 
-    def count_outcome(self, request: Request, outcome: ChargeOutcome) -> None:
-        """Count the outcome of a charge, unless the request is a dry run."""
-        if not request.dry_run:
-            self.count(request.entry, outcome_name(outcome))
+    async def read(self, step: Read, deadline: Deadline) -> None:
+        """Read the objects of a step, unless the namespace has no GPUQuota.
 
-    async def charge(self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, run: Run) -> Decision:
-        """Write the charge of a decision, and return the decision with its outcome.
-
-        An object that is not admitted is not charged. If time is up or the API server fails, the decision says so.
-
-        Args:
-            decision: Decision on quotas, with a charge.
-            request: The request. For an unknown caller, a refusal names no holders by default.
-            settings: The administrator's settings.
-            run: Runs long computations so that other calls are answered meanwhile; has the deadline.
+        If time is up or the API server fails, that is the outcome of the charge.
         """
-        deadline = run.deadline
-        outcome: ChargeOutcome
         try:
-            if not await self._may_be_limited(decision.charges[0], deadline):
-                outcome = NoQuota()
-            else:
-                decision = await self._review_with_unseen(decision, request, settings, run)
-                if not decision.charges:
-                    return decision
-                outcome = await self._write_charge(decision.charges[0], request, settings, deadline)
-        except TimeoutError:
-            outcome = Unavailable("the API server takes too long")
-        except ClusterError as error:
-            is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
-            outcome = Unavailable(str(error), is_lasting=is_lasting)
-        return await self._settle(decision, outcome, request, settings, deadline)
+            async with _until(deadline):
+                if await self.writer.has_quota(step.charge.namespace):
+                    found = await asyncio.gather(*map(self._get, step.keys))
+                    step.found = dict(zip(step.keys, found, strict=True))
+                else:
+                    step.outcome = NoQuota()
+        except (TimeoutError, ClusterError) as error:
+            step.outcome = _unavailable(error)
+        if step.outcome is not None:
+            self._note(step.outcome, step.part.request)
 
-    async def _may_be_limited(self, charge: ChargeRequest, deadline: Deadline) -> bool:
-        """False if objects would have to be read for the charge, and the namespace has no GPUQuota."""
-        if not charge.unseen and charge.excess is None:
-            return True
-        async with _until(deadline):
-            return await self.writer.has_quota(charge.namespace)
+    async def charge(self, step: Charge, settings: GPUAdmissionPolicy, deadline: Deadline) -> None:
+        """Write the charge of a step, and set its outcome.
 
-    async def _review_with_unseen(
-        self, decision: Decision, request: Request, settings: GPUAdmissionPolicy, run: Run
-    ) -> Decision:
-        """The decision with all objects that its charge needs."""
-        known: dict[Key, Object | None] = {}
-        while decision.charges and (new := [key for key in decision.charges[0].unseen if key not in known]):
-            # A PodGroup names claims that the view may not show either.
-            async with _until(run.deadline):
-                known.update(zip(new, await asyncio.gather(*map(self._get, new)), strict=True))
-            decision = await run(partial(review_concern, "quota", request, Overlay(self.view, {**known}), settings))
-        return decision
+        If time is up or the API server fails, that is the outcome. For an unknown caller, a refusal names no holders by
+        default.
+        """
+        try:
+            step.outcome = await self._write_charge(step.charge, step.part.request, settings, deadline)
+        except (TimeoutError, ClusterError) as error:
+            step.outcome = _unavailable(error)
+        self._note(step.outcome, step.part.request)
+        if isinstance(step.outcome, ChargeVerdict) and isinstance(step.outcome.reason, Exceeded):
+            seconds = deadline.remaining - _ANSWER_SECONDS
+            step.holders = await self.holders.look(step.part.request.namespace, settings.quota, seconds)
+        choice = {"Always": True, "Never": False}
+        step.names_holders = choice.get(settings.quota.name_holders, step.part.request.caller_is_known)
 
     async def _write_charge(
         self, charge: ChargeRequest, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
     ) -> ChargeOutcome:
+        if charge.excess is not None:
+            async with _until(deadline):
+                if not await self.writer.has_quota(charge.namespace):
+                    return NoQuota()
         if charge.refusal is not None:
             return charge.refusal
         needs_coverage = charge.of is not None and charge.of[1] == OWN
@@ -148,24 +133,16 @@ class QuotaKeeper:
         except (Uncountable, QuotaError) as outcome:
             return outcome
 
-    async def _settle(
-        self,
-        decision: Decision,
-        outcome: ChargeOutcome,
-        request: Request,
-        settings: GPUAdmissionPolicy,
-        deadline: Deadline,
-    ) -> Decision:
+    def _note(self, outcome: ChargeOutcome, request: Request) -> None:
+        """Log an outcome that needs attention, and count it."""
         if isinstance(outcome, Unavailable | QuotaError):
             why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
             log_uncharged(ENTRIES[request.entry], request, why)
-        self.count_outcome(request, outcome)
-        holders: tuple[Holder, ...] = ()
-        if isinstance(outcome, ChargeVerdict) and isinstance(outcome.reason, Exceeded):
-            seconds = deadline.remaining - _ANSWER_SECONDS
-            holders = await self.holders.look(request.namespace, settings.quota, seconds)
-        names = {"Always": True, "Never": False}.get(settings.quota.name_holders, request.caller_is_known)
-        return settle(decision, outcome, holders, names_holders=names)
+        self._count_outcome(request, outcome)
+
+    def _count_outcome(self, request: Request, outcome: ChargeOutcome) -> None:
+        if not request.dry_run:
+            self.count(request.entry, outcome_name(outcome))
 
     async def _read_coverage(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
         """Read the amounts that the pod of a claim for extended resources is charged for it already."""
@@ -187,6 +164,13 @@ class QuotaKeeper:
                 return None
             raise
         return found
+
+
+def _unavailable(error: TimeoutError | ClusterError) -> Unavailable:
+    if isinstance(error, TimeoutError):
+        return Unavailable("the API server takes too long")
+    is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
+    return Unavailable(str(error), is_lasting=is_lasting)
 
 
 def _until(deadline: Deadline) -> asyncio.Timeout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies import explanation
+from policies.admission import Course, decide
+from policies.admission.warm import warm
 from policies.entries import ENTRIES
 from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
-from policies.review import review
-from policies.review.quota import settle_by_view
-from policies.review.warm import warm
 from policies.view import Overlay
 from webhook.server.admission_response import encode
 from webhook.server.admission_review import decode
+from webhook.server.deadlines import Deadline
+from webhook.server.driver import Driver
+from webhook.server.review_runner import ReviewRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from policies.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -38,7 +42,7 @@ _logger = logging.getLogger("gpu_admission.server")
 
 
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Compute the digests of a cluster and review objects of each form, without any effect.
+    """Compute the digests of a cluster, and answer calls of each form without effects.
 
     The digests of explanations are computed too. It asks the view only, never the API server. The first form that cannot
     be reviewed is logged and ends the warm-up, as ten seconds do; the server starts all the same.
@@ -51,20 +55,39 @@ def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[
     end = clock() + _MOST_SECONDS
     warm(view)
     explanation.warm(view)
-    for number in range(_ROUNDS):
-        for entry, labels, document in _samples(number):
-            if clock() > end:
-                _logger.warning("the first calls may be slow: the warm-up took more than %g seconds", _MOST_SECONDS)
-                return
-            namespace = {"metadata": {"name": _NAMESPACE, "labels": labels}}
-            seen = Overlay(view, {("Namespace", "", _NAMESPACE): namespace, ("GPUQuota", _NAMESPACE, "gpu"): _QUOTA})
-            try:
-                request = decode(_body(document), entry)
-                decision = settle_by_view(review(request, seen, settings), seen, settings)
-                orjson.dumps(encode(decision, ENTRIES[entry], request))
-            except Exception:
-                _logger.exception("the first call of %s may be slow: its warm-up failed", entry)
-                return
+    with asyncio.Runner() as loop:
+        for number in range(_ROUNDS):
+            for name, labels, document in _samples(number):
+                if clock() > end:
+                    _logger.warning("the first calls may be slow: the warm-up took more than %g seconds", _MOST_SECONDS)
+                    return
+                namespace = {"metadata": {"name": _NAMESPACE, "labels": labels}}
+                seen = Overlay(
+                    view, {("Namespace", "", _NAMESPACE): namespace, ("GPUQuota", _NAMESPACE, "gpu"): _QUOTA}
+                )
+                try:
+                    loop.run(_answer(ENTRIES[name], _body(document), seen, settings, clock))
+                except Exception:
+                    _logger.exception("the first call of %s may be slow: its warm-up failed", name)
+                    return
+
+
+async def _answer(
+    entry: Entry, body: bytes, view: ClusterView, settings: GPUAdmissionPolicy, clock: Callable[[], float]
+) -> None:
+    """Answer a call as `webhook.server.admission` does, without logs, metrics and effects.
+
+    Raises:
+        RuntimeError: A concern that fails open failed.
+    """
+    request = decode(body, entry.name)
+    course = Course.start(request)
+    driver = Driver(view, templates=None, quotas=None)
+    run = ReviewRunner().for_call(body, Deadline.start(clock, None))
+    await driver.drive(decide(entry, settings, course, entry.concerns), view, settings, run)
+    if course.failures:
+        raise RuntimeError(course.failures[0].remark)
+    orjson.dumps(encode(course.decision, entry, request))
 
 
 def _samples(number: int) -> Iterator[tuple[str, dict[str, str], Object]]:

@@ -5,8 +5,8 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView

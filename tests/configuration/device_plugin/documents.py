@@ -2,9 +2,9 @@
 
 import json
 
+from policies.admission import review
 from policies.decision import Severity
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -7,14 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from policies.admission import review
 from policies.entries import ENTRIES
 from policies.kubernetes.admission_rules import selects
 from policies.kubernetes.objects import name_of
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
 from policies.request import Request, UserInfo
-from policies.review import review
-from policies.review.quota import settle_by_view
 from policies.view import Overlay
 from testbed import libyaml
 from webhook.sandbox.admission.expressions import compile_condition, value_of
@@ -90,7 +89,7 @@ def create(
         asked = replace(request, entry=entry)
         is_charging = "quota" in ENTRIES[entry].concerns
         seen = Overlay(view, {each.key: each.manifest() for each in templates}) if is_charging else view
-        decision = settle_by_view(review(asked, seen, settings), seen, settings)
+        decision = review(asked, seen, settings)
         findings += decision.findings
         templates += decision.templates
         if not decision.allowed:

@@ -7,8 +7,8 @@ import threading
 import aiohttp
 import pytest
 
+from policies.admission import judge, review
 from policies.request import Request
-from policies.review import review, review_concern
 from policies.settings import DEFAULTS
 from webhook.server import admission_review
 from webhook.server.turns import LARGE_BODIES
@@ -71,12 +71,13 @@ async def ask():
 async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, monkeypatch):
     threads, worked = {}, threading.local()
 
-    def noted(concern, request, view, settings):
+    def noted(step, view, settings):
+        request = step.part.request
         threads.setdefault(request.namespace, []).append(threading.current_thread() is threading.main_thread())
         worked.seconds = getattr(worked, "seconds", 0.0) + (0.05 if request.namespace == "team-hostile" else 0.0005)
-        return review_concern(concern, request, view, settings)
+        return judge(step, view, settings)
 
-    monkeypatch.setattr("webhook.server.admission.review_concern", noted)
+    monkeypatch.setattr("webhook.server.driver.judge", noted)
     served = await serve()
     served.service._calls.admission._runner._work_clock = lambda: getattr(worked, "seconds", 0.0)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 
+from policies.admission import entries_called
 from policies.entries import ENTRIES
 from policies.request import Request
-from policies.review import entries_called
 from policies.settings import DEFAULTS
 from testbed.mutations import Mutator
 from tests.robustness.fuzzing.review_seeds import cluster_seeds, seeds

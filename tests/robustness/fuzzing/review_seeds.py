@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from policies.review import load_rooms
+from policies.admission import load_rules
 from policies.rules import all_rules
 from testbed import libyaml
 from webhook.cli.commands.rules import read_examples
@@ -26,7 +26,7 @@ _CLUSTER = ("examples/cluster", "examples/cluster-with-quota")
 @cache
 def seeds() -> tuple[dict[str, Any], ...]:
     """Objects with a kind, each once."""
-    load_rooms()
+    load_rules()
     texts = [file.read_text() for folder in _FOLDERS for file in _files(_ROOT / folder)]
     texts += [text for rule in all_rules() for text in read_examples(rule.id)]
     return _once(each for text in texts for each in _objects(text))

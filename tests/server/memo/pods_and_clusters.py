@@ -9,8 +9,8 @@ import json
 import jsonpatch
 import orjson
 
+from policies.admission import load_rules
 from policies.entries import ENTRIES
-from policies.review import load_rooms
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
@@ -30,7 +30,7 @@ class ChangingCluster:
 
     def __init__(self, objects, settings):
         # Imports would use up the time of the first pod's namespace.
-        load_rooms()
+        load_rules()
         self.now = 1000.0
         self.stores = {each: store_of(each, lambda: self.now) for each in watched_kinds(())}
         self.view = LiveView(self.stores.items(), clock=lambda: self.now)

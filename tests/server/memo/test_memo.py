@@ -9,7 +9,7 @@ import pytest
 from policies.entries import ENTRIES
 from policies.settings import DEFAULTS, Access, Exemption
 from tests.server.memo.pods_and_clusters import ChangingCluster, body_of
-from webhook.server import admission
+from webhook.server import admission, driver
 from webhook.server.metrics import Metrics
 
 OBJECTS = [
@@ -39,13 +39,13 @@ def cluster():
 @pytest.fixture
 def reviewed(monkeypatch):
     """The concerns that rules were asked about."""
-    reviewed, real = [], admission.review_concern
+    reviewed, real = [], driver.judge
 
-    def review_concern(concern, request, view, settings):
-        reviewed.append(concern)
-        return real(concern, request, view, settings)
+    def judge(step, view, settings):
+        reviewed.append(step.part.concern)
+        return real(step, view, settings)
 
-    monkeypatch.setattr(admission, "review_concern", review_concern)
+    monkeypatch.setattr(driver, "judge", judge)
     return reviewed
 
 
@@ -215,15 +215,15 @@ def test_refusals_are_kept_too(ask, reviewed):
 
 
 def test_failure_is_not_kept(cluster, ask, monkeypatch):
-    calls, real = [], admission.review_concern
+    calls, real = [], driver.judge
 
-    def review_concern(concern, request, view, settings):
-        calls.append(concern)
-        if concern == "placement" and len(calls) < 8:
-            raise KeyError(concern)
-        return real(concern, request, view, settings)
+    def judge(step, view, settings):
+        calls.append(step.part.concern)
+        if step.part.concern == "placement" and len(calls) < 8:
+            raise KeyError(step.part.concern)
+        return real(step, view, settings)
 
-    monkeypatch.setattr(admission, "review_concern", review_concern)
+    monkeypatch.setattr(driver, "judge", judge)
     warned = ["warnings" in ask(train(number)) for number in range(6)]
     assert warned == [True, True, True, False, False, False]
     assert len(calls) == 8

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from policies.admission import review
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from policies.settings.choices import Exemption, GPUAdmissionPolicy, Quotas, RuleOverride
 from tests.server.quotas.quota_calls import ENTRIES, example_cluster, team_a

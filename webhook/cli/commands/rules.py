@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 
 import click
 
-import policies.review  # noqa: F401 - registers all rules
+import policies.admission  # noqa: F401 - registers all rules
 from policies.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.kubernetes.names import resource_name
 from policies.kubernetes.printable import shown

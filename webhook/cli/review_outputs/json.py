@@ -11,7 +11,7 @@ from policies.kubernetes.objects import name_of
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
-    from webhook.cli.admit import Verdict
+    from policies.admission.objects import Verdict
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.admission.pods import MALFORMED
 from policies.causes import once_per_cause
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
-from policies.review.pods import MALFORMED
 from webhook.cli import kubectl
 from webhook.cli.dump import colour_line, diff
 from webhook.cli.review_outputs.summary import count_lines, failure_lines, place_of, verdict_of
@@ -21,9 +21,10 @@ from webhook.cli.text_layout import terminal_width, wrap_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from policies.admission.objects import Refusal
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
-    from webhook.cli.admit import Refusal, Result
+    from webhook.cli.admit import Result
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.configuration import is_configuration
 from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.phrases import format_count
 from policies.request import Request
-from policies.review.on_demand import load_function
 from policies.view import UNKNOWN, Unknown
 from webhook.cli.dump import dump
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
@@ -214,7 +214,7 @@ class _Writer:
     def _reduced_config_map(self, config_map: Object, view: ManifestsView) -> Object:
         name, namespace = name_of(config_map), namespace_of(config_map)
         request = Request(config_map, kind=_CONFIG_MAP, name=name, namespace=namespace)
-        is_read = load_function("config map roles")(request, view, self.settings)
+        is_read = is_configuration(request, view, self.settings)
         return config_map if is_read else without_values(config_map)
 
     def _add(self, file: ListFile, page: list[Object]) -> None:

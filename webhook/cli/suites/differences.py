@@ -11,10 +11,10 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import shown
 from policies.phrases import format_list
 from policies.quota.bills import Uncountable
+from policies.quota.counting.by_view import charged_amounts
 from policies.quota.limits.amounts import AmountError, amount_with_unit, read_hard
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import quota_shown
-from policies.review.quota import charged_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

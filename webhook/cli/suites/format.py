@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from pydantic.alias_generators import to_camel
 
 # Registers all rules, so that a mistyped id is found.
-import policies.review  # noqa: F401
+import policies.admission  # noqa: F401
 from policies.kubernetes.printable import quote
 from policies.rules import get_rule
 

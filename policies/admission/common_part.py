@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from policies.admission.pods import creates_pod
 from policies.request import ANONYMOUS
-from policies.review.pods import creates_pod
 
 if TYPE_CHECKING:
     from policies.entries import Concern

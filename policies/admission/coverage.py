@@ -6,6 +6,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.admission.pods import reapplies_pod, updates_pod
 from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
@@ -13,8 +14,6 @@ from policies.kubernetes.printable import printable
 from policies.kubernetes.workloads import WORKLOADS
 from policies.metadata_keys import IGNORE
 from policies.pod_conditions import CHANGES_GPU_ACCESS
-from policies.review.on_demand import load_function
-from policies.review.pods import reapplies_pod, updates_pod
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.settings.workload_kinds import workload_kinds
@@ -135,7 +134,7 @@ def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if path is None:
         return Uncovered(reason)
     message = f"mentions GPUs, but was not reviewed: {reason}"
-    return Uncovered(reason, settings.judge([UNREVIEWED.finding(path, message, remedy)], request.namespace))
+    return Uncovered(reason, (UNREVIEWED.finding(path, message, remedy),))
 
 
 def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> FieldPath | None:
@@ -151,7 +150,7 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
     kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
         return why, ""
-    if kind == ("", "ConfigMap") and load_function("config map roles")(request, view, settings):
+    if kind == ("", "ConfigMap") and _is_configuration(request, view, settings):
         return None
     if request.namespace in NEVER_MATCHED:
         remedy = "create it in another namespace to have it reviewed"
@@ -162,6 +161,12 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
     if kind in _KINDS:
         return None
     return _unread(request, view, settings) or (None if kind in kinds else _unknown_kind(request, kinds))
+
+
+def _is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    from policies.admission.configuration import is_configuration
+
+    return is_configuration(request, view, settings)
 
 
 def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:

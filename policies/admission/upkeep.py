@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.admission import review_concern
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import references
 from policies.dra.templates import is_our_name
@@ -16,7 +17,6 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.metadata_keys import MANAGED
 from policies.request import Request
-from policies.review import review_concern
 from policies.work import count_work
 from policies.workload_templates import templates_of
 

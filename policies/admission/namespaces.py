@@ -41,8 +41,9 @@ _NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks("Namespace")
 
 def namespaces(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings on the labels of a namespace; in a cluster, admission policies guard them."""
-    found = (*_NAMESPACES.run((request, settings)), *validate_namespace(request, settings))
-    return Decision(findings=settings.judge(found, name_of(request.object or {})), object=request.object)
+    return Decision(
+        findings=(*_NAMESPACES.run((request, settings)), *validate_namespace(request, settings)), object=request.object
+    )
 
 
 @_NAMESPACES.rule(

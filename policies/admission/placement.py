@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.causes import without_repeats
+from policies.admission.pods import review_created_pod
+from policies.conversion.converted_pods import conversion_record
 from policies.decision import Decision
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.metadata_keys import RECORD
 from policies.patch import Editor
 from policies.placement import TOLERATIONS, missing_tolerations
 from policies.placement.place import place
+from policies.placement.resources.findings import node_findings
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import read_wishes
 from policies.pod_conditions import has_our_annotations
-from policies.review.on_demand import load_function
-from policies.review.pods import review_created_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,23 +36,22 @@ def placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmiss
     if pod.is_past_scheduling or not (may_request_gpu(pod.document) or has_our_annotations(pod.document)):
         return Decision(object=request.object)
     edits = Editor(request.object)
-    judged = settings.judge(_place(pod, request, view, settings, edits), request.namespace)
-    findings = without_repeats(judged, request.object)
+    findings = tuple(_place(pod, request, view, settings, edits))
     tolerations = missing_tolerations(pod, request.namespace, settings)
     # The claims of a pod are read only for one that lacks a toleration: conversion has added them already.
     if tolerations and probably_gets_gpu(pod.document, request.namespace, view):
         edits.extend(TOLERATIONS, tolerations)
-    decision = Decision(findings=findings, patch=tuple(edits.operations), object=edits.document)
-    return decision if decision.allowed else Decision(findings=findings, object=request.object)
+    return Decision(findings=findings, patch=tuple(edits.operations), object=edits.document)
 
 
 def _place(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """Findings on what a pod requests of its node; a converted pod has its conditions in the claim."""
-    if RECORD not in pod.annotations or load_function("conversion record")(pod) is None:
-        wishes = read_wishes(pod, request.namespace, view, settings)
-        yield from place(pod, view, settings, wishes, edits)
-        placed = replace(pod, document=edits.document) if edits else pod
-        yield from load_function("node findings")(placed, request.namespace, view, settings)
-        yield from selector_misspellings(pod, view)
+    if RECORD in pod.annotations and conversion_record(pod) is not None:
+        return
+    wishes = read_wishes(pod, request.namespace, view, settings)
+    yield from place(pod, view, settings, wishes, edits)
+    placed = replace(pod, document=edits.document) if edits else pod
+    yield from node_findings(placed, request.namespace, view, settings)
+    yield from selector_misspellings(pod, view)

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
+from policies.admission import review
 from policies.metadata_keys import DRA_LABEL
 from policies.request import Request
-from policies.review import review
 from policies.settings import Access, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 

@@ -19,6 +19,4 @@ def claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     """Findings on a claim, a template, a DeviceClass or a ComputeDomain."""
     if request.subresource or request.operation == "DELETE":
         return Decision(object=request.object)
-    return Decision(
-        findings=settings.judge(validate(request, view, settings), request.namespace), object=request.object
-    )
+    return Decision(findings=tuple(validate(request, view, settings)), object=request.object)

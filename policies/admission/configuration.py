@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.configuration import is_configuration, lenient, uses, validate
-from policies.decision import Decision, Severity
+from policies.configuration import is_configuration, is_lenient, uses, validate
+from policies.decision import Decision
 from policies.placement.priority_classes import validate_priority_class
 from policies.placement.wishes.product_misspellings import default_misspellings
 from policies.quota.limits.rules import validate as validate_quota
-from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.waivers import with_waivers
+from policies.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from policies.decision import Finding
     from policies.request import Request
@@ -24,33 +24,26 @@ __all__ = ["configuration", "is_configuration", "priority_classes"]
 
 _QUOTA = ("gpu-admission.io", "GPUQuota")
 _SETTINGS = ("gpu-admission.io", "GPUAdmissionPolicy")
-_OURS = (_QUOTA, _SETTINGS)
 
 
 def configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on configuration of GPU clusters, and on labels of nodes, also if their status is written.
-
-    Findings on our own settings and quotas have their default severities: settings cannot allow invalid ones.
-    """
+    """Findings on configuration of GPU clusters, and on labels of nodes, also if their status is written."""
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
     kind = request.group, request.kind
-    found: Iterable[Finding] = (
-        validate_quota(request, view, settings) if kind == _QUOTA else validate(request, view, settings)
-    )
+    found = tuple(validate_quota(request, view, settings) if kind == _QUOTA else validate(request, view, settings))
     if kind == _SETTINGS:
         found = (*found, *_default_wishes(request, view))
-    judged = (DEFAULTS if kind in _OURS else settings).judge(found, request.namespace)
-    leniently = tuple(lenient(finding, request, view, settings) for finding in judged)
-    findings = with_waivers(leniently, request, settings)
-    is_reported = any(found.severity in (Severity.DENY, Severity.WARN) and not found.waived for found in findings)
-    remarks = uses(request, view, settings) if is_reported else ()
-    return Decision(findings=findings, object=request.object, remarks=remarks)
+    if not found:
+        return Decision(object=request.object)
+    if is_lenient(request, view, settings):
+        found = tuple(replace(finding, never_refuses=True) for finding in found)
+    return Decision(findings=found, object=request.object, context=uses(request, view, settings))
 
 
 def priority_classes(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings on a PriorityClass, in files only: no webhook is called for one."""
-    return Decision(findings=settings.judge(validate_priority_class(request), ""), object=request.object)
+    return Decision(findings=tuple(validate_priority_class(request)), object=request.object)
 
 
 def _default_wishes(request: Request, view: ClusterView) -> Iterator[Finding]:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from policies.admission import review
 from policies.metadata_keys import DRA_LABEL
 from policies.request import Request
-from policies.review import review
 from policies.settings import DEFAULTS
 from policies.view import Overlay
 from webhook.cluster.manifests import ManifestsView

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from policies.admission import review
 from policies.decision import Decision, Severity
 from policies.request import Request, UserInfo
-from policies.review import review
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 

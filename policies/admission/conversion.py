@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from policies.causes import without_repeats
+from policies.admission.pods import reapplies_pod, review_created_pod
+from policies.admission.severities import finish
 from policies.conversion.check import check
 from policies.conversion.convert import convert
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.reapply import reapply as reapply_conversion
-from policies.conversion.record import ConversionRecord
 from policies.conversion.satisfaction import UNSATISFIABLE
-from policies.decision import Decision, Severity
-from policies.kubernetes.paths import lookup
+from policies.conversion.sweep import references
+from policies.decision import TEMPLATE, Decision
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.metadata_keys import RECORD
-from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
 from policies.placement.place import own_conditions
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import read_wishes, wish_problems
 from policies.placement.wishes.conflicts import IMPOSSIBLE
-from policies.review.pods import reapplies_pod, review_created_pod
+from policies.view import Overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable
 
     from policies.conversion.conversion import Conversion
-    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
     from policies.placement.wishes.pod_wishes import PodWishes
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Key, Unknown
 
-__all__ = ["conversion", "conversion_check", "preview", "reapply"]
+__all__ = ["conversion", "conversion_check", "preview", "reapply", "with_own_templates"]
 
 
 @review_created_pod
@@ -50,9 +48,8 @@ def _converted_pod(
 ) -> Decision:
     conversion = convert(pod, request.namespace, view, settings, wishes.wish, own)
     if conversion.obstacles:
-        findings = settings.judge(conversion.obstacles, request.namespace)
-        if not conversion.repeated:
-            findings = tuple(map(_left_alone, findings))
+        consequence = "" if conversion.repeated else "so the pod is not converted"
+        findings = tuple(replace(obstacle, consequence=consequence) for obstacle in conversion.obstacles)
         return Decision(findings=findings, object=request.object)
     notices = conversion.notices
     if conversion.record is not None and not conversion.repeated:
@@ -63,64 +60,26 @@ def _converted_pod(
         notices = (*wishes.findings, *problems, *notices)
         is_matched = all(notice.rule is not UNSATISFIABLE for notice in notices)
         notices = (*selector_misspellings(pod, view, keys_only=is_matched), *notices)
-    findings = without_repeats(settings.judge(notices, request.namespace), request.object)
-    decision = Decision(findings=findings, object=request.object)
-    if conversion.edits is None or not decision.allowed:
-        return decision
+    if conversion.edits is None:
+        return Decision(findings=tuple(notices), object=request.object)
     edits = conversion.edits
     if conversion.record is not None:
         tolerate_gpu_nodes(pod, edits, request.namespace, settings)
-    templates = (conversion.template,) if conversion.template else ()
-    annotations = {"template": conversion.template.name} if conversion.template else {}
-    return replace(
-        decision,
+    return Decision(
+        findings=tuple(notices),
         patch=tuple(edits.operations),
         object=edits.document,
-        templates=templates,
-        annotations=annotations,
+        templates=(conversion.template,) if conversion.template else (),
+        annotations={"template": conversion.template.name} if conversion.template else {},
     )
-
-
-def _left_alone(obstacle: Finding) -> Finding:
-    """The obstacle, with the consequence that the pod is not converted if it does not refuse the pod."""
-    if obstacle.severity is Severity.DENY:
-        return obstacle
-    return replace(obstacle, message=f"{obstacle.message}, so the pod is not converted")
 
 
 @review_created_pod
 def preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Warnings that say what conversion would do; nothing is changed and nothing refused.
-
-    `placement` reviews the same pod and reports what is wrong with its wish.
-    """
+    """The conversion that a pod would have; `policies.admission.previews` makes warnings of it."""
     wishes = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, wishes)
-    converted = _converted_pod(own, own, wishes, request.of(own.document), view, settings)
-    findings = [
-        finding.as_announcement("would be refused") if finding.severity is Severity.DENY else finding
-        for finding in converted.findings
-        if finding.rule.subject != "placement"
-    ]
-    remarks = [
-        f"would be converted to ResourceClaimTemplate {template.name}: "
-        + ", ".join(
-            f"{request['exactly']['count']} x {request['exactly']['deviceClassName']} ({request['name']})"
-            for request in template.spec["spec"]["devices"]["requests"]
-        )
-        for template in converted.templates
-        if converted.patch
-    ]
-    if converted.patch and not converted.templates:
-        remarks = [f"would be renamed: {names}" for names in _renamed_resources(converted.object)]
-    return Decision(findings=tuple(findings), object=request.object, remarks=tuple(remarks))
-
-
-def _renamed_resources(document: Any) -> Iterator[str]:
-    """The old and new names of a renamed pod's resources, from its record: `OLD to NEW`."""
-    record = ConversionRecord.parse(lookup(document, ("metadata", "annotations", RECORD)) or "")
-    for resource, name in record.classes.items() if record is not None else ():
-        yield f"{resource} to {IMPLICIT_PREFIX}{name}"
+    return _converted_pod(own, own, wishes, request.of(own.document), view, settings)
 
 
 @review_created_pod
@@ -132,8 +91,7 @@ def conversion_check(pod: Pod, request: Request, view: ClusterView, settings: GP
         own = own_conditions(pod, view, settings, wishes)
         return convert(pod, request.namespace, view, settings, wishes.wish, own)
 
-    findings = check(pod, settings, convert_now)
-    return Decision(findings=settings.judge(findings, request.namespace), object=request.object)
+    return Decision(findings=tuple(check(pod, settings, convert_now)), object=request.object)
 
 
 def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
@@ -151,7 +109,27 @@ def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
     answer = reapply_conversion(pod, stored, record)
     if answer.restored:
         keep_tolerations(pod, stored, answer.edits, request.namespace, settings)
-    decision = Decision(findings=settings.judge(answer.findings, request.namespace), object=request.object)
-    if not decision.allowed:
-        return decision
-    return replace(decision, patch=tuple(answer.edits.operations), object=answer.edits.document)
+    return Decision(findings=tuple(answer.findings), patch=tuple(answer.edits.operations), object=answer.edits.document)
+
+
+def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> ClusterView:
+    """The cluster with the templates of a pod that is being converted, which a cache may not show yet.
+
+    Only templates that the conversion of the pod makes are added, so a forged record adds none.
+    """
+    keys = [(TEMPLATE, request.namespace, name) for name in references(request.object or {})]
+    missing = [key for key in keys if not isinstance(view.get(TEMPLATE, key[2], request.namespace), dict)]
+    if not missing:
+        return view
+    made = cache(partial(_own_templates, request, view, settings))
+    return Overlay(view, {key: partial(_own_template, key, made, view) for key in missing})
+
+
+def _own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> dict[Key, Object]:
+    converted = finish("conversion", conversion(request, view, settings), request, settings)
+    return {each.key: each.manifest() for each in converted.templates}
+
+
+def _own_template(key: Key, made: Callable[[], dict[Key, Object]], view: ClusterView) -> Object | Unknown | None:
+    kind, namespace, name = key
+    return made().get(key) or view.get(kind, name, namespace)

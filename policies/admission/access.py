@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.access import validate
+from policies.admission.pods import is_being_converted
 from policies.decision import Decision
-from policies.review.on_demand import load_function
-from policies.review.pods import is_being_converted
 
 if TYPE_CHECKING:
     from policies.request import Request
@@ -22,6 +21,9 @@ def access(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
     The pod may have any shape; `placement` reports what is malformed.
     """
-    seen = load_function("own templates")(request, view, settings) if is_being_converted(request, view) else view
-    findings = settings.judge(validate(request, seen, settings), request.namespace)
-    return Decision(findings=findings, object=request.object)
+    seen = view
+    if is_being_converted(request, view):
+        from policies.admission.conversion import with_own_templates
+
+        seen = with_own_templates(request, view, settings)
+    return Decision(findings=tuple(validate(request, seen, settings)), object=request.object)

@@ -49,7 +49,7 @@ def shortages(
     is_new = request.operation == "CREATE"
     charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
     ledger = decisive_ledger(document, view, settings.quota)
-    return settings.judge(find_shortage(charged, quota, ledger, is_new=is_new), request.namespace)
+    return find_shortage(charged, quota, ledger, is_new=is_new)
 
 
 class _Unclaimed(PassingView):

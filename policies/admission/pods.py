@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from policies.decision import Finding
     from policies.request import Request
-    from policies.review.on_demand import Review
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -128,7 +127,9 @@ MALFORMED = rule(
 )
 
 
-def review_created_pod(entry: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision]) -> Review:
+def review_created_pod(
+    entry: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision],
+) -> Callable[[Request, ClusterView, GPUAdmissionPolicy], Decision]:
     """Decorate an entry that reviews new pods; all other requests pass."""
 
     @wraps(entry)
@@ -138,8 +139,8 @@ def review_created_pod(entry: Callable[[Pod, Request, ClusterView, GPUAdmissionP
         try:
             pod = request.pod
         except MalformedPodError as error:
-            findings = [MALFORMED.finding(path, sentence) for path, sentence in error.problems]
-            return Decision(findings=settings.judge(findings, request.namespace), object=request.object)
+            findings = tuple(MALFORMED.finding(path, sentence) for path, sentence in error.problems)
+            return Decision(findings=findings, object=request.object)
         return entry(pod, request, view, settings)
 
     return answer

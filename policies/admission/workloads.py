@@ -7,6 +7,7 @@ Here the author of the workload sees them. Nothing is changed, and nothing is re
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +21,6 @@ from policies.kubernetes.pod_templates import pod_of
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.quota.opt_in import quota_shown
 from policies.request import Request
-from policies.review.on_demand import load_function
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.workload_templates import templates_of, unread_pods
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodCount, PodTemplate
-    from policies.review.on_demand import Review
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["MOST_TEMPLATES", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
+__all__ = ["MOST_TEMPLATES", "Review", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
+
+Review = Callable[[Request, "ClusterView", "GPUAdmissionPolicy"], Decision]
+"""Decides on a request as all entries together do."""
 
 MOST_TEMPLATES = 16
 """Maximum pods of one workload that are reviewed. The costliest take tens of milliseconds each, while other calls wait;
@@ -163,10 +165,9 @@ def shortage(pods: WorkloadPods) -> Iterable[Finding]:
     before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}
     if all(count.pods <= before.get(pod.text, 0) for pod, count in counted):
         return ()
-    found: Iterable[Finding] = load_function("charges of workloads")(
-        ((pods.decision(pod), count) for pod, count in counted), document, request, view, settings
-    )
-    return found
+    from policies.admission.workload_charges import shortages
+
+    return shortages(((pods.decision(pod), count) for pod, count in counted), document, request, view, settings)
 
 
 def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCount]]:

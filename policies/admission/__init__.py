@@ -1,0 +1,23 @@
+"""Decides on admission requests: the one pipeline of concerns, and reviews by a view."""
+
+from policies.admission.concerns import load_rules
+from policies.admission.pipeline import Course, decide
+from policies.admission.review import entries_called, judge, review, review_concern
+from policies.admission.steps import Charge, Ensure, Failure, Judge, Part, Read, Step
+
+__all__ = [
+    "Charge",
+    "Course",
+    "Ensure",
+    "Failure",
+    "Judge",
+    "Part",
+    "Read",
+    "Step",
+    "decide",
+    "entries_called",
+    "judge",
+    "load_rules",
+    "review",
+    "review_concern",
+]

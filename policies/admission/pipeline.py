@@ -1,0 +1,133 @@
+"""The one pipeline: the concerns of an entry, one after the other, with the effects between them.
+
+`decide` is the only loop over concerns. It yields steps, and its driver fills in what came of each: the server with
+threads, deadlines, templates and ledgers (`webhook.server.driver`), everything else from a view
+(`policies.admission.review`). Rules run in `Judge` steps only, and no step is repeated after an effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from policies.admission.severities import finish
+from policies.admission.steps import Charge, Ensure, Failure, Judge, Part, Read, Step
+from policies.decision import Decision
+from policies.settings.exempt_namespaces import exemption_in_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Generator
+
+    from policies.entries import Concern, Entry
+    from policies.kubernetes.objects import Object
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import Key
+
+__all__ = ["Course", "decide"]
+
+S = TypeVar("S", bound=Step)
+
+
+@dataclass(slots=True)
+class Course:
+    """The review of a request, as far as it has come."""
+
+    request: Request
+    """With the object as the concerns so far have left it."""
+    decision: Decision
+    answers: dict[Concern, Decision] = field(default_factory=dict)
+    """The answer of each concern that has ended."""
+    failures: list[Failure] = field(default_factory=list)
+    is_repeatable: bool = True
+    """False if a template in the cluster, which the view did not show, changed an answer."""
+
+    @classmethod
+    def start(cls, request: Request) -> Course:
+        """The course of a request before its first concern."""
+        return cls(request, Decision(object=request.object))
+
+
+class _Skipped(Exception):  # noqa: N818 - it ends a concern inside this module, and is no error
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.remark)
+        self.failure = failure
+
+
+def decide(
+    entry: Entry, settings: GPUAdmissionPolicy, course: Course, concerns: Container[Concern]
+) -> Generator[Step, None, None]:
+    """Continue a course with the concerns of an entry, up to the first that refuses the object.
+
+    The severities of the settings and the waivers of the object are applied here, where a concern ends, and nowhere else.
+
+    Args:
+        entry: The entry that the API server calls.
+        settings: The administrator's settings.
+        course: The course of the request; updated when a concern ends.
+        concerns: The concerns to judge; others of the entry are left out.
+    """
+    for number, (concern, policy) in enumerate(entry.concerns.items()):
+        request = course.request
+        if concern not in concerns:
+            continue
+        # A call that names its entry is judged by the settings alone: the installed selectors may be wider than the default.
+        if not request.entry and exemption_in_cluster(concern, request.namespace, settings):
+            continue
+        part = Part(entry, concern, request, None if policy == "Fail" else len(entry.concerns) - number)
+        try:
+            answer = yield from _answer(part, settings, course)
+        except _Skipped as skipped:
+            course.failures.append(skipped.failure)
+            answer = Decision(object=request.object, remarks=(skipped.failure.remark,))
+        course.answers[concern] = answer
+        course.request = request.of(answer.object)
+        course.decision = course.decision.then(answer.found_by(entry.name))
+        if not course.decision.allowed:
+            return
+
+
+def _answer(part: Part, settings: GPUAdmissionPolicy, course: Course) -> Generator[Step, None, Decision]:
+    """The answer of one concern, after its effects."""
+    request = part.request
+    objects: dict[Key, Object | None] = {each.key: each.manifest() for each in course.decision.templates}
+    asked: set[Key] = set()
+    while True:
+        judge = yield from _done(Judge(part, objects))
+        if judge.decision is None:
+            raise TypeError(f"the driver answered nothing for {part.concern}")
+        said = judge.decision
+        if said.charges:
+            from policies.admission.quota import settle_charge
+
+            (charge,) = said.charges
+            charged = Charge(part, objects, charge)
+            if keys := tuple(key for key in charge.unseen if key not in asked):
+                asked.update(keys)
+                read = yield from _done(Read(part, objects, charge, keys))
+                if read.outcome is None and read.found:
+                    # A PodGroup names claims that the view may not show either.
+                    objects = {**objects, **read.found}
+                    continue
+                charged.outcome = read.outcome
+            if charged.outcome is None:
+                yield from _done(charged)
+            said = settle_charge(said, charged)
+        answer = finish(part.concern, said, request, settings)
+        if not answer.templates or request.dry_run or not course.is_repeatable:
+            return answer
+        ensured = yield from _done(Ensure(part, objects, answer.templates))
+        if not ensured.foreign and not ensured.is_forged:
+            return answer
+        course.is_repeatable = False
+        if ensured.is_forged:
+            return Decision(object=request.object)
+        objects = {**objects, **ensured.foreign}
+
+
+def _done(step: S) -> Generator[Step, None, S]:
+    """Yield a step, and return it once the driver has filled it in."""
+    yield step
+    if step.failure is not None:
+        raise _Skipped(step.failure)
+    return step

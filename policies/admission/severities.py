@@ -1,0 +1,89 @@
+"""The end of a concern: severities of the settings, and waivers of the object."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.causes import without_repeats
+from policies.decision import Decision, Severity
+from policies.kubernetes.objects import name_of
+from policies.settings import DEFAULTS, settings_for
+from policies.waivers import with_waivers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.decision import Finding
+    from policies.entries import Concern
+    from policies.request import Request
+    from policies.settings import GPUAdmissionPolicy
+
+__all__ = ["finish", "judged_findings"]
+
+_REPORTED = (Severity.DENY, Severity.WARN)
+
+
+def finish(concern: Concern, said: Decision, request: Request, settings: GPUAdmissionPolicy) -> Decision:
+    """The answer of a concern, from what its rules say.
+
+    A refused object is not changed, and a preview neither refuses nor changes an object.
+
+    Args:
+        concern: The concern.
+        said: What its rules say, with their own severities.
+        request: The request that was judged.
+        settings: The administrator's settings.
+    """
+    held = settings_for(request.user, request.namespace, settings)
+    findings = _settings_of(concern, request, settings, held).judge(said.findings, _namespace(request))
+    findings = without_repeats(tuple(map(_with_consequence, findings)), request.object)
+    decision = replace(said, findings=findings, context=())
+    if concern == "preview":
+        from policies.admission.previews import preview_warnings
+
+        decision = preview_warnings(decision, request)
+    elif not decision.allowed:
+        decision = replace(decision, patch=(), object=request.object, templates=(), annotations={})
+    findings = with_waivers(decision.findings, request, held)
+    is_reported = any(found.severity in _REPORTED and not found.waived for found in findings)
+    return replace(decision, findings=findings, remarks=(*decision.remarks, *(said.context if is_reported else ())))
+
+
+def _settings_of(
+    concern: Concern, request: Request, settings: GPUAdmissionPolicy, held: GPUAdmissionPolicy
+) -> GPUAdmissionPolicy:
+    """The settings that decide severities; `held` are those for the user."""
+    if concern == "configuration" and request.group == "gpu-admission.io":
+        return DEFAULTS  # Settings cannot allow invalid settings and quotas.
+    # The author of a workload may be exempt, and the controller that creates its pods is not.
+    return settings if concern == "workloads" else held
+
+
+def _namespace(request: Request) -> str:
+    """The namespace whose severities hold: of a Namespace, the object itself."""
+    if (request.group, request.kind) == ("", "Namespace"):
+        return name_of(request.object or {})
+    return "" if request.kind == "PriorityClass" else request.namespace
+
+
+def judged_findings(
+    findings: Iterable[Finding], request: Request, settings: GPUAdmissionPolicy, *, settled: Iterable[Finding] = ()
+) -> tuple[Finding, ...]:
+    """Findings of no concern, with the severities of the settings and the waivers of the object.
+
+    Args:
+        findings: With the severities of their rules.
+        request: The request about the object.
+        settings: The administrator's settings.
+        settled: More findings on the object, which have the severities of the settings.
+    """
+    found = (*settings.judge(findings, request.namespace), *settled)
+    return with_waivers(found, request, settings_for(request.user, request.namespace, settings))
+
+
+def _with_consequence(finding: Finding) -> Finding:
+    if not finding.consequence:
+        return finding
+    message = finding.message if finding.severity is Severity.DENY else f"{finding.message}, {finding.consequence}"
+    return replace(finding, message=message, consequence="")
