@@ -38,7 +38,10 @@ def main() -> int:
     start = time.monotonic()
     checkouts = (options.before.resolve(), options.after.resolve())
     folder = options.out.resolve()
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        if not (folder / "material").exists():
+            parser.error(f"{folder} is not the folder of a former comparison, so it is not emptied")
+        shutil.rmtree(folder)
     folder.mkdir(parents=True)
     report = Report(folder / "differences", checkouts, read_expected(options.expected))
     material = collect(checkouts[0], folder / "material")
