@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from policies.admission.installed import NAME_LABEL, entry_of
+from policies.admission.webhooks import WEBHOOKS
 from policies.settings import DEFAULTS, SettingsError, parse_settings
 from policies.settings.exempt_namespaces import excluded_names, exempt_names, in_default_order
-from policies.settings.installed import NAME_LABEL, entry_of
-from policies.webhooks import WEBHOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from policies.admission.webhooks import ResourceRule, Webhook
     from policies.pod_conditions import ChangeCondition, PodCondition
     from policies.settings import GPUAdmissionPolicy
-    from policies.webhooks import ResourceRule, Webhook
 
 __all__ = ["CannotRender", "render", "webhook_configuration", "with_settings"]
 
@@ -121,7 +121,7 @@ def _namespace_selector(webhook: Webhook) -> Iterator[str]:
     yield from ("  namespaceSelector:", "    matchExpressions:")
     for key, operator, value in webhook.namespaces:
         yield from (f"    - key: {key}", f"      operator: {operator}", f"      values: [{value}]")
-    names = in_default_order(excluded_names(webhook.entry, DEFAULTS))
+    names = in_default_order(excluded_names(webhook.entry.exempt_from, DEFAULTS))
     yield from (f"    - key: {NAME_LABEL}", "      operator: NotIn")
     if len(names) <= _MOST_IN_LINE:
         yield f"      values: {_flow(names)}"
@@ -188,7 +188,7 @@ def _change_webhook(webhook: dict[str, Any], settings: GPUAdmissionPolicy) -> No
     entry = entry_of(webhook)
     for term in webhook["namespaceSelector"].get("matchExpressions", ()):
         if entry is not None and (term["key"], term["operator"]) == (NAME_LABEL, "NotIn"):
-            term["values"] = in_default_order(excluded_names(entry, settings))
+            term["values"] = in_default_order(excluded_names(entry.exempt_from, settings))
     if webhook["name"] == "workloads.gpu-admission.io":
         webhook["rules"] += [_rule(group, plural) for group, plural in _added_resources(settings)]
     if webhook["name"] == "configuration.gpu-admission.io":
@@ -277,7 +277,7 @@ def main(arguments: list[str]) -> int:
                 _INSTALL.write_text(text)
             case ["--check"] if any(file.read_text() != manifest for file, manifest in configurations.items()):
                 sys.stderr.write(
-                    "deploy/base/webhooks is not what policies.webhooks says; run: python deploy/render.py\n"
+                    "deploy/base/webhooks is not what policies.admission.webhooks says; run: python deploy/render.py\n"
                 )
                 return 1
             case ["--check"] if _INSTALL.read_text() != text:

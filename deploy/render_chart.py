@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.settings import DEFAULTS
 from policies.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.settings.exempt_namespaces import NEVER_MATCHED

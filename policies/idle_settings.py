@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policies.decision import Rule
-    from policies.entries import Concern
+    from policies.request import Concern
     from policies.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
 
 __all__ = ["idle_settings", "settings_remarks"]

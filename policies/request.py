@@ -11,7 +11,21 @@ from policies.kubernetes.pods import Pod
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["ANONYMOUS", "Operation", "Request", "UserInfo"]
+__all__ = ["ANONYMOUS", "Concern", "Operation", "Request", "UserInfo"]
+
+Concern = Literal[
+    "conversion",
+    "preview",
+    "placement",
+    "reapply",
+    "conversion-check",
+    "access",
+    "quota",
+    "workloads",
+    "claims",
+    "configuration",
+]
+"""One part of the review of an object. An entry has one or more."""
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 

@@ -12,8 +12,8 @@ import orjson
 
 from benchmarks.figures import ALLOWANCE, Figure, Theme, figure_of_rounds
 from policies.admission import load_rules, review
+from policies.admission.entries import ENTRIES
 from policies.dra.cel import CelDevice, compile_selector
-from policies.entries import ENTRIES
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission

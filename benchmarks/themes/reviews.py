@@ -18,7 +18,7 @@ from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from policies.entries import Concern
+    from policies.request import Concern
 
 THEME = Theme(
     title="One decision",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.admission.webhooks import CLAIM_KINDS
 from policies.decision import Decision
 from policies.dra.claims import validate
 
@@ -17,6 +18,7 @@ __all__ = ["claims"]
 
 def claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings on a claim, a template, a DeviceClass or a ComputeDomain."""
-    if request.subresource or request.operation == "DELETE":
+    is_claim = (request.group, request.kind) in CLAIM_KINDS
+    if not is_claim or request.subresource or request.operation == "DELETE":
         return Decision(object=request.object)
     return Decision(findings=tuple(validate(request, view, settings)), object=request.object)

@@ -13,9 +13,8 @@ from policies.admission.pods import creates_pod
 from policies.request import ANONYMOUS
 
 if TYPE_CHECKING:
-    from policies.entries import Concern
     from policies.kubernetes.objects import Object
-    from policies.request import Request
+    from policies.request import Concern, Request
 
 __all__ = ["REPEATABLE", "common_object", "common_request"]
 

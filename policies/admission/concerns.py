@@ -18,8 +18,7 @@ from policies.settings.exempt_namespaces import exemption
 
 if TYPE_CHECKING:
     from policies.admission.workloads import Review
-    from policies.entries import Concern
-    from policies.request import Request
+    from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 

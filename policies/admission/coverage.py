@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.admission.pods import reapplies_pod, updates_pod
+from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath, lookup
@@ -17,7 +18,6 @@ from policies.pod_conditions import CHANGES_GPU_ACCESS
 from policies.rules import rule
 from policies.settings.exempt_namespaces import NEVER_MATCHED
 from policies.settings.workload_kinds import workload_kinds
-from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.workload_templates import templates_of, unread_pods
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.admission.coverage import UNREVIEWED, find_gap
+from policies.admission.entries import ENTRIES
 from policies.admission.review import review
 from policies.admission.severities import finish, judged_findings
 from policies.admission.workloads import WorkloadPods, not_reviewed, shortage
 from policies.causes import once_per_cause
 from policies.decision import Decision, Severity
-from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pod_templates import template_of
 from policies.patch import Editor

@@ -18,9 +18,9 @@ from policies.settings.exempt_namespaces import exemption_in_cluster
 if TYPE_CHECKING:
     from collections.abc import Container, Generator
 
-    from policies.entries import Concern, Entry
+    from policies.admission.entries import Entry
     from policies.kubernetes.objects import Object
-    from policies.request import Request
+    from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import Key
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.admission.entries import ENTRIES
 from policies.admission.pods import is_being_converted
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
@@ -28,7 +29,10 @@ def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> 
         from policies.admission.conversion import with_own_templates
 
         view = with_own_templates(request, view, settings)
-    return charge_decision(request, view, settings)
+    entry = ENTRIES.get(request.entry)
+    policy = None if entry is None else entry.concerns.get("quota")
+    # The API server read the label of the namespace to choose the entry.
+    return charge_decision(request, view, settings, enforced=None if policy is None else policy == "Fail")
 
 
 def charge_by_view(step: Charge, view: ClusterView, settings: GPUAdmissionPolicy) -> None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from policies.admission.concerns import judge_concern, judge_configuration
 from policies.admission.coverage import find_gap
+from policies.admission.entries import ENTRIES
 from policies.admission.pipeline import Course, decide
 from policies.admission.pods import reapplies_pod, refused_amounts, unknown_namespace
 from policies.admission.severities import finish, judged_findings
 from policies.admission.steps import Charge, Ensure, Judge, Part, Read
+from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.decision import Decision
-from policies.entries import ENTRIES
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import MalformedPodError
 from policies.pod_conditions import ChangeCondition, PodCondition
@@ -25,14 +26,13 @@ from policies.settings import settings_for
 from policies.settings.exempt_namespaces import is_excluded
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import Overlay
-from policies.webhooks import CALLS, CLAIM_KINDS, WRITES
 
 if TYPE_CHECKING:
-    from policies.entries import Concern, Entry
-    from policies.request import Request
+    from policies.admission.entries import Entry
+    from policies.admission.webhooks import Call
+    from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from policies.webhooks import Call
 
 __all__ = ["entries_called", "judge", "review", "review_concern"]
 
@@ -132,7 +132,7 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
     return tuple(
         entry
         for entry in ENTRIES.values()
-        if entry.name in called and not is_excluded(entry, request.namespace, settings)
+        if entry.name in called and not is_excluded(entry.exempt_from, request.namespace, settings)
     )
 
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.decision import Finding
-    from policies.entries import Concern
-    from policies.request import Request
+    from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["finish", "judged_findings"]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.admission.entries import Entry
     from policies.decision import Decision, Template
-    from policies.entries import Concern, Entry
     from policies.kubernetes.objects import Object
     from policies.quota.charges import ChargeRequest
     from policies.quota.charging.messages import Holder
     from policies.quota.charging.outcomes import ChargeOutcome
-    from policies.request import Request
+    from policies.request import Concern, Request
     from policies.view import Key
 
 __all__ = ["Charge", "Ensure", "Failure", "Judge", "Part", "Read", "Step"]

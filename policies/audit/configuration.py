@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.admission import review
+from policies.admission.webhooks import kinds_of
 from policies.audit.report import AuditFinding
 from policies.conversion.sweep import is_ours
 from policies.dra.resource_claims import Claim
@@ -15,7 +16,6 @@ from policies.kubernetes.workloads import group_of
 from policies.metadata_keys import IGNORE
 from policies.request import Request
 from policies.view import UNKNOWN, PassingView
-from policies.webhooks import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

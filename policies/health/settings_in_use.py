@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.admission.installed import uncovered_settings
 from policies.cluster_checks import Check, Status
 from policies.health.facts import Unread, unread_check
 from policies.health.webhook_entries import read_configurations
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.phrases import format_list, shorten
-from policies.settings.installed import uncovered_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.admission.entries import CONFIGURATIONS
+from policies.admission.installed import entry_of, opened_webhooks
+from policies.admission.webhooks import WEBHOOKS
 from policies.cluster_checks import Check, Status
-from policies.entries import CONFIGURATIONS
 from policies.health.facts import Unread, unread_check
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.phrases import format_count, format_list, inflect, shorten
-from policies.settings.installed import entry_of, opened_webhooks
-from policies.webhooks import WEBHOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.admission.entries import CONFIGURATIONS
+from policies.admission.installed import NAME_LABEL
 from policies.cluster_checks import Check, Status
-from policies.entries import CONFIGURATIONS
 from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import mapping_at, mappings_at
 from policies.phrases import format_count, format_list
-from policies.settings.installed import NAME_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

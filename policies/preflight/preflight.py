@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.admission.entries import CONFIGURATIONS
+from policies.admission.webhooks import WEBHOOKS
 from policies.cluster_checks import Check, Status
-from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at
 from policies.metadata_keys import DRA_LABEL
@@ -25,7 +26,6 @@ from policies.preflight.served_apis import api_checks, conversion_checks
 from policies.preflight.server_features import feature_checks
 from policies.preflight.steps import step_checks, step_of, storage_checks
 from policies.view import Unknown
-from policies.webhooks import WEBHOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

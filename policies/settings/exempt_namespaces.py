@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from policies.settings.choices import DEFAULTS, DRA_DRIVER_NAMESPACES
 
 if TYPE_CHECKING:
-    from policies.entries import Concern, Entry
+    from collections.abc import Sequence
+
+    from policies.request import Concern
     from policies.settings.choices import GPUAdmissionPolicy
 
 __all__ = [
@@ -61,14 +63,20 @@ def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> froze
     return frozenset((*named, *(name for name in _patterns(concern, settings)[0] if not _WILD.search(name))))
 
 
-def is_excluded(entry: Entry, namespace: str, settings: GPUAdmissionPolicy) -> bool:
-    """True if the webhook of an entry excludes a namespace in a cluster."""
-    return all(exemption_in_cluster(concern, namespace, settings) for concern in entry.exempt_from or (None,))
+def is_excluded(concerns: Sequence[Concern], namespace: str, settings: GPUAdmissionPolicy) -> bool:
+    """True if a webhook excludes a namespace in a cluster.
+
+    Args:
+        concerns: The webhook excludes namespaces that are exempt from all of them; without any, those never matched.
+        namespace: The name of the namespace.
+        settings: The settings in use.
+    """
+    return all(exemption_in_cluster(concern, namespace, settings) for concern in concerns or (None,))
 
 
-def excluded_names(entry: Entry, settings: GPUAdmissionPolicy) -> frozenset[str]:
-    """The names of the namespaces that the namespaceSelector of an entry excludes."""
-    return frozenset.intersection(*(exempt_names(concern, settings) for concern in entry.exempt_from or (None,)))
+def excluded_names(concerns: Sequence[Concern], settings: GPUAdmissionPolicy) -> frozenset[str]:
+    """The names of the namespaces that the namespaceSelector of a webhook excludes; `concerns` as above."""
+    return frozenset.intersection(*(exempt_names(concern, settings) for concern in concerns or (None,)))
 
 
 def in_default_order(names: frozenset[str]) -> list[str]:

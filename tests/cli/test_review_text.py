@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.admission import review
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.kubernetes.defaults import with_defaults
 from policies.request import Request
 from policies.settings import DEFAULTS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.settings import DEFAULTS, parse_settings
 from webhook.server.admission import Admission
 from webhook.server.metrics import Metrics

@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.admission import review
+from policies.admission.entries import ENTRIES
 from policies.conversion import record
 from policies.conversion.record import ConversionRecord
 from policies.decision import Decision
-from policies.entries import ENTRIES
 from policies.kubernetes.nodes import REQUIRED
 from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.labels import is_gpu_label

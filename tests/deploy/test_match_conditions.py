@@ -4,13 +4,13 @@ import celpy
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
+from policies.admission.entries import ENTRIES
 from policies.admission.pods import reapplies_pod
-from policies.entries import ENTRIES
+from policies.admission.webhooks import WEBHOOKS
 from policies.metadata_keys import MANAGED
 from policies.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
 from policies.request import Request
 from policies.rules import all_rules
-from policies.webhooks import WEBHOOKS
 from testbed import libyaml
 from tests.deploy.match_conditions import Question, called
 from webhook.cli.commands.rules import read_examples

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from webhook.cluster.client import APIClient
 from webhook.replica.config import ReplicaConfig
 from webhook.replica.replica import Replica

@@ -7,9 +7,9 @@ import sys
 import pytest
 import yaml
 
+from policies.admission.installed import entry_of, excluded_namespaces, uncovered_settings
 from policies.settings import DEFAULTS, parse_settings
 from policies.settings.exempt_namespaces import excluded_names
-from policies.settings.installed import entry_of, excluded_namespaces, uncovered_settings
 from testbed import libyaml
 
 POLICY = {
@@ -83,7 +83,7 @@ def test_selectors_leave_out_what_the_settings_exempt(configurations):
     for webhook in (each for configuration in configurations for each in configuration["webhooks"]):
         entry = entry_of(webhook)
         if entry is not None and entry.name != "nodes":  # nodes are in no namespace
-            assert excluded_namespaces(webhook) == excluded_names(entry, SETTINGS), webhook["name"]
+            assert excluded_namespaces(webhook) == excluded_names(entry.exempt_from, SETTINGS), webhook["name"]
 
 
 def test_added_kinds_have_rules_and_may_be_listed(rendered):

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
+from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import CLAIM_KINDS
 from policies.configuration.config_maps.roles import LABEL
 from policies.configuration.nodes.labels import _WATCHED
-from policies.entries import ENTRIES
 from policies.kubernetes.admission_rules import selects
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
 from policies.quota.opt_in import ENFORCED
 from policies.settings import DEFAULTS
 from policies.settings.exempt_namespaces import excluded_names, exempt_names
-from policies.webhooks import CLAIM_KINDS
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.server.deadlines import Deadline
 
@@ -98,7 +98,7 @@ def test_entries_that_change_pods_for_gpus_are_reinvoked(webhooks):
 def test_webhooks_leave_out_the_namespaces_that_are_exempt_by_default(webhooks):
     for (_, entry), webhook in webhooks.items():
         if entry != "nodes":  # nodes are in no namespace
-            assert excluded(webhook) == excluded_names(ENTRIES[entry], DEFAULTS), entry
+            assert excluded(webhook) == excluded_names(ENTRIES[entry].exempt_from, DEFAULTS), entry
 
 
 def test_other_entries_leave_out_only_what_a_cluster_needs_to_heal_itself():

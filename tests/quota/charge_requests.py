@@ -1,7 +1,7 @@
 """Quotas, and charges of objects that are being created."""
 
+from policies.admission.quota import quota as decide_charge
 from policies.quota.bills import charge_under
-from policies.quota.charging.charging import charge_decision
 from policies.quota.limits.quota import parse_quota
 from policies.request import Request, UserInfo
 from policies.settings import DEFAULTS
@@ -42,7 +42,7 @@ def creating(document, user="alice", **fields):
 
 
 def decided(document, view, user="alice", settings=DEFAULTS, **fields):
-    return charge_decision(creating(document, user, **fields), view, settings)
+    return decide_charge(creating(document, user, **fields), view, settings)
 
 
 def charge_request(document, view, user="alice", settings=DEFAULTS, **fields):

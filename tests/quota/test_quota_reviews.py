@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from policies.admission import entries_called, review
+from policies.admission.entries import ENTRIES
 from policies.decision import Severity
-from policies.entries import ENTRIES
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document

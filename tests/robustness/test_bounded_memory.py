@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from policies.admission.entries import ENTRIES
 from policies.conversion import record
 from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
 from policies.dra.claims.cluster.matching import select_devices
@@ -19,7 +20,6 @@ from policies.dra.conditions import device_reads, read_condition
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.possible_types import possible_types
 from policies.dra.published_devices import PublishedDevices, SliceDevices
-from policies.entries import ENTRIES
 from policies.fleet.known_classes import KnownClasses
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.resourceslices import Device

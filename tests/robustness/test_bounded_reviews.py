@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from policies.admission import judge, load_rules, review
+from policies.admission.entries import ENTRIES
 from policies.configuration.config_maps.device_plugin.configuration import MOST_DOCUMENTS
 from policies.decision import MOST_FINDINGS, Decision, Finding, Severity
 from policies.dra.cel import selectors
-from policies.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
 from policies.rules import get_rule

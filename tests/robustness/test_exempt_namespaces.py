@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from policies.admission import entries_called, review
+from policies.admission.entries import ENTRIES
 from policies.audit.conversions import Conversions
 from policies.decision import Severity
-from policies.entries import ENTRIES
 from policies.quota.report.reporting import quota_report
 from policies.request import Request
 from policies.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy, Quotas

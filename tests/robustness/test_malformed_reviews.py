@@ -7,7 +7,7 @@ import json
 import pytest
 
 from policies.admission import review
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.request import Request
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView

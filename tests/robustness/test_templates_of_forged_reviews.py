@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from policies.admission import review
+from policies.admission.entries import ENTRIES
 from policies.decision import Template
-from policies.entries import ENTRIES
 from policies.request import Request
 from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 from webhook.cluster.errors import APIError

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from webhook.server import app as application
 from webhook.server.bodies import SMALL
 from webhook.server.callers import Callers

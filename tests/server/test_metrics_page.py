@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.rules import all_rules
 from policies.settings import Exemption, GPUAdmissionPolicy
 from webhook.server.metrics import Metrics

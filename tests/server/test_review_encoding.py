@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import policies.admission  # noqa: F401 - registers every rule
+from policies.admission.entries import ENTRIES, Entry
 from policies.decision import Decision, Finding, Severity
-from policies.entries import ENTRIES, Entry
 from policies.kubernetes.paths import FieldPath
 from policies.request import Request
 from policies.rules import get_rule

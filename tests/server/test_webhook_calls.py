@@ -6,8 +6,8 @@ import json
 import jsonpatch
 import pytest
 
+from policies.admission.entries import ENTRIES
 from policies.decision import Severity
-from policies.entries import ENTRIES
 from policies.settings import Conversion, GPUAdmissionPolicy, RuleOverride
 from webhook.server.guarded_site import KEEP_ALIVE
 

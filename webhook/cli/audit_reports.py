@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.admission.entries import CONFIGURATIONS
+from policies.admission.installed import uncovered_settings
 from policies.audit import MOST_FINDINGS, AuditReportJSON, Survey, audit
 from policies.decision import Severity
-from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list
-from policies.settings.installed import uncovered_settings
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from policies.entries import CONFIGURATIONS
+from policies.admission.entries import CONFIGURATIONS
 from policies.kubernetes.objects import generate_name_of, name_of
 from policies.kubernetes.paths import lookup
 from webhook.cli.manifest_reader import ManifestReader

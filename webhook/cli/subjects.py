@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from policies.admission.webhooks import CLAIM_KINDS
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of, namespace_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
 from policies.pod_creation import created_pod
 from policies.request import ANONYMOUS, Request
-from policies.webhooks import CLAIM_KINDS
 from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import Problem
 from webhook.cluster.manifests import ManifestsView

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from certs.rotation import RotationPolicy
-from policies.entries import CONFIGURATIONS
+from policies.admission.entries import CONFIGURATIONS
+from policies.admission.installed import opened_webhooks, uncovered_settings
 from policies.quota.opt_in import quota_shown
-from policies.settings.installed import opened_webhooks, uncovered_settings
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
+    from policies.admission.entries import Entry
     from policies.decision import Decision, Template
-    from policies.entries import Concern, Entry
-    from policies.request import Request
+    from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.server.memo import Known

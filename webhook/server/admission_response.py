@@ -22,8 +22,8 @@ from webhook.server.admission_review import API_VERSION, KIND, name_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from policies.admission.entries import Entry
     from policies.decision import Decision, Finding
-    from policies.entries import Entry
     from policies.request import Request
     from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.objects import generate_name_of, name_of
 from policies.kubernetes.paths import FieldPath

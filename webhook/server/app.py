@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from policies.admission import load_rules
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, BodyBudget, Form, NoMemory
 from webhook.server.deadlines import BadDuration
@@ -19,7 +19,7 @@ from webhook.server.routed_calls import Route, RoutedCalls, Traffic
 from webhook.server.strict_json import MOST_VALUES, most_values
 
 if TYPE_CHECKING:
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
     from webhook.server.admission import Admission
     from webhook.server.callers import Callers
     from webhook.server.deadlines import Deadline

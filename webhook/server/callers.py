@@ -12,7 +12,7 @@ from webhook.server.tls import peer_name
 if TYPE_CHECKING:
     import asyncio
 
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
 
 __all__ = ["Callers"]
 

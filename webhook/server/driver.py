@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from policies.admission import Step
-    from policies.entries import Concern
-    from policies.request import Request
+    from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.server.quota_keeper import QuotaKeeper

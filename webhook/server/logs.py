@@ -13,7 +13,7 @@ from webhook.server.explain_question import NamedObject
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
     from policies.request import Request
     from webhook.server.explain_question import PostedObject
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from policies.admission import Course
+    from policies.admission.entries import Entry
     from policies.decision import Decision
-    from policies.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
 from webhook.peers.forwarding_writer import ANSWERS
 from webhook.server.exposition import Exposition, accepts_open_metrics
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from policies.decision import Decision
-    from policies.entries import Concern
+    from policies.request import Concern
 
 __all__ = [
     "EXPLAINED",

@@ -14,7 +14,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.kubernetes.paths import lookup
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.charges import OWN

@@ -11,8 +11,8 @@ import orjson
 
 from policies import explanation
 from policies.admission import Course, decide
+from policies.admission.entries import ENTRIES
 from policies.admission.warm import warm
-from policies.entries import ENTRIES
 from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
 from policies.view import Overlay
 from webhook.server.admission_response import encode
@@ -24,7 +24,7 @@ from webhook.server.review_runner import ReviewRunner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView

@@ -11,7 +11,6 @@ from policies.checks import Checks
 from policies.dra.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
 from policies.kubernetes.objects import Object, name_of
 from policies.kubernetes.paths import FieldPath, lookup
-from policies.webhooks import CLAIM_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,8 +65,8 @@ class Subject:
 
     @classmethod
     def of(cls, request: Request, facts: Facts) -> Subject | None:
-        """The subject of an admission request; None for objects of other kinds."""
-        if (request.group, request.kind) not in CLAIM_KINDS or not isinstance(request.object, dict):
+        """The subject of an admission request about one of the kinds; None without an object."""
+        if not isinstance(request.object, dict):
             return None
         version = str(request.object.get("apiVersion", "")).rpartition("/")[2]
         served = bool(request.entry)

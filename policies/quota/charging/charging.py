@@ -10,7 +10,6 @@ from policies.checks import Problem
 from policies.decision import TEMPLATE, Decision, Severity
 from policies.dra.pod_groups import KIND as POD_GROUP
 from policies.dra.pod_groups import pod_group_name
-from policies.entries import ENTRIES
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, template_claims
 from policies.kubernetes.objects import generate_name_of
 from policies.kubernetes.paths import lookup
@@ -62,22 +61,27 @@ CHARGED_LATER = rule(
 )
 
 
-def charge_decision(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
+def charge_decision(
+    request: Request, view: ClusterView, settings: GPUAdmissionPolicy, *, enforced: bool | None = None
+) -> Decision:
     """The charge of a new object, with a warning for each missing object that it refers to.
 
     Without a charge, nothing is created that could get a GPU: a pod that cannot be read is not stored by the API server.
 
     Args:
-        request: The entry that was called says more of the namespace's label than the view.
+        request: The creation of the object.
         view: The cluster, with nodes, classes, slices, templates, and the pods that claims are made for.
         settings: How quotas count, and who makes the claims of pods.
+        enforced: True if the namespace's quota fails closed; None for what the label of the namespace says in the view.
     """
     found: _Found = None
+    if enforced is None:
+        enforced = is_enforced(request.namespace, view)
     if request.operation == "CREATE" and not request.subresource and isinstance(request.object, dict):
         if (request.group, request.kind) == ("", "Pod"):
-            found = _of_pod(request, view, settings.quota)
+            found = _of_pod(request, view, settings.quota, enforced=enforced)
         elif (request.group, request.kind) == ("resource.k8s.io", "ResourceClaim"):
-            found = _of_claim(request.object, request, view, settings.quota)
+            found = _of_claim(request.object, request, view, settings.quota, enforced=enforced)
     if found is None:
         return Decision(object=request.object)
     charge, problems = found
@@ -87,7 +91,7 @@ def charge_decision(request: Request, view: ClusterView, settings: GPUAdmissionP
     return Decision(tuple(findings), object=request.object, charges=(charge,))
 
 
-def _of_pod(request: Request, view: ClusterView, settings: Quotas) -> _Found:
+def _of_pod(request: Request, view: ClusterView, settings: Quotas, *, enforced: bool) -> _Found:
     try:
         pod = request.pod
     except MalformedPodError:
@@ -103,7 +107,7 @@ def _of_pod(request: Request, view: ClusterView, settings: Quotas) -> _Found:
     pieces = demands.pieces
     if pod.is_past_scheduling and OWN in pieces:
         pieces = {**pieces, OWN: holdings_of_pod(pod, view, settings)}
-    found = replace(_without_pieces("Pod", document, request, view), pieces=pieces)
+    found = replace(_without_pieces("Pod", document, request, enforced=enforced), pieces=pieces)
     if excess is not None:
         return replace(found, excess=excess), demands.problems
     unseen = (*unseen, *_unseen_of_group(pod, claims, demands, view))
@@ -168,13 +172,13 @@ def _too_many_unseen(pod: Pod, unseen: Sequence[Key]) -> TooManyClaims | None:
     return TooManyClaims(_CLAIMS, said, "create the templates first, or request fewer claims", is_lasting=False)
 
 
-def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quotas) -> _Found:
+def _of_claim(claim: Object, request: Request, view: ClusterView, settings: Quotas, *, enforced: bool) -> _Found:
     origin = origin_of(claim) if request.user.username in settings.trusted_creators else None
     pod = None if origin is None else origin.pod(request.namespace, view)
     claimed = demands_of_claim(claim, view, settings, None if pod is None else priority_class_of(pod))
     if not claimed.demands:
         return None
-    found = replace(_without_pieces("ResourceClaim", claim, request, view), pieces={OWN: claimed.demands})
+    found = replace(_without_pieces("ResourceClaim", claim, request, enforced=enforced), pieces={OWN: claimed.demands})
     if origin is not None:
         found = replace(found, of=(origin.uid, origin.piece), owner=origin.owner)
         if origin.kind != POD_GROUP and pod is None:
@@ -199,18 +203,11 @@ def _unless_stored(found: ChargeRequest, view: ClusterView) -> ChargeRequest | N
     return replace(found, unseen=(*found.unseen, (found.kind, found.namespace, found.name)))
 
 
-def _without_pieces(kind: ChargedKind, document: Object, request: Request, view: ClusterView) -> ChargeRequest:
+def _without_pieces(kind: ChargedKind, document: Object, request: Request, *, enforced: bool) -> ChargeRequest:
     """The charge of an object without its pieces; one out of a file may have neither uid nor name."""
     uid = _text(document, "uid") or request.uid
     name = _text(document, "name") or request.name or generate_name_of(document) or uid
-    return ChargeRequest(uid, kind, request.namespace, name, {}, _fails_closed(request, view))
-
-
-def _fails_closed(request: Request, view: ClusterView) -> bool:
-    """True if the quota fails closed. The API server read the namespace's label to choose the entry."""
-    entry = ENTRIES.get(request.entry)
-    policy = entry.concerns.get("quota") if entry is not None else None
-    return is_enforced(request.namespace, view) if policy is None else policy == "Fail"
+    return ChargeRequest(uid, kind, request.namespace, name, {}, enforced)
 
 
 def _text(document: Object, field: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.kubernetes.admission_rules import selects
 from policies.kubernetes.objects import name_of
 from policies.quota.bills import Uncountable, charge_under

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 
 from policies.admission import entries_called
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.request import Request
 from policies.settings import DEFAULTS
 from testbed.mutations import Mutator
@@ -20,7 +20,7 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from random import Random
 
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
 
 __all__ = ["MutatedReviews", "Review", "problem_of", "repeated", "sentence_problem"]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.settings import DEFAULTS, Access, Exemption
 from tests.server.memo.pods_and_clusters import ChangingCluster, body_of
 from webhook.server import admission, driver

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from policies.entries import CONFIGURATIONS
+from policies.admission.entries import CONFIGURATIONS
 from policies.health import InstallationFacts, Unread, diagnose, wanted_objects
 from policies.kubernetes.objects import has_ended, name_of
 from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from policies.entries import CONFIGURATIONS
+from policies.admission.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.metadata_keys import DRA_LABEL
 from policies.preflight import Coverage, Facts, preflight, webhooks_in

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from policies.admission.entries import CONFIGURATIONS
 from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
-from policies.entries import CONFIGURATIONS
 from policies.explanation import Audience, name_redactor
 from policies.view import UNKNOWN
 from webhook.cli.audit_reports import Audited, uncovered_notes

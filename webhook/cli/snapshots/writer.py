@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.admission.entries import CONFIGURATIONS
 from policies.configuration import is_configuration
-from policies.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.phrases import format_count
 from policies.request import Request

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.admission.installed import entry_of
 from policies.kubernetes.objects import name_of
-from policies.settings.installed import entry_of
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 from webhook.cli.webhook_changes.configurations import (
     any_bundle,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from policies.entries import CONFIGURATIONS
+from policies.admission.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from webhook.cluster.errors import APIError

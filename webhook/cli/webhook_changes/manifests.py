@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.entries import CONFIGURATIONS
+from policies.admission.entries import CONFIGURATIONS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import mappings_at
 from webhook.cli.manifest_reader import ManifestReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.settings.choices import DEFAULTS
 from policies.settings.exempt_namespaces import excluded_names, exempt_names
@@ -12,7 +12,7 @@ from policies.settings.exempt_namespaces import excluded_names, exempt_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.settings.choices import GPUAdmissionPolicy
 
@@ -97,7 +97,7 @@ def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[t
         entry = entry_of(webhook)
         if entry is None or not entry.exempt_from:
             continue
-        exempt, excluded = excluded_names(entry, settings), excluded_namespaces(webhook)
+        exempt, excluded = excluded_names(entry.exempt_from, settings), excluded_namespaces(webhook)
         for name in exempt - excluded:
             matched.setdefault((_setting(entry, name, settings), name), []).append(webhook["name"])
         for name in excluded - exempt:

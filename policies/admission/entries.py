@@ -1,6 +1,6 @@
 """The webhook entries that the API server calls, their concerns, and what a failure of each means.
 
-`policies.webhooks` says when the API server calls them.
+`policies.admission.webhooks` says when the API server calls them.
 """
 
 from __future__ import annotations
@@ -11,27 +11,15 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONFIGURATIONS", "ENTRIES", "Concern", "Entry", "FailurePolicy"]
+    from policies.request import Concern
+
+__all__ = ["CONFIGURATIONS", "ENTRIES", "Entry", "FailurePolicy"]
 
 CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "gpu-admission"),
     ("ValidatingWebhookConfiguration", "gpu-admission"),
 )
 """The webhook configurations that `deploy/` installs: kind and name."""
-
-Concern = Literal[
-    "conversion",
-    "preview",
-    "placement",
-    "reapply",
-    "conversion-check",
-    "access",
-    "quota",
-    "workloads",
-    "claims",
-    "configuration",
-]
-"""One part of the review of an object. An entry has one or more."""
 
 FailurePolicy = Literal["Fail", "Ignore"]
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies import match_conditions as conditions
-from policies.entries import ENTRIES
+from policies.admission.entries import ENTRIES
 from policies.kubernetes.names import resource_name
 from policies.kubernetes.workloads import WORKLOADS
 from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
@@ -24,7 +24,7 @@ from policies.pod_conditions import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.entries import Entry
+    from policies.admission.entries import Entry
     from policies.pod_conditions import ChangeCondition, PodCondition
 
 __all__ = ["CALLS", "CLAIM_KINDS", "WEBHOOKS", "WRITES", "NamespaceLabel", "ResourceRule", "Webhook", "kinds_of"]
