@@ -2,7 +2,7 @@
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
 import pytest
@@ -49,6 +49,29 @@ def stored(cluster, document, path=None):
         yield answer.object
     finally:
         cluster.api.request("DELETE", f"{path}/{name}")
+
+
+@contextmanager
+def refusing(cluster, preflight_of, by, *documents):
+    """Store objects by which something named `by` refuses manifests; yields the first report that says so, and its exit code.
+
+    API servers learn of changes from watches, so the wait at the end spares the next test the refusals of this one.
+    """
+
+    def refused():
+        report, code = preflight_of(cluster)
+        return (report, code) if refusals(report, by) else None
+
+    with ExitStack() as stack:
+        stack.callback(until, lambda: not refused(), f"{by} no longer refuses")
+        for document in documents:
+            stack.enter_context(stored(cluster, document))
+        yield until(refused, f"{by} refuses")
+
+
+def refusals(report, by):
+    """The refusals by a policy, webhook or quota; others may still be in the caches of the API server."""
+    return [each for each in checks(report, "objects", "failing") if f"would be refused by {by}" in each["what"]]
 
 
 def test_installed_version_can_be_applied_again(cluster, preflight_of):
@@ -106,18 +129,14 @@ def webhook(name, **spec):
 
 
 def test_webhook_that_could_stop_our_pods_is_named(cluster, preflight_of):
-    with stored(cluster, webhook("preflight-sidecars")):
-        report, code = preflight_of(cluster)
-    (warned,) = checks(report, "webhooks", "warning")
+    by = "admission webhook preflight-sidecars.example.com, which fails closed"
+    with refusing(cluster, preflight_of, by, webhook("preflight-sidecars")) as (report, code):
+        (warned,) = checks(report, "webhooks", "warning")
     assert warned["what"] == (
         "mutating webhook preflight-sidecars.example.com (preflight-sidecars) is called for pods of namespace gpu-admission"
     )
     assert warned["why"] == "it fails closed: while it does not answer, no replica of gpu-admission can start"
     assert code == 1
-    refused = checks(report, "objects", "failing")
-    assert (
-        "would be refused by admission webhook preflight-sidecars.example.com, which fails closed" in refused[0]["what"]
-    )
 
 
 @pytest.mark.parametrize(("name", "place"), [("a-first", "before ours"), ("z-last", "after ours")])
@@ -158,19 +177,16 @@ BINDING = {
 def test_policy_that_forbids_our_deployment_is_named(real, preflight_of):
     expression = "object.spec.template.spec.containers.all(c, c.image.startsWith('registry.example/'))"
     document = policy(expression, apiGroups=["apps"], resources=["deployments"])
-    with stored(real, document), stored(real, BINDING):
-        report = until(lambda: refusals(preflight_of(real)[0]), "the API server uses the policy")
-    assert report[0] == {
+    by = "ValidatingAdmissionPolicy preflight-registries"
+    with refusing(real, preflight_of, by, document, BINDING) as (report, _):
+        (found,) = refusals(report, by)
+    assert found == {
         "name": "objects",
         "status": "failing",
         "what": "Deployment gpu-admission/gpu-admission would be refused by ValidatingAdmissionPolicy preflight-registries",
         "why": "images must come from registry.example",
         "remedy": "exclude namespace gpu-admission in the binding of the policy, or change the manifests as it asks",
     }
-
-
-def refusals(report):
-    return checks(report, "objects", "failing")
 
 
 def test_quota_that_our_pods_exceed_is_named(real, preflight_of):
@@ -182,10 +198,11 @@ def test_quota_that_our_pods_exceed_is_named(real, preflight_of):
         "metadata": {"name": "preflight-small", "namespace": NAMESPACE},
         "spec": {"hard": {"requests.cpu": "10m"}},
     }
-    with stored(real, quota):
-        found = until(lambda: refusals(preflight_of(real)[0]), "the quota is counted")
-    assert found[0]["what"] == "Pod gpu-admission/gpu-admission would be refused by ResourceQuota preflight-small"
-    assert found[0]["why"] == "requested: requests.cpu=100m, used: requests.cpu=0, limited: requests.cpu=10m"
+    by = "ResourceQuota preflight-small"
+    with refusing(real, preflight_of, by, quota) as (report, _):
+        (found,) = refusals(report, by)
+    assert found["what"] == "Pod gpu-admission/gpu-admission would be refused by ResourceQuota preflight-small"
+    assert found["why"] == "requested: requests.cpu=100m, used: requests.cpu=0, limited: requests.cpu=10m"
 
 
 def test_aggregated_api_that_is_not_available_is_named(real, preflight_of):
