@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import ssl
 import subprocess
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from certs import issue_serving, make_authority
 from testbed import deploy
 from testbed.ports import free_ports
+from testbed.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +35,7 @@ __all__ = ["ControlPlane", "kubeconfig"]
 
 _HOST = "127.0.0.1"
 _API_SERVER = "kube-apiserver"
+_START_SECONDS = 120
 _TOKENS = {
     "admin": ("system:admin", "system:masters"),
     "kube-controller-manager": ("system:kube-controller-manager", ""),
@@ -115,13 +120,17 @@ class ControlPlane:
     def start(self) -> str:
         """Start everything; returns the administrator's kubeconfig.
 
+        Controllers start last: without roles, kube-controller-manager ends after 10 s, and kube-scheduler tries to list
+        objects less and less often.
+
         Raises:
-            AssertionError: A program ended; with the end of its log.
+            AssertionError: A program ended, with the end of its log; or an API server did not become ready.
         """
         self._write_files()
         self._run("etcd", self._etcd())
         for number in range(len(self.urls)):
             self.start_api_server(number)
+        until(self._is_ready, "the API servers are ready", _START_SECONDS)
         for name, options in self._controllers().items():
             if self.has(name):
                 self._run(name, options)
@@ -171,6 +180,22 @@ class ControlPlane:
             yield
         finally:
             running.send_signal(signal.SIGCONT)
+
+    def _is_ready(self) -> bool:
+        """True once every API server is ready, and so has created the roles of the controllers."""
+        self.check()
+        trust = ssl.create_default_context(cadata=self._authority.certificate_pem.decode())
+        for url in self.urls:
+            connection = HTTPSConnection(urlsplit(url).netloc, context=trust, timeout=10)
+            try:
+                connection.request("GET", "/readyz", headers={"Authorization": "Bearer admin"})
+                if connection.getresponse().status != HTTPStatus.OK:
+                    return False
+            except (OSError, HTTPException):
+                return False
+            finally:
+                connection.close()
+        return True
 
     def check(self) -> None:
         """Check that all programs still run.

@@ -27,7 +27,6 @@ def fresh(background, tmp_path_factory):
     plane = ControlPlane(Path(os.environ["KUBEBUILDER_ASSETS"]))
     cluster = RealCluster.of_control_plane(background, plane, tmp_path_factory.mktemp("fresh"))
     try:
-        until(cluster._answers, "the API server answers", 60)
         until(lambda: cluster.get("ServiceAccount", "default", "default").accepted, "the controllers run", 60)
         yield cluster
     finally:
