@@ -47,7 +47,7 @@ class ReplicaPods:
         _, probes = self._background.run(listener.listen(address_of_pods()))
         for document in deploy.all_objects():
             if document["kind"] in _OTHERS:
-                self._cluster.belongings.add(document, may_exist=True)
+                self._cluster.belongings.add(document)
             elif document["kind"] == "Deployment":
                 self._cluster.belongings.add(_with_probes_at(probes, document))
         pods = until(self._bound_pods, "all replicas have a pod with a node", _SECONDS)
@@ -79,8 +79,11 @@ class ReplicaPods:
         self._background.run(change())
 
     def delete(self) -> None:
-        """Delete the Deployment and its pods, and stop to listen."""
+        """Delete everything, and stop to listen."""
         self._cluster.delete("Deployment", "gpu-admission", deploy.NAMESPACE, propagationPolicy="Background")
+        for document in deploy.all_objects():
+            if document["kind"] in _OTHERS:
+                self._cluster.delete(document["kind"], document["metadata"]["name"], deploy.NAMESPACE)
         until(lambda: not self._cluster.belongings.empty(deploy.NAMESPACE), "the pods of replicas are gone", _SECONDS)
         for relay in {*self.relays.values()}:
             self._background.run(relay.close())

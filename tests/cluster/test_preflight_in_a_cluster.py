@@ -91,10 +91,11 @@ def test_preflight_changes_nothing(cluster, preflight_of):
 
 
 def versions(cluster, kind):
+    """The generations of objects, without those in namespaces of other tests, which may still be deleted."""
     return {
         each["metadata"]["uid"]: each["metadata"]["generation"]
         for each in cluster.list(kind)
-        if "generation" in each["metadata"]
+        if "generation" in each["metadata"] and each["metadata"].get("namespace", NAMESPACE) == NAMESPACE
     }
 
 
