@@ -49,12 +49,15 @@ def users(request):
         {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": role}, "rules": [EDIT]}
     )
     names = {"editor": "gpu-admission-test-editor", "officer": "gpu-admission-test-officer", "operator": OPERATOR}
-    for short, user in names.items():
-        cluster.belongings.add(binding(f"gpu-admission-test-{short}-namespaces", role, user))
     granted = binding("gpu-admission-test-admin-access", "gpu-admission-admin-access", names["officer"])
     cluster.belongings.add(granted)
+    for short, user in names.items():
+        cluster.belongings.add(binding(f"gpu-admission-test-{short}-namespaces", role, user))
     groups = {"operator": ("system:serviceaccounts", "system:serviceaccounts:gpu-operator")}
-    return {short: cluster.by(user, *groups.get(short, ())) for short, user in names.items()}
+    users = {short: cluster.by(user, *groups.get(short, ())) for short, user in names.items()}
+    # Bindings arrive in the order of their creation.
+    until(lambda: all(user.get("Namespace", "default").accepted for user in users.values()), "RBAC knows the bindings")
+    return users
 
 
 @pytest.fixture
