@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster.client import APIClient
 
-__all__ = ["EtcdObjects", "define_quotas", "real_api_server", "until_ready"]
+__all__ = ["EtcdObjects", "define_quotas", "real_api_server"]
 
 _PROGRAMS = ("etcd", "kube-apiserver")
 _FOLDERS = {"Node": "minions", "GPUQuota": "gpu-admission.io/gpuquotas"}
@@ -79,20 +79,6 @@ def real_api_server(assets: Path) -> Iterator[tuple[str, str]]:
             yield str(kubeconfig), plane.etcd_url
         finally:
             plane.stop()
-
-
-async def until_ready(client: APIClient) -> None:
-    """Wait until an API server answers.
-
-    Raises:
-        AssertionError: It did not answer within a minute.
-    """
-    for _ in range(120):
-        with contextlib.suppress(ClusterError):
-            await client.get("/api/v1/namespaces/kube-system")
-            return
-        await asyncio.sleep(0.5)
-    raise AssertionError("the API server did not become ready")
 
 
 async def define_quotas(client: APIClient) -> None:

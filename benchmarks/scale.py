@@ -31,7 +31,7 @@ import yaml
 from explain import template
 from large_cluster import MADE, VERSION, namespace, pod
 from loop_lag import LoopLag
-from real_api_server import EtcdObjects, define_quotas, real_api_server, until_ready
+from real_api_server import EtcdObjects, define_quotas, real_api_server
 
 from policies import explanation
 from policies.admission import load_rules, review
@@ -327,7 +327,6 @@ async def run(kubeconfig: str, etcd: str) -> list[Figure]:
     try:
         if not etcd:
             return await measure(client, lambda: client.get("/steady"))
-        await until_ready(client)
         await define_quotas(client)
         async with aiohttp.ClientSession() as session:
             objects, begun = EtcdObjects(etcd, session), time.perf_counter()
