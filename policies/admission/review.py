@@ -15,7 +15,7 @@ from policies.admission.entries import ENTRIES
 from policies.admission.pipeline import Course, decide
 from policies.admission.pods import reapplies_pod, refused_amounts, unknown_namespace
 from policies.admission.severities import finish, judged_findings
-from policies.admission.steps import Charge, Ensure, Judge, Part, Read
+from policies.admission.steps import Charge, Ensure, Judge, Read
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.decision import Decision
 from policies.kubernetes.paths import lookup
@@ -90,8 +90,8 @@ def _decide_by_view(entry: Entry, course: Course, view: ClusterView, settings: G
     """Continue a course with an entry, with everything answered from a view."""
     for step in decide(entry, settings, course, entry.concerns):
         match step:
-            case Judge(part=Part(concern="quota", request=asked)) if quota_shown(asked.namespace, view) is None:
-                step.decision = Decision(object=asked.object)
+            case Judge(part=part) if part.concern == "quota" and quota_shown(part.request.namespace, view) is None:
+                step.decision = Decision(object=part.request.object)
             case Judge():
                 step.decision = judge(step, view, settings)
             case Charge():

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from policies.causes import without_repeats
 from policies.decision import Decision, Severity
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup
+from policies.metadata_keys import IGNORE
 from policies.settings import DEFAULTS, settings_for
 from policies.waivers import with_waivers
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "judged_findings"]
 
+_WAIVERS = ("metadata", "annotations", IGNORE)
 _REPORTED = (Severity.DENY, Severity.WARN)
 
 
@@ -34,6 +37,8 @@ def finish(concern: Concern, said: Decision, request: Request, settings: GPUAdmi
         request: The request that was judged.
         settings: The administrator's settings.
     """
+    if not said.findings and concern != "preview" and lookup(request.object, _WAIVERS) is None:
+        return said
     held = settings_for(request.user, request.namespace, settings)
     findings = _settings_of(concern, request, settings, held).judge(said.findings, _namespace(request))
     findings = without_repeats(tuple(map(_with_consequence, findings)), request.object)

@@ -57,6 +57,8 @@ class ExemptPolicy(GPUAdmissionPolicy):
 
 def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -> GPUAdmissionPolicy:
     """The settings for a user: the same ones, or an `ExemptPolicy`."""
+    if not settings.exemptions:
+        return settings
     exempt_from = {
         _OF_ACCESS if what == ACCESS else what
         for exemption in settings.exemptions

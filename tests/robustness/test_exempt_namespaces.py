@@ -193,7 +193,7 @@ def test_audit_knows_that_exempt_namespaces_never_convert():
 class Charging:
     """A keeper of quotas that must not be asked."""
 
-    def passes_unlimited(self, request):
+    def is_unlimited(self, namespace):
         return False
 
     async def charge(self, step, settings, deadline):

@@ -190,8 +190,12 @@ class Admission:
             course.decision = found.decision
             course.answers = {} if found.conversion is None else {"conversion": found.conversion}
             concerns -= REPEATABLE
-        if course.decision.allowed:
+        if is_unlimited := "quota" in concerns and self._driver.is_unlimited(request):
+            concerns -= {"quota"}
+        if concerns and course.decision.allowed:
             await self._driver.drive(decide(entry, settings, course, concerns), self._view, settings, run)
+        if is_unlimited and course.decision.allowed:
+            self._driver.count_unlimited(request)
         if not request.dry_run and (converted := course.answers.get("conversion")) is not None:
             self.metrics.count_conversion(converted)
         return course

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.admission import Charge, Ensure, Failure, Judge, Part, Read, judge
-from policies.decision import TEMPLATE, Decision
+from policies.admission import Charge, Ensure, Failure, Judge, Read, judge
+from policies.decision import TEMPLATE
 from policies.quota.counting.by_view import outcome_by_view
+from policies.quota.ledger.admit import NoQuota
 from policies.quota.opt_in import quota_shown
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import Overlay
@@ -80,22 +81,6 @@ class Driver:
         finally:
             steps.close()
 
-    async def _do(self, step: Step, view: ClusterView, settings: GPUAdmissionPolicy, run: Run) -> None:
-        match step:
-            case Judge(part=Part(concern="quota", request=request)) if self._is_unlimited(request):
-                step.decision = Decision(object=request.object)
-            case Judge():
-                step.decision = await run(partial(judge, step, view, settings))
-            case Ensure():
-                await self.ensure(step, settings, run)
-            case Read() if self.quotas is not None:
-                await self.quotas.read(step, run.deadline)
-            case Charge() if self.quotas is not None:
-                await self.quotas.charge(step, settings, run.deadline)
-            case Charge():
-                seen = Overlay(self.view, step.objects)
-                step.outcome = await run(partial(outcome_by_view, step.charge, seen, settings))
-
     async def ensure(self, step: Ensure, settings: GPUAdmissionPolicy, run: Run) -> None:
         """Create the templates of a step, unless the request is forged.
 
@@ -113,11 +98,30 @@ class Driver:
         foreign = await self.templates.ensure(step.templates, run.deadline)
         step.foreign = {(TEMPLATE, *key): stored for key, stored in foreign.items()}
 
-    def _is_unlimited(self, request: Request) -> bool:
-        """True if a namespace has no GPUQuota, so that nothing is charged; counts that."""
+    def is_unlimited(self, request: Request) -> bool:
+        """True if the namespace certainly has no GPUQuota, so that nothing is charged."""
         if self.quotas is None:
             return quota_shown(request.namespace, self.view) is None
-        return self.quotas.passes_unlimited(request)
+        return self.quotas.is_unlimited(request.namespace)
+
+    def count_unlimited(self, request: Request) -> None:
+        """Count an object that is admitted without a charge."""
+        if self.quotas is not None:
+            self.quotas.count_outcome(request, NoQuota())
+
+    async def _do(self, step: Step, view: ClusterView, settings: GPUAdmissionPolicy, run: Run) -> None:
+        match step:
+            case Judge():
+                step.decision = await run(partial(judge, step, view, settings))
+            case Ensure():
+                await self.ensure(step, settings, run)
+            case Read() if self.quotas is not None:
+                await self.quotas.read(step, run.deadline)
+            case Charge() if self.quotas is not None:
+                await self.quotas.charge(step, settings, run.deadline)
+            case Charge():
+                seen = Overlay(self.view, step.objects)
+                step.outcome = await run(partial(outcome_by_view, step.charge, seen, settings))
 
     def _failure(self, step: Step, error: Exception) -> Failure:
         what = LATE if isinstance(error, TimeoutError) else FAILED

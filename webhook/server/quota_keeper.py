@@ -70,12 +70,14 @@ class QuotaKeeper:
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
     """Called for each charge with the entry and the outcome; not for dry runs."""
 
-    def passes_unlimited(self, request: Request) -> bool:
-        """True if the namespace certainly has no GPUQuota, so that nothing is charged; counts that."""
-        if not self.trusts_view() or self.view.get("GPUQuota", QUOTA_NAME, request.namespace) is not None:
-            return False
-        self._count_outcome(request, NoQuota())
-        return True
+    def is_unlimited(self, namespace: str) -> bool:
+        """True if a namespace certainly has no GPUQuota, so that nothing is charged."""
+        return self.trusts_view() and self.view.get("GPUQuota", QUOTA_NAME, namespace) is None
+
+    def count_outcome(self, request: Request, outcome: ChargeOutcome) -> None:
+        """Count the outcome of a charge, unless the request is a dry run."""
+        if not request.dry_run:
+            self.count(request.entry, outcome_name(outcome))
 
     async def read(self, step: Read, deadline: Deadline) -> None:
         """Read the objects of a step, unless the namespace has no GPUQuota.
@@ -138,11 +140,7 @@ class QuotaKeeper:
         if isinstance(outcome, Unavailable | QuotaError):
             why = outcome.why if isinstance(outcome, Unavailable) else str(outcome)
             log_uncharged(ENTRIES[request.entry], request, why)
-        self._count_outcome(request, outcome)
-
-    def _count_outcome(self, request: Request, outcome: ChargeOutcome) -> None:
-        if not request.dry_run:
-            self.count(request.entry, outcome_name(outcome))
+        self.count_outcome(request, outcome)
 
     async def _read_coverage(self, charge: ChargeRequest, settings: GPUAdmissionPolicy) -> Callable[[Quota], Amounts]:
         """Read the amounts that the pod of a claim for extended resources is charged for it already."""
