@@ -29,8 +29,11 @@ from typing import (
 # Stubs of it would serve this file only.
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+from policies.json_documents import documents_adapter
+from webhook.cli.explanations import ExplanationsJSON
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "FOLDER",
@@ -49,11 +52,11 @@ FOLDER = _DOCS / "schemas"
 VERSION = 1
 """The version of all outputs; raised if a field goes away or changes its meaning."""
 
-OUTPUTS = {
+OUTPUTS: dict[str, Any] = {
     "audit": ("webhook.cli.audit_reports", "AuditJSON"),
     "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
     "doctor": ("webhook.cli.doctor.report", "DiagnosisJSON"),
-    "explain": ("webhook.cli.explanations", "ExplanationsJSON"),
+    "explain": ExplanationsJSON,
     "migrate": ("webhook.cli.migrations.proofs", "ProofJSON"),
     "plan": ("webhook.cli.plan_reports", "PlanReportJSON"),
     "preflight": ("webhook.cli.preflight.report", "PreflightJSON"),
@@ -66,8 +69,6 @@ OUTPUTS = {
 _ELSEWHERE = (
     "policies.comparison",
     "policies.dra.workbench.selector_report",
-    "policies.explanation.group_report",
-    "policies.explanation.question",
     "policies.plan.disruptions",
     "policies.plan.plan",
     "policies.plan.prediction",
@@ -91,15 +92,44 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
 
 def output_schema(name: str) -> dict[str, Any]:
     """The published schema of a command's output."""
-    module, type_name = OUTPUTS[name]
-    definitions = _Definitions()
-    schema = definitions.schema_of(getattr(import_module(module), type_name))
+    if isinstance(OUTPUTS[name], tuple):
+        module, type_name = OUTPUTS[name]
+        definitions = _Definitions()
+        schema = definitions.schema_of(getattr(import_module(module), type_name))
+        found = definitions.schemas
+    else:
+        described = documents_adapter(OUTPUTS[name]).json_schema(mode="serialization")
+        found = {
+            key: _published_schema(each, described["$defs"])
+            for key, each in described["$defs"].items()
+            if "enum" not in each
+        }
+        schema = _published_schema(described["items"], described["$defs"])
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpu-admission:output:{name}:v{VERSION}",
         "title": f"gpu-admission {name} -o json",
     }
-    return {**head, **schema, "$defs": dict(sorted(definitions.schemas.items()))}
+    return {**head, **schema, "$defs": dict(sorted(found.items()))}
+
+
+def _published_schema(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without titles, defaults and formats, and with the values of enumerations in place."""
+    if schema is True:
+        return {}
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    if name and "enum" in definitions[name]:
+        return {"type": "string", "enum": definitions[name]["enum"]}
+    kept = {key: schema[key] for key in ("$ref", "description", "type", "enum") if key in schema}
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            kept[key] = _published_schema(schema[key], definitions)
+    if "anyOf" in schema:
+        kept["anyOf"] = [_published_schema(each, definitions) for each in schema["anyOf"]]
+    if "properties" in schema:
+        kept["properties"] = {key: _published_schema(each, definitions) for key, each in schema["properties"].items()}
+        kept["required"] = schema["required"]
+    return kept
 
 
 def schema_text(name: str) -> str:

@@ -11,11 +11,10 @@ from policies.explanation.audience import EVERYTHING, Audience
 from policies.explanation.cluster import READ_FROM, warm
 from policies.explanation.explain import explain
 from policies.explanation.group_report import DeviceOutcome, NodeGroup, OutcomeState, Reason, ReasonKind
-from policies.explanation.parsing import parse_explanations
 from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.explanation.questions import questions
 from policies.explanation.redacted import name_redactor
-from policies.explanation.report import Change, Explanation, ExplanationJSON, Feasibility, Suggestion
+from policies.explanation.report import Change, Explanation, Feasibility, Suggestion
 
 __all__ = [
     "EVERYTHING",
@@ -24,7 +23,6 @@ __all__ = [
     "Change",
     "DeviceOutcome",
     "Explanation",
-    "ExplanationJSON",
     "Feasibility",
     "NamedClaim",
     "NodeGroup",
@@ -37,7 +35,6 @@ __all__ = [
     "Suggestion",
     "explain",
     "name_redactor",
-    "parse_explanations",
     "questions",
     "warm",
 ]

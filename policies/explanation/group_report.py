@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["DeviceOutcome", "NodeGroup", "NodeGroupJSON", "OutcomeState", "Reason", "ReasonKind"]
+__all__ = ["DeviceOutcome", "NodeGroup", "OutcomeState", "Reason", "ReasonKind"]
 
 
 class ReasonKind(StrEnum):
@@ -36,15 +34,6 @@ class ReasonKind(StrEnum):
     """Unknown, because there are too many combinations to try."""
 
 
-class _ReasonJSON(TypedDict):
-    """Why a group of nodes does not fit."""
-
-    kind: Annotated[str, ReasonKind]
-    sentence: str
-    details: list[str]
-    facts: dict[str, Any]
-
-
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why a group of nodes does not fit."""
@@ -60,15 +49,6 @@ class Reason:
     (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
 
-    def as_json(self) -> _ReasonJSON:
-        """As plain data."""
-        return {
-            "kind": str(self.kind),
-            "sentence": self.sentence,
-            "details": list(self.details),
-            "facts": dict(self.facts),
-        }
-
 
 class OutcomeState(StrEnum):
     """What a request finds of a device."""
@@ -81,19 +61,6 @@ class OutcomeState(StrEnum):
     """Others hold it, or too much of it."""
     UNSUITABLE = "unsuitable"
     """It cannot serve the request, whether it is in use or not."""
-
-
-class _DeviceOutcomeJSON(TypedDict):
-    """What one request finds of some devices of a node."""
-
-    claim: str
-    request: str
-    state: Annotated[str, OutcomeState]
-    count: int
-    devices: list[str]
-    reason: str
-    sentence: str
-    holders: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,35 +83,10 @@ class DeviceOutcome:
     holders: tuple[str, ...] = ()
     """The first holders of the devices: `team-b/train-0`."""
 
-    def as_json(self) -> _DeviceOutcomeJSON:
-        """As plain data."""
-        return {
-            "claim": self.claim,
-            "request": self.request,
-            "state": str(self.state),
-            "count": self.count,
-            "devices": list(self.devices),
-            "reason": self.reason,
-            "sentence": self.sentence,
-            "holders": list(self.holders),
-        }
-
-
-class NodeGroupJSON(TypedDict):
-    """Nodes with the same reason, which is null if they fit."""
-
-    count: int
-    nodes: list[str]
-    fits: bool
-    fitsIfEmpty: bool
-    reason: _ReasonJSON | None
-    devices: list[str]
-    outcomes: list[_DeviceOutcomeJSON]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with the same reason."""
+    """Nodes with the same reason, which is null if they fit."""
 
     count: int
     nodes: tuple[str, ...]
@@ -159,15 +101,3 @@ class NodeGroup:
     """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
     outcomes: tuple[DeviceOutcome, ...] = ()
     """What each request finds of the devices of the first node; of many devices, the first are named."""
-
-    def as_json(self) -> NodeGroupJSON:
-        """As plain data."""
-        return {
-            "count": self.count,
-            "nodes": list(self.nodes),
-            "fits": self.fits,
-            "fitsIfEmpty": self.fits_if_empty,
-            "reason": None if self.reason is None else self.reason.as_json(),
-            "devices": list(self.devices),
-            "outcomes": [outcome.as_json() for outcome in self.outcomes],
-        }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
 
-__all__ = ["NamedClaim", "Obstacle", "ObstacleJSON", "ObstacleKind", "Question"]
+__all__ = ["AllocationFailure", "NamedClaim", "Obstacle", "ObstacleKind", "Question"]
 
 
 class ObstacleKind(StrEnum):
@@ -39,15 +39,6 @@ class ObstacleKind(StrEnum):
     cluster does not know the kind of a request."""
 
 
-class ObstacleJSON(TypedDict):
-    """A reason why no node can fit."""
-
-    kind: Annotated[str, ObstacleKind]
-    sentence: str
-    remedy: str
-    rule: str
-
-
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """A reason why no node can fit."""
@@ -59,12 +50,14 @@ class Obstacle:
     """What to do, an imperative without a full stop; empty if it is obvious."""
     rule: str = ""
     """The rule that refuses, `GA301`; only with REFUSED."""
-    cause: str = ""
-    """The cause in a few words, for a headline; empty if the kind says enough."""
 
-    def as_json(self) -> ObstacleJSON:
-        """As plain data; `remedy` and `rule` may be empty."""
-        return {"kind": str(self.kind), "sentence": self.sentence, "remedy": self.remedy, "rule": self.rule}
+
+@dataclass(frozen=True, slots=True)
+class AllocationFailure(Obstacle):
+    """An error of Kubernetes' scheduler."""
+
+    cause: str = ""
+    """The cause in a few words, for the headline; no part of the JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
+from policies.explanation.group_report import NodeGroup  # noqa: TC001 - pydantic reads the annotation
+from policies.explanation.question import Obstacle  # noqa: TC001 - pydantic reads the annotation
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from policies.decision import Finding
-    from policies.explanation.group_report import NodeGroup, NodeGroupJSON
-    from policies.explanation.question import Obstacle, ObstacleJSON
 
 __all__ = [
     "Change",
     "Explanation",
-    "ExplanationJSON",
     "Feasibility",
     "ReviewWarning",
     "Suggestion",
@@ -59,25 +58,13 @@ class Change(StrEnum):
     """End pods of lower priority."""
 
 
-class _SuggestionJSON(TypedDict):
-    """A change after which the question fits."""
-
-    change: Annotated[str, Change]
-    sentence: str
-    claim: str
-    request: str
-    nodes: int
-    atLeast: bool
-    onlyIfEmpty: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change after which the question fits; it has been tried."""
+    """A change after which the question fits."""
 
     change: Change
     sentence: str
-    """What to change, an imperative without a full stop: `request 4 devices instead of 8 in request gpu`."""
+    """What was tried with success, an imperative without a full stop: `request 4 devices instead of 8 in request gpu`."""
     claim: str
     """The name of the changed claim in the question; empty if the pod is changed."""
     request: str
@@ -95,27 +82,6 @@ class Suggestion:
         then = "then it would fit" if self.only_if_empty else "then it fits"
         where = f"on {'at least ' if self.at_least else ''}{format_count(self.nodes, 'node')}"
         return f"{then} {where}{' if nothing were in use' if self.only_if_empty else ''}"
-
-    def as_json(self) -> _SuggestionJSON:
-        """As plain data."""
-        return {
-            "change": str(self.change),
-            "sentence": self.sentence,
-            "claim": self.claim,
-            "request": self.request,
-            "nodes": self.nodes,
-            "atLeast": self.at_least,
-            "onlyIfEmpty": self.only_if_empty,
-        }
-
-
-class _ReviewWarningJSON(TypedDict):
-    """A warning of review."""
-
-    rule: str
-    path: str
-    message: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,37 +104,10 @@ class ReviewWarning:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{remedy} [{self.rule}]"
 
-    def as_json(self) -> _ReviewWarningJSON:
-        """As plain data."""
-        return {"rule": self.rule, "path": self.path, "message": self.message, "remedy": self.remedy}
-
-
-class ExplanationJSON(TypedDict):
-    """The explanation of one question; `nodes` and `replicas` are null if they are unknown."""
-
-    label: str
-    verdict: Annotated[str, Feasibility]
-    headline: str
-    obstacles: list[ObstacleJSON]
-    nodes: int | None
-    nodesGuessed: bool
-    fitNow: int
-    fitIfEmpty: int
-    unknownNodes: int
-    replicas: int | None
-    replicasAtLeast: bool
-    groups: list[NodeGroupJSON]
-    groupsLeftOut: int
-    nodesLeftOut: int
-    suggestions: list[_SuggestionJSON]
-    convertedTo: str
-    warnings: list[_ReviewWarningJSON]
-    remarks: list[str]
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one question, as data."""
+    """The explanation of one question; `nodes` and `replicas` are null if they are unknown."""
 
     label: str
     """The label of the question."""
@@ -207,26 +146,3 @@ class Explanation:
     def is_placed(self) -> bool:
         """True if at least one replica fits now, or is scheduled already."""
         return self.verdict in (Feasibility.FITS, Feasibility.SCHEDULED)
-
-    def as_json(self) -> ExplanationJSON:
-        """As plain data with stable names."""
-        return {
-            "label": self.label,
-            "verdict": str(self.verdict),
-            "headline": self.headline,
-            "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
-            "nodes": self.nodes,
-            "nodesGuessed": self.nodes_guessed,
-            "fitNow": self.fit_now,
-            "fitIfEmpty": self.fit_if_empty,
-            "unknownNodes": self.unknown_nodes,
-            "replicas": self.replicas,
-            "replicasAtLeast": self.replicas_at_least,
-            "groups": [group.as_json() for group in self.groups],
-            "groupsLeftOut": self.groups_left_out,
-            "nodesLeftOut": self.nodes_left_out,
-            "suggestions": [suggestion.as_json() for suggestion in self.suggestions],
-            "convertedTo": self.converted_to,
-            "warnings": [warning.as_json() for warning in self.warnings],
-            "remarks": list(self.remarks),
-        }

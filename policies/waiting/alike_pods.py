@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.resource_claims import Claim
@@ -43,7 +43,7 @@ def alike_key(question: Question) -> str:
     """
     parts = {
         "namespace": question.namespace,
-        "obstacles": [each.as_json() for each in question.obstacles],
+        "obstacles": [*map(asdict, question.obstacles)],
         "pod": _spec(question.pod.spec) if question.pod is not None else None,
         "claims": [*map(_claim, question.claims)],
         "allocated": [*map(_claim, question.allocated)],

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import explain, questions
+from policies.explanation import Explanation, explain, questions
+from policies.json_documents import json_document
 from policies.settings import DEFAULTS
 from webhook.cli.explanations import as_json, text
 from webhook.cli.manifest_reader import ManifestReader
@@ -246,7 +247,7 @@ def test_json_is_what_the_policies_answer(explained, write, cluster):
     document = claim(4, expression=MEMORY)
     view = ManifestsView(reader.cluster([cluster]), [document])
     (question,) = questions(document, "default", view, DEFAULTS)
-    assert explained(write("claim.yaml", document)) == [explain(question, view, DEFAULTS).as_json()]
+    assert explained(write("claim.yaml", document)) == [json_document(explain(question, view, DEFAULTS), Explanation)]
 
 
 def test_text_names_the_groups_and_what_would_help(invoke, cluster, write):

@@ -94,7 +94,26 @@ def test_wrong_usage_of_explain_imports_no_policies(folder):
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_explain_imports_no_server(folder, cluster, write, pod, output):
     packages = imported(folder, "explain", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
-    assert not packages & {*HEAVY, "pydantic", "orjson", "asyncio", "ssl"}
+    assert not packages & {*HEAVY, "orjson", "ssl"}
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (0, ["review", "--cluster=cluster-with-quota", "single-gpu"]),
+        (0, ["explain", "--cluster=cluster", "single-gpu"]),
+        (0, ["usage", "--cluster=cluster", "--cluster=cluster-in-use"]),
+        (0, ["audit", "--cluster=cluster-in-use"]),
+        (0, ["quota", "--cluster=cluster-with-quota"]),
+        (1, ["plan", "--cluster=cluster", "--cluster=cluster-with-operator", "plan/mig.yaml"]),
+        (0, ["migrate", "--prove", "--cluster=cluster"]),
+        (1, ["cel", "--cluster=cluster", "cel/claim.yaml"]),
+        (0, ["rules", "GA321"]),
+    ],
+    ids=lambda each: each[0] if isinstance(each, list) else "",
+)
+def test_text_is_written_without_pydantic(code, arguments):
+    assert not imported(ROOT / "examples", *arguments, code=code) & {"pydantic"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["--operation", "UPDATE", "pod.yaml"], ["--old", "old.yaml", "pod.yaml"]])

@@ -8,6 +8,9 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from policies.explanation import Explanation
+from policies.json_documents import json_document
+
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "gpu", "80Gi", "node-1", "v1", "x y"]),
     lambda inner: (
@@ -69,7 +72,7 @@ def test_explanation_of_anything_is_json(ask, k8s, data, junk, stored):
     path = data.draw(st.sampled_from([path for path in places(objects[name]) if path not in kept]))
     objects[name] = with_junk(objects[name], path, junk)
     pod = objects.pop("pod")
-    json.dumps(ask(pod, *objects.values()).as_json())
+    json.dumps(json_document(ask(pod, *objects.values()), Explanation))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -81,4 +84,6 @@ def test_explanation_of_any_claim_is_json(ask, k8s, data, junk, stored):
         constraints=[{"requests": ["gpu"], "matchAttribute": "gpu.nvidia.com/productName"}],
     )
     path = data.draw(st.sampled_from([path for path in places(asked) if path not in ((), ("kind",), ("apiVersion",))]))
-    json.dumps(ask(with_junk(asked, path, junk), k8s.node(), k8s.resource_slice(k8s.gpus(2))).as_json())
+    json.dumps(
+        json_document(ask(with_junk(asked, path, junk), k8s.node(), k8s.resource_slice(k8s.gpus(2))), Explanation)
+    )

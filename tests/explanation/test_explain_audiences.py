@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.explanation import Audience, explain, parse_explanations, questions
+from policies.explanation import Audience, NodeGroup, explain, questions
 from policies.explanation.redacted import redacted_explanation
 from policies.explanation.report import Explanation, Feasibility
+from policies.json_documents import json_document, parse_document
 from policies.settings import DEFAULTS
 from tests.explanation.conftest import BASE
 from webhook.cli.explanations import text
@@ -80,7 +81,7 @@ def test_holders_of_a_device_plugin_are_counted_and_own_ones_are_named(ask, k8s)
         ("in use", 1, ("team-a/run-0",)),
         ("usable", 1, ()),
     ]
-    assert FOREIGN not in json.dumps(group.as_json())
+    assert FOREIGN not in json.dumps(json_document(group, NodeGroup))
 
 
 def test_pods_to_delete_are_counted_beside_own_ones(ask, k8s, asking):
@@ -139,7 +140,7 @@ def test_unreadable_slice_is_not_named(ask, k8s, asking):
     broken["spec"]["pool"] = {"name": 1}
     answer = ask(asking, k8s.node("zz-1"), broken, k8s.template())
     assert answer.verdict == "blocked"
-    assert FOREIGN not in json.dumps(answer.as_json())
+    assert FOREIGN not in json.dumps(json_document(answer, Explanation))
 
 
 def test_nodes_with_problems_are_counted(ask, k8s, asking):
@@ -167,7 +168,7 @@ def test_name_that_the_author_wrote_is_shown_whether_it_exists_or_not(ask, k8s):
     for name in ("node-1", "node-7"):
         pod = k8s.pod(nodeSelector={"kubernetes.io/hostname": name, "example.com/none": "x"})
         answer = ask(pod, k8s.node("node-1", labels={"example.com/none": "y"}))
-        sentences.append(json.dumps(answer.as_json()).replace(name, "NAME"))
+        sentences.append(json.dumps(json_document(answer, Explanation)).replace(name, "NAME"))
     assert "kubernetes.io/hostname=NAME" in sentences[1]
     assert "<node>" not in "".join(sentences)
 
@@ -180,7 +181,7 @@ def test_holder_is_not_named_to_an_author_who_guesses_its_name(ask, k8s, asking)
         k8s.template(),
         *held(k8s, "run", [0], "node-1", "team-b"),
     ]
-    answer = json.dumps(ask(asking, *objects).as_json())
+    answer = json.dumps(json_document(ask(asking, *objects), Explanation))
     assert "run" not in answer.replace("running", "")
     assert "node-1" not in answer
 
@@ -282,9 +283,9 @@ def test_no_answer_contains_a_foreign_name(ask, k8s, nodes, facts):
     )
     objects = [*cluster_of(k8s, nodes), k8s.template(request, constraints=constraints), k8s.namespace("zz-empty")]
     answer = ask(pod, *objects)
-    assert FOREIGN not in json.dumps(answer.as_json())
+    assert FOREIGN not in json.dumps(json_document(answer, Explanation))
     assert FOREIGN not in text([answer], 200)
-    assert [each.as_json() for each in parse_explanations([answer.as_json()])] == [answer.as_json()]
+    assert parse_document(json_document(answer, Explanation), Explanation) == answer
     whole = ask(pod, *objects, audience=Audience())
     assert (answer.verdict, answer.fit_now, answer.replicas) == (whole.verdict, whole.fit_now, whole.replicas)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from policies.explanation import Feasibility
+from policies.explanation import Explanation, Feasibility
+from policies.json_documents import json_document
 
 BRING = (
     "add the objects of the cluster: "
@@ -85,7 +86,7 @@ def test_cluster_without_nodes_has_none_that_fit(ask, k8s):
 
 def test_json_has_stable_names(ask, k8s):
     answer = ask(k8s.claim({"count": 2}), k8s.node(), k8s.resource_slice(k8s.gpus(1)))
-    assert json.loads(json.dumps(answer.as_json())) == {
+    assert json.loads(json.dumps(json_document(answer, Explanation))) == {
         "label": "ResourceClaim team-a/gpus",
         "verdict": "impossible",
         "headline": "fits none of 1 node, even if nothing were in use",
@@ -144,7 +145,7 @@ def test_json_has_stable_names(ask, k8s):
 
 
 def test_obstacles_are_json_too(ask, k8s):
-    (obstacle,) = ask(k8s.claim(), k8s.node()).as_json()["obstacles"]
+    (obstacle,) = json_document(ask(k8s.claim(), k8s.node()), Explanation)["obstacles"]
     assert obstacle == {
         "kind": "fact unknown",
         "sentence": "no ResourceSlices are known, so the devices are unknown",

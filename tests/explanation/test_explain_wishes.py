@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Change, Feasibility, explain, questions
+from policies.explanation import Change, Explanation, Feasibility, explain, questions
+from policies.json_documents import json_document
 from policies.nvidia.wishes import WORDS
 from policies.settings import GPUAdmissionPolicy
 from policies.settings.choices import Placement, WishDefault
@@ -114,7 +115,7 @@ def test_wish_without_effect_is_reported_as_review_does(ask, k8s):
 
 def test_warning_is_json(ask, k8s):
     answer = ask(wishing(k8s.pod(), product="H100*"), k8s.node())
-    assert answer.as_json()["warnings"] == [
+    assert json_document(answer, Explanation)["warnings"] == [
         {
             "rule": "GA407",
             "path": "metadata.annotations[gpu-admission.io/product]",

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.explanation import explain, questions
+from policies.explanation import Explanation, explain, questions
+from policies.json_documents import json_document
 from policies.request import Request
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
@@ -55,7 +56,7 @@ def findings_of(decision):
 
 
 def answered(question, view):
-    return explain(question, view, DEFAULTS).as_json()
+    return json_document(explain(question, view, DEFAULTS), Explanation)
 
 
 def request_of(item, old=None, operation="CREATE"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.explanation import ExplanationJSON, Feasibility, explain, questions
+from policies.explanation import Explanation, Feasibility, explain, questions
 from policies.explanation.sentences import (
     as_sentence,
     fit_word,
@@ -27,14 +27,14 @@ from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.progress import Progress
 from webhook.cli.settings import cluster_files
-from webhook.cli.text_layout import GAP, Column, column, item, json_text, paragraph, table, terminal_width
+from webhook.cli.text_layout import GAP, Column, column, item, output_text, paragraph, table, terminal_width
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.explanation import Explanation, NodeGroup
+    from policies.explanation import NodeGroup
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExplanationsJSON", "Name", "as_json", "check_found", "explanations_of", "has_names", "read_sources", "text"]
 
-ExplanationsJSON = list[ExplanationJSON]
+ExplanationsJSON = list[Explanation]
 """The output of `gpu-admission explain -o json`."""
 _ENDINGS = (".yaml", ".yml", ".json")
 
@@ -109,8 +109,7 @@ def check_found(found: Sequence[object], sources: Iterable[str]) -> None:
 
 def as_json(explanations: Iterable[Explanation]) -> str:
     """A list with one mapping for each explanation."""
-    document: ExplanationsJSON = [each.as_json() for each in explanations]
-    return json_text(document)
+    return output_text(list(explanations), ExplanationsJSON)
 
 
 def read_sources(

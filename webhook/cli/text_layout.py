@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from policies.json_documents import json_document
 from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "column",
     "item",
     "json_text",
+    "output_text",
     "paragraph",
     "table",
     "terminal_width",
@@ -152,3 +154,8 @@ def truncation(total: int, shown: int) -> list[str]:
 def json_text(value: Any) -> str:
     """A value as JSON for programs, which people can read too."""
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def output_text(value: Any, kind: Any) -> str:
+    """A value of a type as JSON for programs, with the fields of dataclasses in camel case."""
+    return json_text(json_document(value, kind))

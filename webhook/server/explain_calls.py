@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from policies.explanation import Explanation
+from policies.json_documents import json_document
 from webhook.server.bodies import JSON, Form
 from webhook.server.explain_gate import PATH
 from webhook.server.explain_question import decode_question
@@ -17,7 +19,6 @@ from webhook.server.routed_calls import Route, RoutedCalls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.explanation import Explanation
     from webhook.server.questions import Questions
     from webhook.server.routed_calls import Traffic
 
@@ -62,4 +63,4 @@ class ExplainCalls(RoutedCalls):
 
 
 def _as_json(explanations: Sequence[Explanation]) -> bytes:
-    return json.dumps([explanation.as_json() for explanation in explanations]).encode()
+    return json.dumps(json_document(explanations, list[Explanation])).encode()

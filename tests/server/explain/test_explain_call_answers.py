@@ -2,13 +2,17 @@
 
 import pytest
 
-from policies.explanation import explain, questions
+from policies.explanation import Explanation, explain, questions
+from policies.json_documents import json_document
 from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from tests.server.explain.calls import CLAIM, answered, ask
 
 
 def of_core(document, view, namespace="default"):
-    return [explain(question, view, DEFAULTS).as_json() for question in questions(document, namespace, view, DEFAULTS)]
+    return [
+        json_document(explain(question, view, DEFAULTS), Explanation)
+        for question in questions(document, namespace, view, DEFAULTS)
+    ]
 
 
 async def test_posted_claim_is_explained(caller, cluster):

@@ -7,7 +7,8 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from policies.explanation import parse_explanations
+from policies.explanation import Explanation
+from policies.json_documents import parse_document
 from webhook.cluster.client import NoTokenError
 from webhook.replica.config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
 from webhook.server.config import EXPLAIN_PORT
@@ -18,7 +19,6 @@ from webhook.server.explain_gate import HEADER
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from policies.explanation import Explanation
     from webhook.cluster.answers import ServiceAnswer
     from webhook.cluster.client import APIClient
 
@@ -66,12 +66,13 @@ async def ask_service(
     if answer.status != HTTPStatus.OK:
         raise ServiceRefusal(_refusal(answer))
     try:
-        return parse_explanations(json.loads(answer.body))
+        explanations: list[Explanation] = parse_document(json.loads(answer.body), list[Explanation])
     except ValueError as error:
         sentence = (
             f"{_SERVICE} answers in a form that this version does not know ({error}); use its version of this command"
         )
         raise ServiceRefusal(sentence) from error
+    return explanations
 
 
 async def _ask_once(client: APIClient, question: dict[str, Any], namespace: str) -> ServiceAnswer:
