@@ -34,5 +34,5 @@ def test_value_of_a_later_version_is_named_with_its_place():
 
 @pytest.mark.parametrize("document", [None, {}, "text", [None], [{"label": "pod"}]])
 def test_other_documents_are_refused(document):
-    with pytest.raises(ValueError, match="Input should be|required"):
+    with pytest.raises(ValueError, match=r"Input should be|required"):
         parse_document(document, list[Explanation])
