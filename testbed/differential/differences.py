@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from testbed import libyaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Answers", "Expected", "Report", "read_expected"]
 
 _RANDOM_TEXTS = (
     (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "ADDRESS"),
-    (re.compile(r"\((\d+|\d+/\d+) reserved\)"), "(N reserved)"),
+    (re.compile(r" \((\d+|\d+/\d+) reserved\)"), ""),
     (re.compile(r"\bfor (\d+|an?) (second|minute|hour|day)s?\b"), "for AGE"),
 )
 """What differs between two runs of one program: what is still reserved for a pod is used as soon as the pod is seen."""
@@ -120,7 +120,8 @@ class Report:
                 for key, part in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._comparable_part(part) for part in value]
+            is_text = bool(value) and all(isinstance(part, str) for part in value)
+            return [self._comparable_part(part) for part in (_unwrapped(value) if is_text else value)]
         if isinstance(value, str):
             for checkout in self._checkouts:
                 value = value.replace(str(checkout), "CHECKOUT")
@@ -138,6 +139,21 @@ def read_expected(file: Path) -> tuple[Expected, ...]:
 def _is_different(line: str) -> bool:
     """False for the lines around those that differ in a longer text."""
     return not line.startswith((" ", "@@", "--- ", "+++ ")) and (line[0] in "+-" or not line.endswith(":"))
+
+
+def _unwrapped(lines: Sequence[str]) -> list[str]:
+    """Warnings with their further lines, which begin with two blanks, in one line each.
+
+    A number more or less moves the end of every line after it. The header of a warning has its text in quotes.
+    """
+    texts: list[str] = []
+    for line in lines:
+        text = line.removeprefix('299 - "').removesuffix('"') if line.startswith('299 - "') else line
+        if texts and text.startswith("  "):
+            texts[-1] += f" {text.strip()}"
+        else:
+            texts.append(text)
+    return texts
 
 
 def _outcome(answer: Any) -> str:

@@ -56,6 +56,7 @@ def test_a_difference_is_named(report, before, after, line):
         ("https://127.0.0.1:4000/x", "https://127.0.0.1:5000/x"),
         ("held for 5 hours", "held for 1 day"),
         ({"seconds": 4}, {"seconds": 5}),
+        (["GA502 has 1 of 3 left (2 reserved);", "  request less"], ["GA502 has 1 of 3 left; request", "  less"]),
     ],
 )
 def test_what_is_random_is_no_difference(report, before, after):
