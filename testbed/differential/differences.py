@@ -142,18 +142,13 @@ def _is_different(line: str) -> bool:
 
 
 def _unwrapped(lines: Sequence[str]) -> list[str]:
-    """Warnings with their further lines, which begin with two blanks, in one line each.
+    """Warnings as one text if some have further lines, which begin with two blanks.
 
     A number more or less moves the end of every line after it. The header of a warning has its text in quotes.
     """
-    texts: list[str] = []
-    for line in lines:
-        text = line.removeprefix('299 - "').removesuffix('"') if line.startswith('299 - "') else line
-        if texts and text.startswith("  "):
-            texts[-1] += f" {text.strip()}"
-        else:
-            texts.append(text)
-    return texts
+    texts = [line.removeprefix('299 - "').removesuffix('"') if line.startswith('299 - "') else line for line in lines]
+    is_wrapped = any(text.startswith("  ") for text in texts)
+    return [" ".join(" ".join(texts).split())] if is_wrapped else texts
 
 
 def _outcome(answer: Any) -> str:
