@@ -29,7 +29,9 @@ from typing import (
 # Stubs of it would serve this file only.
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+from policies.audit import AuditJSON
 from policies.json_documents import documents_adapter
+from policies.usage import UsageJSON
 from webhook.cli.explanations import ExplanationsJSON
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ VERSION = 1
 """The version of all outputs; raised if a field goes away or changes its meaning."""
 
 OUTPUTS: dict[str, Any] = {
-    "audit": ("webhook.cli.audit_reports", "AuditJSON"),
+    "audit": AuditJSON,
     "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
     "doctor": ("webhook.cli.doctor.report", "DiagnosisJSON"),
     "explain": ExplanationsJSON,
@@ -63,7 +65,7 @@ OUTPUTS: dict[str, Any] = {
     "quota": ("webhook.cli.quota_reports", "QuotasJSON"),
     "review": ("webhook.cli.review_outputs.json", "ReviewsJSON"),
     "rules": ("webhook.cli.commands.rules", "RulesJSON"),
-    "usage": ("webhook.cli.usage_reports", "UsageJSON"),
+    "usage": UsageJSON,
 }
 """The module and the name of the type of each command's output."""
 _ELSEWHERE = (
@@ -100,7 +102,7 @@ def output_schema(name: str) -> dict[str, Any]:
     else:
         described = documents_adapter(OUTPUTS[name]).json_schema(mode="serialization")
         found = {
-            key: _published_schema(each, described["$defs"])
+            _published_name(key): _published_schema(each, described["$defs"])
             for key, each in described["$defs"].items()
             if "enum" not in each
         }
@@ -113,6 +115,11 @@ def output_schema(name: str) -> dict[str, Any]:
     return {**head, **schema, "$defs": dict(sorted(found.items()))}
 
 
+def _published_name(class_name: str) -> str:
+    """The name of a class in a schema; classes that are only JSON end with it."""
+    return class_name.removeprefix("_").removesuffix("JSON")
+
+
 def _published_schema(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without titles, defaults and formats, and with the values of enumerations in place."""
     if schema is True:
@@ -120,7 +127,9 @@ def _published_schema(schema: Any, definitions: Mapping[str, Any]) -> dict[str, 
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     if name and "enum" in definitions[name]:
         return {"type": "string", "enum": definitions[name]["enum"]}
-    kept = {key: schema[key] for key in ("$ref", "description", "type", "enum") if key in schema}
+    kept = {key: schema[key] for key in ("description", "type", "enum") if key in schema}
+    if name:
+        kept["$ref"] = f"#/$defs/{_published_name(name)}"
     for key in ("items", "additionalProperties"):
         if key in schema:
             kept[key] = _published_schema(schema[key], definitions)

@@ -7,7 +7,7 @@ view keeps with the same review that the webhook uses. Reports are data; the cal
 from __future__ import annotations
 
 from policies.audit.audit import audit
-from policies.audit.audit_json import AuditReportJSON
+from policies.audit.audit_json import AuditJSON, audit_json
 from policies.audit.policy_reports import (
     OPEN_REPORTS,
     POLICY_REPORTS,
@@ -17,7 +17,7 @@ from policies.audit.policy_reports import (
     policy_reports,
 )
 from policies.audit.readiness import ConversionObstacle, ConversionReadiness
-from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
+from policies.audit.report import MOST_FINDINGS, AuditCounts, AuditFinding, AuditReport, Gap
 from policies.audit.survey import Survey, surveyed_kinds
 
 __all__ = [
@@ -25,15 +25,17 @@ __all__ = [
     "OPEN_REPORTS",
     "POLICY_REPORTS",
     "REPORT_NAME",
+    "AuditCounts",
     "AuditFinding",
+    "AuditJSON",
     "AuditReport",
-    "AuditReportJSON",
     "ConversionObstacle",
     "ConversionReadiness",
     "Gap",
     "ReportAPI",
     "Survey",
     "audit",
+    "audit_json",
     "is_our_report",
     "policy_reports",
     "surveyed_kinds",

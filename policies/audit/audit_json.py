@@ -1,24 +1,25 @@
-"""The types of the JSON of an audit; docs/schemas is generated from them."""
+"""An audit as JSON; docs/schemas is generated from the types."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from policies.conversion.opt_in import Mode
-from policies.decision import Severity
+from policies.audit.report import MOST_OWNERS, AuditCounts, Gap
+from policies.conversion.opt_in import Mode  # noqa: TC001 - pydantic reads the annotation
+from policies.decision import Severity  # noqa: TC001 - pydantic reads the annotation
 
-__all__ = [
-    "AuditCountsJSON",
-    "AuditFindingJSON",
-    "AuditReportJSON",
-    "ConversionObstacleJSON",
-    "GapJSON",
-    "ObjectJSON",
-    "ReadinessJSON",
-]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.audit.readiness import ConversionObstacle, ConversionReadiness
+    from policies.audit.report import AuditFinding, AuditReport
+
+__all__ = ["AuditJSON", "audit_json"]
 
 
-class ObjectJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _ObjectJSON:
     """The object of a finding, the first one if there are several."""
 
     kind: str
@@ -26,33 +27,27 @@ class ObjectJSON(TypedDict):
     name: str
 
 
-class AuditFindingJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _AuditFindingJSON:
     """A finding on one object or several."""
 
     rule: str
-    severity: Annotated[str, Severity]
-    object: ObjectJSON
+    severity: Severity
+    object: _ObjectJSON
     count: int
-    owners: list[str]
+    owners: tuple[str, ...]
     path: str
     message: str
     remedy: str
     waived: str
 
 
-class GapJSON(TypedDict):
-    """Kinds that were not reviewed."""
-
-    kinds: list[str]
-    reason: str
-    consequence: str
-
-
-class ConversionObstacleJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _ConversionObstacleJSON:
     """Why workloads would not convert, or what they would lose."""
 
     rule: str
-    severity: Annotated[str, Severity]
+    severity: Severity
     workload: str
     count: int
     path: str
@@ -60,41 +55,82 @@ class ConversionObstacleJSON(TypedDict):
     remedy: str
 
 
-class ReadinessJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _ReadinessJSON:
     """How conversion would treat the workloads of a namespace."""
 
     namespace: str
-    mode: Annotated[str, Mode]
+    mode: Mode
     ready: bool | None
     workloads: int
     converts: int
     refused: int
     left: int
-    obstacles: list[ConversionObstacleJSON]
-    preemption: ConversionObstacleJSON | None
+    obstacles: tuple[_ConversionObstacleJSON, ...]
+    preemption: _ConversionObstacleJSON | None
 
 
-class AuditCountsJSON(TypedDict):
-    """The numbers of an audit."""
-
-    deny: int
-    warn: int
-    audit: int
-    waived: int
-    kindsNotReviewed: int
-    namespaces: int
-    namespacesReady: int
-    namespacesOptedIn: int
-    workloads: int
-    workloadsConvert: int
-
-
-class AuditReportJSON(TypedDict):
-    """The report of an audit."""
+@dataclass(frozen=True, slots=True)
+class AuditJSON:
+    """The output of `gpu-admission audit -o json`."""
 
     summary: str
-    counts: AuditCountsJSON
-    findings: list[AuditFindingJSON]
-    findingsLeftOut: int
-    readiness: list[ReadinessJSON]
-    notReviewed: list[GapJSON]
+    counts: AuditCounts
+    findings: tuple[_AuditFindingJSON, ...]
+    findings_left_out: int
+    readiness: tuple[_ReadinessJSON, ...]
+    not_reviewed: tuple[Gap, ...]
+    notes: tuple[str, ...]
+
+
+def audit_json(report: AuditReport, notes: Sequence[str] = ()) -> AuditJSON:
+    """The report and notes on it, as its JSON has them."""
+    return AuditJSON(
+        summary=report.summary,
+        counts=report.counts,
+        findings=tuple(map(_finding, report.findings)),
+        findings_left_out=report.left_out,
+        readiness=tuple(map(_readiness, report.readiness)),
+        not_reviewed=report.gaps,
+        notes=tuple(notes),
+    )
+
+
+def _finding(finding: AuditFinding) -> _AuditFindingJSON:
+    return _AuditFindingJSON(
+        rule=finding.rule.id,
+        severity=finding.severity,
+        object=_ObjectJSON(finding.kind, finding.namespace, finding.name),
+        count=finding.count,
+        owners=finding.owners[:MOST_OWNERS],
+        path=str(finding.path),
+        message=finding.message,
+        remedy=finding.remedy,
+        waived=finding.waived,
+    )
+
+
+def _readiness(readiness: ConversionReadiness) -> _ReadinessJSON:
+    return _ReadinessJSON(
+        namespace=readiness.namespace,
+        mode=readiness.mode,
+        ready=readiness.is_ready,
+        workloads=readiness.workloads,
+        converts=readiness.converts,
+        refused=readiness.refused,
+        left=readiness.left,
+        obstacles=tuple(map(_obstacle, readiness.obstacles)),
+        preemption=None if readiness.preemption is None else _obstacle(readiness.preemption),
+    )
+
+
+def _obstacle(obstacle: ConversionObstacle) -> _ConversionObstacleJSON:
+    return _ConversionObstacleJSON(
+        rule=obstacle.rule.id,
+        severity=obstacle.severity,
+        workload=obstacle.workload,
+        count=obstacle.count,
+        path=str(obstacle.path),
+        message=obstacle.message,
+        remedy=obstacle.remedy,
+    )

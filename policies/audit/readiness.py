@@ -15,7 +15,6 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.audit.audit_json import ConversionObstacleJSON, ReadinessJSON
     from policies.audit.conversions import Conversions
     from policies.audit.survey import PodForm, Survey
     from policies.decision import Finding, Rule, Severity
@@ -50,18 +49,6 @@ class ConversionObstacle:
     count: int
     """The number of workloads."""
 
-    def as_json(self) -> ConversionObstacleJSON:
-        """As plain data."""
-        return {
-            "rule": self.rule.id,
-            "severity": str(self.severity),
-            "workload": self.workload,
-            "count": self.count,
-            "path": str(self.path),
-            "message": self.message,
-            "remedy": self.remedy,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ConversionReadiness:
@@ -91,20 +78,6 @@ class ConversionReadiness:
         if self.converts != self.workloads:
             return False
         return True if self.pods_known else None
-
-    def as_json(self) -> ReadinessJSON:
-        """As plain data."""
-        return {
-            "namespace": self.namespace,
-            "mode": self.mode.value,
-            "ready": self.is_ready,
-            "workloads": self.workloads,
-            "converts": self.converts,
-            "refused": self.refused,
-            "left": self.left,
-            "obstacles": [obstacle.as_json() for obstacle in self.obstacles],
-            "preemption": None if self.preemption is None else self.preemption.as_json(),
-        }
 
 
 @dataclass(slots=True)

@@ -14,12 +14,6 @@ from policies.phrases import format_count
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.audit.audit_json import (
-        AuditCountsJSON,
-        AuditFindingJSON,
-        AuditReportJSON,
-        GapJSON,
-    )
     from policies.audit.readiness import ConversionReadiness
     from policies.decision import Finding, Rule
     from policies.kubernetes.objects import Object
@@ -28,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_FINDINGS",
     "MOST_OWNERS",
+    "AuditCounts",
     "AuditFinding",
     "AuditReport",
     "Gap",
@@ -118,24 +113,10 @@ class AuditFinding:
         texts = str(self.path), self.message, self.remedy, self.waived
         return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
 
-    def as_json(self) -> AuditFindingJSON:
-        """As plain data."""
-        return {
-            "rule": self.rule.id,
-            "severity": str(self.severity),
-            "object": {"kind": self.kind, "namespace": self.namespace, "name": self.name},
-            "count": self.count,
-            "owners": list(self.owners[:MOST_OWNERS]),
-            "path": str(self.path),
-            "message": self.message,
-            "remedy": self.remedy,
-            "waived": self.waived,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Kinds that were not reviewed, and what is unknown without them."""
+    """Kinds that were not reviewed."""
 
     kinds: tuple[str, ...]
     reason: str
@@ -148,9 +129,21 @@ class Gap:
         because = f" ({self.reason})" if self.reason else ""
         return f"{named}{because}: {self.consequence}"
 
-    def as_json(self) -> GapJSON:
-        """As plain data."""
-        return {"kinds": list(self.kinds), "reason": self.reason, "consequence": self.consequence}
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """The numbers of an audit."""
+
+    deny: int
+    warn: int
+    audit: int
+    waived: int
+    kinds_not_reviewed: int
+    namespaces: int
+    namespaces_ready: int
+    namespaces_opted_in: int
+    workloads: int
+    workloads_convert: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,39 +180,27 @@ class AuditReport:
         return sum(count - self.waived.get(key, 0) for key, count in self.found.items() if key[1] is severity)
 
     @property
-    def counts(self) -> AuditCountsJSON:
-        """The numbers of the report, for a status."""
-        opted_in = [each for each in self.readiness if each.mode is Mode.ENABLED]
-        return {
-            "deny": self.count(Severity.DENY),
-            "warn": self.count(Severity.WARN),
-            "audit": self.count(Severity.AUDIT),
-            "waived": sum(self.waived.values()),
-            "kindsNotReviewed": sum(len(gap.kinds) for gap in self.gaps),
-            "namespaces": len(self.readiness),
-            "namespacesReady": sum(each.is_ready is True for each in self.readiness),
-            "namespacesOptedIn": len(opted_in),
-            "workloads": sum(each.workloads for each in self.readiness),
-            "workloadsConvert": sum(each.converts for each in self.readiness),
-        }
+    def counts(self) -> AuditCounts:
+        """The numbers of the report."""
+        return AuditCounts(
+            deny=self.count(Severity.DENY),
+            warn=self.count(Severity.WARN),
+            audit=self.count(Severity.AUDIT),
+            waived=sum(self.waived.values()),
+            kinds_not_reviewed=sum(len(gap.kinds) for gap in self.gaps),
+            namespaces=len(self.readiness),
+            namespaces_ready=sum(each.is_ready is True for each in self.readiness),
+            namespaces_opted_in=sum(each.mode is Mode.ENABLED for each in self.readiness),
+            workloads=sum(each.workloads for each in self.readiness),
+            workloads_convert=sum(each.converts for each in self.readiness),
+        )
 
     @property
     def summary(self) -> str:
         """The report in one line."""
         counts = self.counts
-        found = f"{format_count(counts['deny'], 'object')} would be refused, {counts['warn']:,} with warnings"
-        waived = f", {counts['waived']:,} with waived findings" if counts["waived"] else ""
-        hidden = f"; {format_count(counts['kindsNotReviewed'], 'kind')} not reviewed" if self.gaps else ""
-        ready = f"{counts['namespacesReady']} of {format_count(counts['namespaces'], 'namespace')} ready to convert"
+        found = f"{format_count(counts.deny, 'object')} would be refused, {counts.warn:,} with warnings"
+        waived = f", {counts.waived:,} with waived findings" if counts.waived else ""
+        hidden = f"; {format_count(counts.kinds_not_reviewed, 'kind')} not reviewed" if self.gaps else ""
+        ready = f"{counts.namespaces_ready} of {format_count(counts.namespaces, 'namespace')} ready to convert"
         return f"{found}{waived}; {ready}{hidden}"
-
-    def as_json(self) -> AuditReportJSON:
-        """As plain data."""
-        return {
-            "summary": self.summary,
-            "counts": self.counts,
-            "findings": [finding.as_json() for finding in self.findings],
-            "findingsLeftOut": self.left_out,
-            "readiness": [each.as_json() for each in self.readiness],
-            "notReviewed": [gap.as_json() for gap in self.gaps],
-        }

@@ -4,15 +4,16 @@ from policies.usage.device_states import DeviceState, DeviceStates, device_state
 from policies.usage.plugin_gpus import pod_use
 from policies.usage.report import UsageReport
 from policies.usage.reporting import READ_FROM, usage_report
-from policies.usage.usage_json import UsageReportJSON
+from policies.usage.usage_json import UsageJSON, usage_json
 
 __all__ = [
     "READ_FROM",
     "DeviceState",
     "DeviceStates",
+    "UsageJSON",
     "UsageReport",
-    "UsageReportJSON",
     "device_states",
     "pod_use",
+    "usage_json",
     "usage_report",
 ]

@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.dra.holders import Holder
-    from policies.usage.usage_json import (
-        AmountJSON,
-        HolderUseJSON,
-        KindJSON,
-        NamedAmountJSON,
-        NamespaceUseJSON,
-        NodeDevicesJSON,
-        ProductUseJSON,
-        ReasonJSON,
-        ReasonOnNodesJSON,
-        TotalsJSON,
-        UsageReportJSON,
-    )
 
 __all__ = ["HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "sum_if_known"]
 
@@ -54,11 +41,6 @@ class ProductUse:
     reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
     """The reasons of the devices that are not held and serve no pod, with the nodes that have them."""
 
-    def as_json(self) -> ProductUseJSON:
-        """As plain data."""
-        reasons: list[ReasonOnNodesJSON] = [{**_reason(each), "nodes": list(nodes)} for each, nodes in self.reasons]
-        return {**_totals(self, self.held_by_namespace), "reasons": reasons}
-
 
 @dataclass(frozen=True, slots=True)
 class NamespaceUse:
@@ -68,11 +50,6 @@ class NamespaceUse:
     pods: int
     gpus: Fraction
     amounts: _Amounts
-
-    def as_json(self) -> NamespaceUseJSON:
-        """As plain data."""
-        devices: list[AmountJSON] = [{**_kind(kind), "amount": str(amount)} for kind, amount in self.amounts]
-        return {"namespace": self.namespace, "gpus": str(self.gpus), "pods": self.pods, "devices": devices}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +69,6 @@ class HolderUse:
     def amounts(self) -> _Amounts:
         """The devices by kind."""
         return _amounts(self.holdings)
-
-    def as_json(self) -> HolderUseJSON:
-        """As plain data."""
-        devices: list[NamedAmountJSON] = [
-            {
-                **_kind(kind),
-                "amount": str(amount),
-                "names": [name for each in self.holdings if each.kind == kind for name in each.devices],
-            }
-            for kind, amount in self.amounts
-        ]
-        return {
-            "namespace": self.holder.namespace,
-            "pods": list(self.holder.pods),
-            "podGroups": list(self.holder.pod_groups),
-            "claim": self.holder.claim,
-            "node": self.node,
-            "gpus": str(self.gpus),
-            "devices": devices,
-        }
 
 
 class FormTotal(NamedTuple):
@@ -208,19 +165,6 @@ class UsageReport:
         held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
         return sum(held, _NONE) / gpus.kind.gpus
 
-    def as_json(self) -> UsageReportJSON:
-        """As plain data."""
-        return {
-            "namespace": self.namespace,
-            "products": [each.as_json() for each in self.products],
-            "nodes": [
-                {"node": node, "devices": [self._node_json(each) for each in found]} for node, found in self.nodes
-            ],
-            "namespaces": [each.as_json() for each in self.namespaces],
-            "holders": [each.as_json() for each in self.holders],
-            "problems": list(self.problems),
-        }
-
     @property
     def _holdings(self) -> list[HeldDevices]:
         holdings = (holding for each in self.gpus for holding in each.holdings)
@@ -243,13 +187,6 @@ class UsageReport:
             tuple((each, tuple(nodes)) for each, nodes in reasons.values()),
         )
 
-    def _node_json(self, gpus: NodeGPUs) -> NodeDevicesJSON:
-        return {
-            **_totals(gpus, self.held_by_namespace(gpus)),
-            "providers": sorted(map(str, gpus.providers)),
-            "reasons": [_reason(each) for each in gpus.reasons],
-        }
-
 
 def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, list[Any]]:
     found: dict[Any, list[Any]] = {}
@@ -270,26 +207,3 @@ def sum_if_known(amounts: Iterable[Fraction | None]) -> Fraction | None:
     """The sum; None if any amount is unknown."""
     known = list(amounts)
     return None if None in known else sum((each for each in known if each is not None), _NONE)
-
-
-def _totals(use: ProductUse | NodeGPUs, own: Fraction | None) -> TotalsJSON:
-    return {
-        **_kind(use.kind),
-        "total": _amount_text(use.total),
-        "held": _amount_text(use.held),
-        "heldByNamespace": _amount_text(own),
-        "free": _amount_text(use.free),
-        "unusable": _amount_text(use.unusable),
-    }
-
-
-def _amount_text(amount: Fraction | None) -> str | None:
-    return None if amount is None else str(amount)
-
-
-def _kind(kind: OfferedKind) -> KindJSON:
-    return {"product": kind.product, "form": str(kind.form), "profile": kind.profile, "replicas": kind.replicas}
-
-
-def _reason(reason: UnusableReason) -> ReasonJSON:
-    return {"kind": str(reason.kind), "sentence": reason.sentence, "amount": str(reason.amount)}

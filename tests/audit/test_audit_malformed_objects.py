@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.audit import AuditJSON, audit_json
+from policies.json_documents import json_document
+
 ODD = [None, 0, True, "x", "", [], {}, [None], ["x"], [{}], {"x": None}, {"x": {"y": []}}, [[]], 1.5]
 
 
@@ -55,4 +58,4 @@ def test_odd_values_anywhere_are_no_mistake_of_ours(documents, audited, data):
         parent = parent[step]
     parent[path[-1]] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
     others = [each for each in documents if each["kind"] != document["kind"]]
-    audited(document, *others).as_json()
+    json_document(audit_json(audited(document, *others)), AuditJSON)

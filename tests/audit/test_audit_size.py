@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.audit import MOST_FINDINGS, Survey, audit
+from policies.audit import MOST_FINDINGS, AuditCounts, Survey, audit, audit_json
 from policies.audit.pod_forms import form_of
 from policies.decision import Severity
+from policies.json_documents import json_document
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
@@ -159,7 +160,7 @@ def cluster(k8s):
 @given(seed=st.integers(0, 2**32))
 def test_order_of_objects_changes_nothing(cluster, audited, seed):
     shuffled = random.Random(seed).sample(cluster, len(cluster))
-    assert audited(*shuffled).as_json() == audited(*cluster).as_json()
+    assert audit_json(audited(*shuffled)) == audit_json(audited(*cluster))
 
 
 def test_gravest_findings_come_first(cluster, audited):
@@ -175,11 +176,11 @@ def test_report_is_bounded_and_says_what_it_left_out(k8s, audited):
     ]
     report = audited(*nodes)
     assert (len(report.findings), report.left_out) == (MOST_FINDINGS, 7)
-    assert report.counts["deny"] == MOST_FINDINGS + 7
+    assert report.counts.deny == MOST_FINDINGS + 7
 
 
 def test_counts_are_a_few_numbers(cluster, audited):
-    assert audited(*cluster).counts == {
+    assert json_document(audited(*cluster).counts, AuditCounts) == {
         "deny": 8,
         "warn": 2,
         "audit": 1,

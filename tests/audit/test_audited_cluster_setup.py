@@ -88,7 +88,7 @@ def test_facts_that_the_view_does_not_have_are_reported_as_unknown(k8s, audited)
     known = {kind: version for kind, version in k8s.KNOWN.items() if kind != "ResourceQuota"}
     report = audited(k8s.namespace(), known=known)
     assert [str(gap) for gap in report.gaps] == ["ResourceQuotas: whether opting in switches one off is unknown"]
-    assert (report.counts["kindsNotReviewed"], report.findings) == (1, ())
+    assert (report.counts.kinds_not_reviewed, report.findings) == (1, ())
 
 
 def test_kinds_with_the_same_consequence_are_reported_together(k8s, audited):

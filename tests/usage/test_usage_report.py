@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.json_documents import json_document
+from policies.usage import UsageJSON, usage_json
 from tests.usage.usage_objects import PRODUCT, claim, devices, node, pod, reasons, report, resource_slice, totals
 
 DEDICATED = {"key": "dedicated", "value": "vision", "effect": "NoSchedule"}
@@ -72,7 +74,7 @@ def test_gpus_that_device_plugin_and_dra_offer_count_once_and_are_reported():
     assert found.problems == (
         "the GPUs of node node-1 are offered by both the device plugin and DRA, so a pod and a claim can get the same GPU",
     )
-    (devices_of_node,) = found.as_json()["nodes"][0]["devices"]
+    (devices_of_node,) = json_document(usage_json(found), UsageJSON)["nodes"][0]["devices"]
     assert devices_of_node["providers"] == ["DRA", "device plugin"]
 
 
@@ -130,7 +132,7 @@ def test_slices_that_cannot_be_read_are_reported():
 
 
 def test_json_has_every_table():
-    found = report(node(gpus=8, unschedulable=True), pod(gpus=2)).as_json()
+    found = json_document(usage_json(report(node(gpus=8, unschedulable=True), pod(gpus=2))), UsageJSON)
     kind = {"product": PRODUCT, "form": "whole", "profile": "", "replicas": 1}
     amounts = {"total": "8", "held": "2", "heldByNamespace": None, "free": "0", "unusable": "6"}
     reason = {"kind": "cordoned", "sentence": "the node is cordoned", "amount": "6"}
@@ -156,6 +158,7 @@ def test_json_has_every_table():
             }
         ],
         "problems": [],
+        "notes": [],
     }
 
 

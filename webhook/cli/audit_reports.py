@@ -9,7 +9,7 @@ import click
 
 from policies.admission.entries import CONFIGURATIONS
 from policies.admission.installed import uncovered_settings
-from policies.audit import MOST_FINDINGS, AuditReportJSON, Survey, audit
+from policies.audit import MOST_FINDINGS, AuditJSON, Survey, audit, audit_json
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
@@ -18,7 +18,7 @@ from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import Column, column, json_text, table, truncation
+from webhook.cli.text_layout import Column, column, output_text, table, truncation
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
     from webhook.cli.running_clusters.published_reports import Published
 
-__all__ = ["AuditJSON", "Audited", "as_json", "audit_files", "text", "uncovered_notes"]
-
-
-class AuditJSON(AuditReportJSON):
-    """The output of `gpu-admission audit -o json`."""
-
-    notes: list[str]
+__all__ = ["Audited", "as_json", "audit_files", "text", "uncovered_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +81,7 @@ def audit_files(cluster: Sequence[str], namespace: str, settings: str | None) ->
 
 def as_json(audited: Audited) -> str:
     """The report and the notes as one mapping."""
-    document: AuditJSON = {**audited.report.as_json(), "notes": list(audited.notes)}
-    return json_text(document)
+    return output_text(audit_json(audited.report, audited.notes), AuditJSON)
 
 
 def uncovered_notes(stored: Sequence[Object], policy: GPUAdmissionPolicy) -> list[str]:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.usage import READ_FROM, UsageReport, UsageReportJSON, usage_report
+from policies.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import json_text
+from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["WITHOUT", "Usage", "UsageJSON", "as_json", "report_usage_of_files"]
+__all__ = ["WITHOUT", "Usage", "as_json", "report_usage_of_files"]
 
 WITHOUT = {
     "Node": "device plugins are seen only by the pods that hold their GPUs, and cordons and taints not at all",
@@ -26,12 +26,6 @@ WITHOUT = {
     "ResourceSlice": "GPUs of the DRA driver are shown only if claims hold them, without their product",
 }
 """The consequences for a report if a kind cannot be read."""
-
-
-class UsageJSON(UsageReportJSON):
-    """The output of `gpu-admission usage -o json`."""
-
-    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +67,4 @@ def report_usage_of_files(cluster: Sequence[str], namespace: str) -> Usage:
 
 def as_json(usage: Usage) -> str:
     """The report and the notes as one mapping."""
-    document: UsageJSON = {**usage.report.as_json(), "notes": list(usage.notes)}
-    return json_text(document)
+    return output_text(usage_json(usage.report, usage.notes), UsageJSON)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from policies.audit import Survey, audit
+from policies.audit import AuditCounts, Survey, audit
+from policies.json_documents import json_document
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
@@ -68,7 +69,7 @@ class AuditRound:
         if self._last is None:
             return None
         report, now = self._last
-        return {"time": rfc3339(now), "summary": report.summary, "counts": report.counts}
+        return {"time": rfc3339(now), "summary": report.summary, "counts": json_document(report.counts, AuditCounts)}
 
     def forget(self) -> None:
         """Drop the last report, because another replica leads now."""
@@ -148,7 +149,7 @@ class AuditMetrics(Collector):
             _fill(waived, {(rule.id, str(severity)): count for (rule, severity), count in report.waived.items()})
             _fill(namespaces, Counter((each.mode.value, _READY[each.is_ready]) for each in report.readiness))
             _fill(workloads, _outcomes(report))
-            unknown.add_metric((), report.counts["kindsNotReviewed"])
+            unknown.add_metric((), report.counts.kinds_not_reviewed)
             moment.add_metric((), now.timestamp())
         return (findings, waived, namespaces, workloads, unknown, moment)
 
