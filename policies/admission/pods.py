@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MALFORMED",
+    "creates_pod",
     "is_being_converted",
     "is_of_mode",
     "reapplies_pod",
@@ -36,9 +36,6 @@ __all__ = [
     "unknown_namespace",
     "updates_pod",
 ]
-
-_OF_ONE_MODE = ("preview", "conversion-check", "enforce-converted-pods")
-"""Entries whose selectors name one mode of conversion."""
 
 
 def creates_pod(request: Request) -> bool:
@@ -75,11 +72,12 @@ def is_being_converted(request: Request, view: ClusterView) -> bool:
 def is_of_mode(request: Request, mode: Mode, view: ClusterView) -> bool:
     """True if the pod is one that conversion reviews, in a namespace of this mode.
 
-    The API server knows the mode before a cache does, so an entry that is called for one mode only is believed.
+    The API server calls `enforce-converted-pods` only in namespaces that convert, and sees their labels before a cache does.
     """
     if not REQUESTS_NVIDIA_DEVICES.holds(request.object):
         return False
-    return request.entry in _OF_ONE_MODE or mode_of(request.namespace, view) is mode
+    is_certain = mode is Mode.ENABLED and request.entry == "enforce-converted-pods"
+    return is_certain or mode_of(request.namespace, view) is mode
 
 
 def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
