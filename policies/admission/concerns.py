@@ -42,53 +42,53 @@ def judge_concern(
     # A webhook's namespaceSelector has the default namespaces only, and a caller can forge a call.
     if exemption(concern, request.namespace, settings):
         return Decision(object=request.object)
-    held = settings_for(request.user, request.namespace, settings)
+    own = settings_for(request.user, request.namespace, settings)
     match concern:
         case "conversion":
             from policies.admission.conversion import conversion
 
-            return conversion(request, view, held)
+            return conversion(request, view, own)
         case "preview":
             if not is_of_mode(request, Mode.PREVIEW, view):
                 return Decision(object=request.object)
             from policies.admission.conversion import preview
 
-            return preview(request, view, held)
+            return preview(request, view, own)
         case "placement":
             from policies.admission.placement import placement
 
-            return placement(request, view, held)
+            return placement(request, view, own)
         case "reapply":
             from policies.admission.conversion import reapply
 
-            return reapply(request, view, held)
+            return reapply(request, view, own)
         case "conversion-check":
             if not is_of_mode(request, Mode.ENABLED, view):
                 return Decision(object=request.object)
             from policies.admission.conversion import conversion_check
 
-            return conversion_check(request, view, held)
+            return conversion_check(request, view, own)
         case "access":
             from policies.admission.access import access
 
-            return access(request, view, held)
+            return access(request, view, own)
         case "quota":
             from policies.admission.quota import quota
 
-            return quota(request, view, held)
+            return quota(request, view, own)
         case "workloads":
             # The author of a workload may be exempt, and the controller that creates its pods is not.
             return workloads(request, view, settings, review)
         case "claims":
             from policies.admission.claims import claims
 
-            return claims(request, view, held)
+            return claims(request, view, own)
         case "configuration":
-            return judge_configuration(request, view, held)
+            return judge_configuration(request, view, own)
 
 
 def judge_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The findings of `configuration` on an object, in any namespace; `settings` are those for the user."""
+    """The findings of `configuration` in any namespace; `settings` have the user's exemptions."""
     match request.group, request.kind:
         case "", "Namespace":
             from policies.admission.namespaces import namespaces
@@ -106,7 +106,7 @@ def judge_configuration(request: Request, view: ClusterView, settings: GPUAdmiss
 
 @rules_on_demand
 def load_rules() -> None:
-    """Import all that a review may need, so that no request waits and every rule is registered."""
+    """Import every module that a review can need, which also registers every rule."""
     # ruff: noqa: F401 - registering rules is what these imports are for
     from policies.admission.access import access
     from policies.admission.claims import claims

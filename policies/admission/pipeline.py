@@ -1,8 +1,8 @@
 """The one pipeline: the concerns of an entry, one after the other, with the effects between them.
 
-`decide` is the only loop over concerns. It yields steps, and its driver fills in what came of each: the server with
-threads, deadlines, templates and ledgers (`webhook.server.driver`), everything else from a view
-(`policies.admission.review`). Rules run in `Judge` steps only, and no step is repeated after an effect.
+`decide` is the only loop over concerns. It yields steps, and a driver sets the result of each: the server with threads,
+deadlines, templates and ledgers (`webhook.server.driver`), everything else from a view (`policies.admission.review`).
+Rules run in `Judge` steps only. Objects that another step finds can lead to a second `Judge`, but no effect happens twice.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ S = TypeVar("S", bound=Step)
 
 @dataclass(slots=True)
 class Course:
-    """The review of a request, as far as it has come."""
+    """The review of a request after the concerns so far."""
 
     request: Request
-    """With the object as the concerns so far have left it."""
+    """Its object has the changes of the concerns so far."""
     decision: Decision
     answers: dict[Concern, Decision] = field(default_factory=dict)
     """The answer of each concern that has ended."""
@@ -49,6 +49,8 @@ class Course:
 
 
 class _Skipped(Exception):  # noqa: N818 - it ends a concern inside this module, and is no error
+    """Raised when a step of a concern that fails open has failed."""
+
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.remark)
         self.failure = failure
@@ -65,7 +67,7 @@ def decide(
         entry: The entry that the API server calls.
         settings: The administrator's settings.
         course: The course of the request; updated when a concern ends.
-        concerns: The concerns to judge; others of the entry are left out.
+        concerns: The concerns to judge; others of the entry are skipped.
     """
     for number, (concern, policy) in enumerate(entry.concerns.items()):
         request = course.request
@@ -91,19 +93,19 @@ def _answer(part: Part, settings: GPUAdmissionPolicy, course: Course) -> Generat
     """The answer of one concern, after its effects."""
     request = part.request
     objects: dict[Key, Object | None] = {each.key: each.manifest() for each in course.decision.templates}
-    asked: set[Key] = set()
+    read_keys: set[Key] = set()
     while True:
         judge = yield from _done(Judge(part, objects))
         if judge.decision is None:
             raise TypeError(f"the driver answered nothing for {part.concern}")
-        said = judge.decision
-        if said.charges:
+        decision = judge.decision
+        if decision.charges:
             from policies.admission.quota import settle_charge
 
-            (charge,) = said.charges
+            (charge,) = decision.charges
             charged = Charge(part, objects, charge)
-            if keys := tuple(key for key in charge.unseen if key not in asked):
-                asked.update(keys)
+            if keys := tuple(key for key in charge.unseen if key not in read_keys):
+                read_keys.update(keys)
                 read = yield from _done(Read(part, objects, charge, keys))
                 if read.outcome is None and read.found:
                     # A PodGroup names claims that the view may not show either.
@@ -112,8 +114,8 @@ def _answer(part: Part, settings: GPUAdmissionPolicy, course: Course) -> Generat
                 charged.outcome = read.outcome
             if charged.outcome is None:
                 yield from _done(charged)
-            said = settle_charge(said, charged)
-        answer = finish(part.concern, said, request, settings)
+            decision = settle_charge(decision, charged)
+        answer = finish(part.concern, decision, request, settings)
         if not answer.templates or request.dry_run or not course.is_repeatable:
             return answer
         ensured = yield from _done(Ensure(part, objects, answer.templates))

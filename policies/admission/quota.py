@@ -1,4 +1,4 @@
-"""The concern quota: the charge of an object, and the decision once it is charged."""
+"""The concern quota: the charge of an object, and the decision after it is charged."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def charge_by_view(step: Charge, view: ClusterView, settings: GPUAdmissionPolicy
     step.outcome = outcome_by_view(step.charge, Overlay(view, step.objects), settings)
 
 
-def settle_charge(said: Decision, step: Charge) -> Decision:
+def settle_charge(decision: Decision, step: Charge) -> Decision:
     """The decision of the concern after its charge, allowed or refused."""
     if step.outcome is None:
         raise TypeError("the driver left a charge without an outcome")
-    return settle(said, step.outcome, step.holders, names_holders=step.names_holders)
+    return settle(decision, step.outcome, step.holders, names_holders=step.names_holders)

@@ -1,7 +1,7 @@
 """Reviews of a request by a view: by all entries that are called, by one entry, or by one concern.
 
-This drives the pipeline (`policies.admission.pipeline`) without effects: templates are seen by the concerns after the one
-that makes them, and charges are compared with the quotas that the view shows.
+This drives the pipeline (`policies.admission.pipeline`) without effects: no template is created, and charges are compared
+with the quotas that the view shows.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         return _without_changes(decision, request)
     if (request.group, request.kind) == ("", "ConfigMap") and not called:
         # The device plugin reads ConfigMaps of kube-system too, where the API server calls no webhook.
-        held = settings_for(request.user, request.namespace, settings)
-        said = judge_configuration(request, view, held)
-        decision = decision.then(finish("configuration", said, request, settings))
+        own = settings_for(request.user, request.namespace, settings)
+        judged = judge_configuration(request, view, own)
+        decision = decision.then(finish("configuration", judged, request, settings))
     found = [*unknown_namespace(request, view), *refused_amounts(course.request, view)]
     gap = find_gap(request, view, settings)
     if gap is not None:
@@ -76,20 +76,21 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
 
 def review_concern(concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The answer of one concern, without effects; charges are not compared with a quota."""
-    said = judge_concern(concern, request, view, settings, review)
-    return finish(concern, said, request, settings)
+    decision = judge_concern(concern, request, view, settings, review)
+    return finish(concern, decision, request, settings)
 
 
 def judge(step: Judge, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """What the rules of a step's concern say of its request, in a cluster with the objects of the step."""
+    """The decision of the rules of a step's concern, in a cluster with the objects of the step."""
     seen = Overlay(view, step.objects) if step.objects else view
     return judge_concern(step.part.concern, step.part.request, seen, settings, review)
 
 
 def _decide_by_view(entry: Entry, course: Course, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
-    """Continue a course with an entry, with everything answered from a view."""
+    """Continue a course with an entry; a view answers each step."""
     for step in decide(entry, settings, course, entry.concerns):
         match step:
+            # Without a GPUQuota nothing is charged, so the rules are neither imported nor run.
             case Judge(part=part) if part.concern == "quota" and quota_shown(part.request.namespace, view) is None:
                 step.decision = Decision(object=part.request.object)
             case Judge():

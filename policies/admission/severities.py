@@ -26,46 +26,47 @@ _WAIVERS = ("metadata", "annotations", IGNORE)
 _REPORTED = (Severity.DENY, Severity.WARN)
 
 
-def finish(concern: Concern, said: Decision, request: Request, settings: GPUAdmissionPolicy) -> Decision:
-    """The answer of a concern, from what its rules say.
+def finish(concern: Concern, decision: Decision, request: Request, settings: GPUAdmissionPolicy) -> Decision:
+    """The answer of a concern: the decision of its rules, with the severities of the settings and waivers.
 
     A refused object is not changed, and a preview neither refuses nor changes an object.
 
     Args:
         concern: The concern.
-        said: What its rules say, with their own severities.
+        decision: The decision of its rules, with their own severities.
         request: The request that was judged.
         settings: The administrator's settings.
     """
-    if not said.findings and concern != "preview" and lookup(request.object, _WAIVERS) is None:
-        return said
-    held = settings_for(request.user, request.namespace, settings)
-    findings = _settings_of(concern, request, settings, held).judge(said.findings, _namespace(request))
+    if not decision.findings and concern != "preview" and lookup(request.object, _WAIVERS) is None:
+        return decision
+    own = settings_for(request.user, request.namespace, settings)
+    findings = _settings_of(concern, request, settings, own).judge(decision.findings, _namespace(request))
     findings = without_repeats(tuple(map(_with_consequence, findings)), request.object)
-    decision = replace(said, findings=findings, context=())
+    context = decision.context
+    decision = replace(decision, findings=findings, context=())
     if concern == "preview":
         from policies.admission.previews import preview_warnings
 
         decision = preview_warnings(decision, request)
     elif not decision.allowed:
         decision = replace(decision, patch=(), object=request.object, templates=(), annotations={})
-    findings = with_waivers(decision.findings, request, held)
+    findings = with_waivers(decision.findings, request, own)
     is_reported = any(found.severity in _REPORTED and not found.waived for found in findings)
-    return replace(decision, findings=findings, remarks=(*decision.remarks, *(said.context if is_reported else ())))
+    return replace(decision, findings=findings, remarks=(*decision.remarks, *(context if is_reported else ())))
 
 
 def _settings_of(
-    concern: Concern, request: Request, settings: GPUAdmissionPolicy, held: GPUAdmissionPolicy
+    concern: Concern, request: Request, settings: GPUAdmissionPolicy, own: GPUAdmissionPolicy
 ) -> GPUAdmissionPolicy:
-    """The settings that decide severities; `held` are those for the user."""
+    """The settings that decide severities; `own` have the user's exemptions."""
     if concern == "configuration" and request.group == "gpu-admission.io":
         return DEFAULTS  # Settings cannot allow invalid settings and quotas.
     # The author of a workload may be exempt, and the controller that creates its pods is not.
-    return settings if concern == "workloads" else held
+    return settings if concern == "workloads" else own
 
 
 def _namespace(request: Request) -> str:
-    """The namespace whose severities hold: of a Namespace, the object itself."""
+    """The namespace that decides severities: of a Namespace, the object itself."""
     if (request.group, request.kind) == ("", "Namespace"):
         return name_of(request.object or {})
     return "" if request.kind == "PriorityClass" else request.namespace

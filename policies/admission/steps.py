@@ -1,4 +1,4 @@
-"""The steps of the pipeline: what it needs next, and what its driver fills in."""
+"""The steps of the pipeline: requests to its driver, with fields for the results."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a call that one concern has."""
+    """One concern of a call, and the request that it reviews."""
 
     entry: Entry
     concern: Concern
     request: Request
-    """With the object as the concerns before left it."""
+    """Its object has the changes of the concerns before."""
     share: int | None
     """The number of concerns that share the time left, for a concern that fails open; None if it may use all of it."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """What the pipeline needs next. The driver sets the fields that have a default, and no others."""
+    """A step; the driver sets fields that have a default, and no others."""
 
     part: Part
     objects: Mapping[Key, Object | None]
-    """Objects over those of the view: templates of this request, and objects that were read for it; None for one that does
-    not exist."""
+    """Objects to see instead of those of the view: templates of this request, and objects that were read for it. None for
+    one that does not exist."""
     failure: Failure | None = field(default=None, kw_only=True)
     """Set if the step failed, and the concern fails open."""
 
@@ -59,7 +59,7 @@ class Judge(_Step):
     """Run the rules of a concern. Pure: a driver may do it twice, and in a thread."""
 
     decision: Decision | None = None
-    """What the rules say, with their own severities. None only after a failure."""
+    """The decision of the rules, with their own severities. None only after a failure."""
 
 
 @dataclass(slots=True)
@@ -68,21 +68,21 @@ class Ensure(_Step):
 
     templates: tuple[Template, ...]
     foreign: Mapping[Key, Object] = field(default_factory=dict)
-    """Those that exist with another content, as they are stored."""
+    """Stored templates of the same names with other content."""
     is_forged: bool = False
-    """True if the namespace does not convert: the API server does not call the entry for it."""
+    """True if the namespace does not convert, so the call cannot come from the API server."""
 
 
 @dataclass(slots=True)
 class Read(_Step):
-    """Read objects that decide a charge and that the view does not show."""
+    """Read the objects that a charge depends on and the view does not show."""
 
     charge: ChargeRequest
     keys: tuple[Key, ...]
     found: Mapping[Key, Object | None] = field(default_factory=dict)
     """Empty if nothing can be read, as offline."""
     outcome: ChargeOutcome | None = None
-    """Set if the outcome is certain without them: the namespace has no quota, or they could not be read."""
+    """Set if the charge has its outcome without them: the namespace has no quota, or they could not be read."""
 
 
 @dataclass(slots=True)

@@ -175,9 +175,9 @@ async def find_credentials(
     files = kubeconfig_files(kubeconfig, environ)
     paths = os.pathsep.join(files)
     if not files:
-        credentials = Credentials(lambda: _of_pod(environ, service_account))
-    elif kubeconfig or environ.get("KUBECONFIG") or _some_file(files):
-        credentials = Credentials(lambda: _of_kubeconfig(paths, context, environ))
+        credentials = Credentials(lambda: _read_service_account(environ, service_account))
+    elif kubeconfig or environ.get("KUBECONFIG") or _is_any_file(files):
+        credentials = Credentials(lambda: _read_kubeconfig(paths, context, environ))
     else:
         raise NoCluster(
             f"no cluster configured: not in a pod ({SERVICE_HOST} is not set), KUBECONFIG is not set, and {paths} does not exist; "
@@ -187,8 +187,8 @@ async def find_credentials(
     return credentials
 
 
-async def _of_pod(environ: Mapping[str, str], folder: Path) -> Reading:
-    """The credentials that the kubelet mounts into a pod.
+async def _read_service_account(environ: Mapping[str, str], folder: Path) -> Reading:
+    """Read the credentials that the kubelet mounts into a pod.
 
     Source: kubernetes.io/docs/tasks/run-application/access-api-from-pod
     """
@@ -199,15 +199,19 @@ async def _of_pod(environ: Mapping[str, str], folder: Path) -> Reading:
 
     async def authorization() -> str:
         # The kubelet replaces the token long before it expires; reading the file takes microseconds.
-        return f"Bearer {_mounted_text(folder / 'token')}"
+        return f"Bearer {_read_mounted(folder / 'token')}"
 
     await authorization()
-    ca = _mounted_text(folder / "ca.crt").encode()
+    ca = _read_mounted(folder / "ca.crt").encode()
     return Reading(Access(url, proxy_for(url, environ), None, True, ca, None, b""), authorization)
 
 
-def _mounted_text(file: Path) -> str:
-    """The content of a file of the ServiceAccount."""
+def _read_mounted(file: Path) -> str:
+    """The content of a file that the kubelet mounts.
+
+    Raises:
+        NoCluster: The file is empty or cannot be read.
+    """
     check = "check automountServiceAccountToken of the pod and of its ServiceAccount"
     try:
         content = file.read_text(encoding="utf-8").strip()
@@ -218,8 +222,8 @@ def _mounted_text(file: Path) -> str:
     return content
 
 
-async def _of_kubeconfig(paths: str, context: str | None, environ: Mapping[str, str]) -> Reading:
-    if not _some_file(paths.split(os.pathsep)):
+async def _read_kubeconfig(paths: str, context: str | None, environ: Mapping[str, str]) -> Reading:
+    if not _is_any_file(paths.split(os.pathsep)):
         raise NoCluster(f"kubeconfig file {paths} not found")
     # The library imports all its models: 170 ms and 37 MiB, which a replica in a pod does not pay.
     from kubernetes_asyncio.client.configuration import Configuration
@@ -249,7 +253,7 @@ async def _of_kubeconfig(paths: str, context: str | None, environ: Mapping[str, 
             "run kubectl once to see what it waits for"
         ) from error
     except Exception as error:
-        raise NoCluster(f"cannot use the kubeconfig {paths}: {_plain(error, ConfigException)}") from error
+        raise NoCluster(f"cannot use the kubeconfig {paths}: {_error_text(error, ConfigException)}") from error
     return Reading(
         _access(configuration, environ),
         partial(configuration.get_api_key_with_prefix, "BearerToken"),
@@ -257,12 +261,16 @@ async def _of_kubeconfig(paths: str, context: str | None, environ: Mapping[str, 
     )
 
 
-def _some_file(paths: Iterable[str]) -> bool:
+def _is_any_file(paths: Iterable[str]) -> bool:
     return any(Path(path).expanduser().is_file() for path in paths)
 
 
 def _check_user(config: dict[str, list[dict[str, object]]], context: dict[str, object] | None) -> None:
-    """Raises NoCluster with the missing user; the library would raise a KeyError."""
+    """Check that the context's user exists; the library would raise a KeyError.
+
+    Raises:
+        NoCluster: It does not.
+    """
     inner = context.get("context") if context else None
     user = inner.get("user") if isinstance(inner, dict) else None
     name = context.get("name") if context else None
@@ -311,9 +319,9 @@ def _content(file: str | None) -> bytes | None:
         raise NoCluster(f"cannot read {file}: {error.strerror}") from error
 
 
-def _plain(error: Exception, exception: type[Exception]) -> str:
+def _error_text(error: Exception, of_library: type[Exception]) -> str:
     """The error as a sentence, without quotes from the file, which may contain tokens."""
-    if not isinstance(error, exception | OSError | ValueError | YAMLError):
+    if not isinstance(error, of_library | OSError | ValueError | YAMLError):
         return f"invalid kubeconfig ({type(error).__name__})."
     text = re.sub(r"\{.*\}", "{...}", " ".join(str(error).split()))
     return f"{text[:500].rstrip('.')}."

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from webhook.server.memo import Known
+    from webhook.server.memo import KnownAnswer
     from webhook.server.metrics import Metrics
     from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.review_runner import Run
@@ -174,7 +174,7 @@ class Admission:
     async def _decide(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run) -> Course:
         """Review a request for all concerns of an entry.
 
-        The concerns that are the same for another pod of the same template are not judged again.
+        Of a pod whose template has a known answer, only the concerns that are not `REPEATABLE` are judged.
         """
         found = None if run.is_long else self._memo.find(entry, request, settings)
         course = Course.start(request)
@@ -190,6 +190,7 @@ class Admission:
             course.decision = found.decision
             course.answers = {} if found.conversion is None else {"conversion": found.conversion}
             concerns -= REPEATABLE
+        # Without a GPUQuota nothing is charged, so the rules need not run.
         if is_unlimited := "quota" in concerns and self._driver.is_unlimited(request):
             concerns -= {"quota"}
         if concerns and course.decision.allowed:
@@ -201,7 +202,7 @@ class Admission:
         return course
 
     async def _has_templates(
-        self, entry: Entry, known: Known, request: Request, settings: GPUAdmissionPolicy, run: Run
+        self, entry: Entry, known: KnownAnswer, request: Request, settings: GPUAdmissionPolicy, run: Run
     ) -> bool:
         """True if the templates of a known answer exist, or were created now."""
         if known.conversion is None or not known.conversion.templates or request.dry_run:

@@ -1,4 +1,4 @@
-"""The driver of the pipeline in a server: it runs rules in threads, and does their effects."""
+"""The driver of the pipeline in a server: runs rules, creates templates and charges quotas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAILED, LATE = "failed", "ran out of time"
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Does the steps of the pipeline."""
+    """Carries out the steps of the pipeline."""
 
     view: ClusterView
     """The cluster."""
@@ -50,14 +50,14 @@ class Driver:
     async def drive(
         self, steps: Generator[Step, None, None], view: ClusterView, settings: GPUAdmissionPolicy, run: Run
     ) -> None:
-        """Do all steps of a pipeline.
+        """Carry out all steps of a pipeline.
 
         Args:
             steps: The steps.
             view: The cluster as rules see it.
             settings: The settings as rules see them.
-            run: Runs the rules. A concern that fails open may take an equal part of the time that is left when it begins,
-                so that those after it can still answer.
+            run: Runs the rules. A concern that fails open gets an equal part of the time that is left when it begins, so
+                that those after it can still answer.
 
         Raises:
             Busy: The turn of the payer would come too late.

@@ -1,14 +1,14 @@
-"""The memo: what was answered for a pod, for the next pods of its template.
+"""The memo: answers for pods, which the next pods of the same templates get too.
 
-The pods of a Deployment or Job differ in names and uids, which no rule reads. The memo gives them the answer of an earlier
-one, as long as nothing has changed that this answer depends on:
+The pods of a Deployment or Job differ in names and uids, which no rule reads. They get the answer of an earlier one, as long
+as nothing has changed that the answer depends on:
 
 - The request: its entry, its namespace and the common part of its pod are the key of an answer, byte for byte.
 - The caller: the exemptions that apply are in the key; rules see no user.
 - The settings: an answer under other settings does not count.
-- The cluster: a view records which facts the rules read. The same questions are put again before an answer is used.
+- The cluster: a view records the facts that rules read. They are looked up again before an answer is used.
 
-The answer is kept when a pod is seen for the second time, so that callers who never repeat a pod fill no memory.
+An answer is kept from the second pod on, so that callers who never repeat a pod fill no memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Unknown
 
-__all__ = ["Known", "Memo", "Recording"]
+__all__ = ["KnownAnswer", "Memo", "Recording"]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="Hashable")
@@ -51,7 +51,7 @@ _LARGEST_FACT = 32 * 1024
 _MOST_SEEN = 4096
 """Keys that are remembered without an answer."""
 _WORK = 500
-"""Units of work that finding out whether facts have changed may take; computing a digest takes more."""
+"""Units of work to find out whether facts have changed; computing a digest takes more."""
 _BYTES_PER_CHARACTER, _BYTES_PER_FACT, _BYTES_PER_ANSWER = 8, 512, 2048
 """Memory of an answer for each byte of its JSON, for each fact, and for itself."""
 
@@ -66,15 +66,15 @@ class Memo:
             view: The cluster.
             most: The maximum size of all answers, in bytes.
         """
-        self.answers: BoundedCache[bytes, Known] = BoundedCache(most)
+        self.answers: BoundedCache[bytes, KnownAnswer] = BoundedCache(most)
         self.view = view
         self._facts: WeakValueDictionary[_Question, _Fact] = WeakValueDictionary()
         self._seen: OrderedDict[int, None] = OrderedDict()
 
-    def find(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy) -> Known | Recording | None:
-        """What is known for a request, or a recording of its review, after which it is known.
+    def find(self, entry: Entry, request: Request, settings: GPUAdmissionPolicy) -> KnownAnswer | Recording | None:
+        """The known answer for a request, or a recording, with which its review becomes a known answer.
 
-        None if the request is not about a new pod, or about one that was not seen before.
+        None if the request is not about a new pod, or no pod of its template was seen before.
         """
         if next(iter(entry.concerns)) not in REPEATABLE or (common := common_object(request)) is None:
             return None
@@ -99,18 +99,18 @@ class Memo:
             self._seen.popitem(last=False)
         return False
 
-    def _holds(self, known: Known) -> bool:
-        """True if no fact has changed. If finding out takes long, or fails, the answer does not count."""
+    def _holds(self, known: KnownAnswer) -> bool:
+        """True if no fact has changed; False if finding out takes long or fails."""
         if not known.facts:
             return True
         try:
             with counted_by(Allowance(_WORK)):
                 return all(fact.holds(self.view) for fact in known.facts)
-        except Exception:  # noqa: BLE001 - the review will meet the same, and an entry says what a failed review means
+        except Exception:  # noqa: BLE001 - the review then fails in the same way, and its entry says what that means
             return False
 
     def fact(self, question: _Question, answer: Any) -> _Fact:
-        """The fact that a question has this answer. An earlier answer to the question is forgotten."""
+        """The fact that a question has this answer; an earlier answer to it is dropped."""
         known = self._facts.get(question)
         if known is not None:
             if _is_same(question, known.answer, answer):
@@ -121,21 +121,21 @@ class Memo:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What was answered for a pod."""
+class KnownAnswer:
+    """The answer for a pod."""
 
     conversion: Decision | None
-    """The answer of conversion, without its object; None if the entry does not convert."""
+    """The answer of conversion, without its object; None if the entry has no such concern."""
     decision: Decision
     """The decision after the concerns that are `REPEATABLE`, without its object."""
     settings: GPUAdmissionPolicy
     """The settings of the server."""
     facts: tuple[_Fact, ...]
-    """What the rules read of the cluster."""
+    """The facts of the cluster that the rules read."""
 
     @property
     def size(self) -> int:
-        """About how many bytes this takes, with the facts that no others depend on."""
+        """The memory in bytes, roughly, with all its facts."""
         found = [(each.message, each.remedy, each.path, each.waived) for each in self.decision.findings]
         texts = self.decision.patch, found, self.decision.templates, self.decision.remarks, self.decision.annotations
         facts = sum(_BYTES_PER_FACT + fact.size for fact in self.facts)
@@ -149,9 +149,9 @@ _CHANGED = object()
 
 
 class _Fact:
-    """An answer of a view, shared by all that depends on it.
+    """An answer of a view to one question, shared by all known answers that depend on it.
 
-    It is forgotten when another answer is seen, so that old digests of a cluster do not stay in memory.
+    It is dropped when the view answers otherwise, so that old digests of a cluster do not stay in memory.
     """
 
     __slots__ = ("__weakref__", "answer", "ask", "question", "size")
@@ -214,9 +214,9 @@ def _key(request: Request, common: Object, settings: GPUAdmissionPolicy) -> byte
 
 
 class Recording:
-    """A review that will be known, and a view that records what its rules read of the cluster.
+    """A view that records the facts that the rules of one review read, to keep its answer with them.
 
-    It answers a question as the view did when it was first put, so that all rules see the same.
+    A question has the same answer throughout the review, so that all rules see the same cluster.
     """
 
     def __init__(
@@ -238,14 +238,14 @@ class Recording:
         self._read: dict[_Question, tuple[Any, _Fact]] = {}
 
     def keep(self, course: Course) -> None:
-        """Keep the answers of a course, unless they depend on more than what the rules read."""
+        """Keep the answers of a course, unless they depend on more than the recorded facts."""
         facts = tuple(fact for _, fact in self._read.values())
         if course.failures or not course.is_repeatable or any(fact.size > _LARGEST_FACT for fact in facts):
             return
         conversion = course.answers.get("conversion")
         if conversion is not None:
             conversion = replace(conversion, object=None)
-        known = Known(conversion, replace(course.decision, object=None), self._given, facts)
+        known = KnownAnswer(conversion, replace(course.decision, object=None), self._given, facts)
         # A copy, because orjson leaves up to 30 KiB of room behind what it writes.
         key = bytes(memoryview(self._key))
         self._memo.answers.put(key, known, len(key) + known.size)

@@ -1,9 +1,9 @@
 """Charges an object to its namespace's quota before it is admitted.
 
-The answer is based on the stored ledger, never on a cache. Only that a namespace has no GPUQuota is taken from a cache,
-while that is up to date (`webhook.controllers.presence`). Caches provide devices and templates. An object that they do
-not show yet is read from the API server, so that a template and a pod can be applied together. The number of reads is
-bounded whatever the object names: at most the GPUQuota in a namespace without one, and at most 32 objects for one review.
+The decision is based on the stored ledger. A cache is believed only if it shows that a namespace has no GPUQuota, and only
+while it is up to date (`webhook.controllers.presence`). Devices and templates come from caches. An object that these do not
+show yet is read from the API server, so that a template and a pod can be applied together. The number of reads is bounded
+whatever the object names: at most the GPUQuota in a namespace without one, and at most 32 objects for one review.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class QuotaKeeper:
     trusts_view: Callable[[], bool] = lambda: False
     """True while the view shows every GPUQuota that must hold; False if the API server must be asked."""
     count: Callable[[str, str], None] = lambda _entry, _outcome: None
-    """Called for each charge with the entry and the outcome; not for dry runs."""
+    """Called with the entry and the outcome of each charge, except those of dry runs."""
 
     def is_unlimited(self, namespace: str) -> bool:
         """True if a namespace certainly has no GPUQuota, so that nothing is charged."""
@@ -82,7 +82,7 @@ class QuotaKeeper:
     async def read(self, step: Read, deadline: Deadline) -> None:
         """Read the objects of a step, unless the namespace has no GPUQuota.
 
-        If time is up or the API server fails, that is the outcome of the charge.
+        If time is up or the API server fails, the charge has the outcome `Unavailable`.
         """
         try:
             async with _until(deadline):
@@ -99,8 +99,8 @@ class QuotaKeeper:
     async def charge(self, step: Charge, settings: GPUAdmissionPolicy, deadline: Deadline) -> None:
         """Write the charge of a step, and set its outcome.
 
-        If time is up or the API server fails, that is the outcome. For an unknown caller, a refusal names no holders by
-        default.
+        If time is up or the API server fails, the outcome is `Unavailable`. By default, a refusal names holders only to a
+        known caller.
         """
         try:
             step.outcome = await self._write_charge(step.charge, step.part.request, settings, deadline)

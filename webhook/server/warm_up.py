@@ -1,4 +1,4 @@
-"""Warming up: reviews of each form before the first call, which then waits for no import or digest."""
+"""Warming up: reviews before the first call, so that no call waits for an import or a digest."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["warm_up"]
 
 _ROUNDS = 9
-"""CPython specialises the code of a function that was called eight times."""
+"""CPython specialises the code of a function after eight calls."""
 _MOST_SECONDS = 10.0
-"""After which a server starts all the same. All rounds together take less than a second, after the digests."""
+"""Seconds after which the server starts anyway. After the digests, all rounds take less than a second."""
 _NAMESPACE = "gpu-admission-warm-up"
 _QUOTA = {"metadata": {"name": "gpu", "namespace": _NAMESPACE}, "spec": {"limits": [{"name": "all", "devices": 1}]}}
 
@@ -44,8 +44,8 @@ _logger = logging.getLogger("gpu_admission.server")
 def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic) -> None:
     """Compute the digests of a cluster, and answer calls of each form without effects.
 
-    The digests of explanations are computed too. It asks the view only, never the API server. The first form that cannot
-    be reviewed is logged and ends the warm-up, as ten seconds do; the server starts all the same.
+    The digests of explanations are computed too. Nothing is read from the API server. The warm-up ends early, with a line in
+    the log, after ten seconds or if a review fails; the server starts anyway.
 
     Args:
         view: The cluster.
