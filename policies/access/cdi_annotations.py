@@ -38,15 +38,15 @@ def injecting_annotations(subject: Subject) -> Iterator[Problem]:
     container starts, so those that an update adds or changes are reviewed too.
     """
     for key, value in subject.annotations.items():
-        follower = _FOLLOWERS.get(key.partition("/")[0]) if isinstance(key, str) else None
-        if follower is None or not isinstance(value, str) or VENDOR_PREFIX not in value:
+        reader = _READERS.get(key.partition("/")[0]) if isinstance(key, str) else None
+        if reader is None or not isinstance(value, str) or VENDOR_PREFIX not in value:
             continue
-        what, is_there = follower
-        followed = subject.view.derive(is_there)
-        if followed is False:
+        what, runs_here = reader
+        is_read = subject.view.derive(runs_here)
+        if is_read is False:
             continue
         text = f"names GPUs, {shown(value)}, that {what} injects without a request to the scheduler"
-        severity = subject.severity if followed else Severity.WARN
+        severity = subject.severity if is_read else Severity.WARN
         remedy = None if subject.is_created else RECREATE
         yield problem(FieldPath(("metadata", "annotations", key)), text, remedy, severity=severity)
 
@@ -70,8 +70,8 @@ def _is_crio(node: Object) -> bool:
     return isinstance(runtime, str) and runtime.startswith("cri-o://")
 
 
-_FOLLOWERS = {
+_READERS = {
     "nvidia.cdi.k8s.io": ("NVIDIA's NRI plugin", _runs_nri_plugin),
     "cdi.k8s.io": ("NVIDIA's container runtime, in mode cdi under CRI-O,", _runs_crio),
 }
-"""By the prefix of an annotation: the software that reads it, and a function that tells whether it runs here."""
+"""By the prefix of an annotation: the software that reads it, and a function that returns whether it runs here."""

@@ -70,7 +70,7 @@ class Container:
 
     @cached_property
     def gpu_requests(self) -> tuple[GPURequest, ...]:
-        """Its requests for GPUs, or for devices that could be GPUs, the lost ones included.
+        """Its requests for GPUs, or for devices that could be GPUs, also those without which it starts.
 
         While the DeviceClasses cannot be listed, extended resources of other vendors do not count.
         """
@@ -109,17 +109,17 @@ class Container:
 
     @cached_property
     def loss(self) -> Loss | None:
-        """The reason that it starts without a GPU that it requests, or may; None if there is none."""
+        """The reason for which it starts, or may start, without a GPU that it requests; None if it does not."""
         return next((each.loss for each in self.gpu_requests if each.loss is not None), None)
 
     @property
     def lack(self) -> str:
-        """Why it gets no GPU, if it gets none, as a predicate of the container."""
+        """The reason for which it gets no GPU, as a predicate of the container."""
         return "requests no GPU" if self.loss is None else f"gets no {self.loss.text}"
 
     @property
     def doubt(self) -> str:
-        """Why its requests may give it no GPU, as a clause about the container."""
+        """The reason for which its requests may give it no GPU, as a clause about the container."""
         if self.access is GPUAccess.NONE:
             return f"which {self.lack}"
         if self.loss is not None and self.access is GPUAccess.POSSIBLE:
@@ -203,7 +203,7 @@ class Subject:
     """Containers under review, with the facts that the rules need."""
 
     annotations: Mapping[Any, Any]
-    """The annotations under review, as they are written: of a pod that exists, those that the update adds or changes."""
+    """The annotations under review: of a new pod all, of an existing one those that the update adds or changes."""
     spec: dict[str, Any]
     containers: tuple[Container, ...]
     """The containers under review; none if only images or annotations of a pod change."""

@@ -64,7 +64,7 @@ class RequestKind(Enum):
 
 
 class Loss(NamedTuple):
-    """Why a pod starts without a device that it requests, or may start without it."""
+    """The reason for which a pod starts, or may start, without a device that it requests."""
 
     resource: str
     why: str
@@ -90,13 +90,13 @@ class GPURequest:
     container: FieldPath | None
     """The container that requests the resource or refers to the claim; None for a claim of the pod as a whole."""
     access: GPUAccess
-    """What the whole request gives. `NONE` only if it is lost."""
+    """The access by the whole request. `NONE` only if `loss` is set."""
     unseen: _Unseen = ()
     """Kind and name of the objects on which an unknown access depends; no name if a kind cannot be listed."""
     by_request: Mapping[str, GPUAccess] | None = field(default=None, hash=False)
-    """What each request of a claim gives, by its name; None if the claim is missing or unknown."""
+    """The access by each request of a claim, by its name; None if the claim is missing or unknown."""
     loss: Loss | None = None
-    """Why the pod starts without the device, or may; None if it does not."""
+    """The reason for which the pod starts, or may start, without the device; None if it does not."""
 
     @property
     def is_probable(self) -> bool:
@@ -183,8 +183,8 @@ def container_requests(
 ) -> dict[FieldPath, tuple[GPURequest, ...]]:
     """The requests of each container for GPUs, or for devices that could be GPUs, by its path.
 
-    Of a claim, only the part that the container refers to. The access of a request is what it gives when the pod starts,
-    which depends on the scheduler, or on the node that the pod names.
+    Of a claim, only the part that the container refers to. Access is that of the started pod, so it depends on the
+    scheduler, or on the node that the pod names.
 
     Args:
         pod: of any shape.
@@ -211,10 +211,10 @@ def container_requests(
 
 
 def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> GPURequest:
-    """The request for an extended resource, with the access that it gives when the pod starts.
+    """The request for an extended resource, with the access of the started pod.
 
-    Only a scheduler makes the claim for a DeviceClass, and only some do. If the pod names its node, no scheduler runs. The
-    kubelet ignores extended resources that its node does not have: it starts the pod without them.
+    Only a scheduler makes the claim for a DeviceClass, and not every scheduler does. A pod that names its node passes no
+    scheduler. The kubelet ignores extended resources that its node does not have: it starts the pod without them.
 
     Source: k8s.io/kubernetes pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources.
     """
@@ -262,7 +262,7 @@ def _of_resource(name: str, classes: KnownClasses) -> tuple[RequestKind, GPUAcce
 
 
 class _Judgement(NamedTuple):
-    """What the fields of the same names of a `GPURequest` say of a claim."""
+    """The access by a claim; the fields have the meaning of those of `GPURequest`."""
 
     access: GPUAccess
     unseen: _Unseen
@@ -278,7 +278,7 @@ class _Claims:
         self._text_left = _MOST_TEXT
 
     def read(self, claim: PodClaim) -> GPURequest:
-        """A claim as a request, whatever it gives."""
+        """A claim as a request, with any access."""
         if claim.requests is None:
             unseen: _Unseen = () if claim.kind is None else ((claim.kind, claim.object_name),)
             return GPURequest(RequestKind.CLAIM, claim.name, claim.path, None, GPUAccess.UNKNOWN, unseen)

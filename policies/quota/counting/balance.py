@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["QuotaBalance", "open_balance"]
 
 _MOST_OWNERS = 5
-"""Controllers above a pod that are followed: CronJob, Job, pod are two."""
+"""Maximum controllers above a pod that are followed. A pod of a CronJob has two."""
 
 _Key = tuple[str, str]
 """Kind and name of an object of the namespace."""
@@ -44,16 +44,16 @@ class QuotaBalance:
     """The GPUQuota."""
     quota: Quota
     held: Mapping[_Key, Amounts]
-    """What stored pods and claims hold, and the workloads that pods belong to."""
+    """The amounts that stored pods and claims hold, also added up for the workloads of these pods."""
     opening: Ledger
-    """Before any of the objects was created."""
+    """The ledger before any of the objects was created."""
     ledger: Ledger
-    """With the objects that were admitted."""
+    """The ledger with the objects that were admitted."""
     everything: Ledger
-    """With all objects, also those that do not fit."""
+    """The ledger with all objects, also those that do not fit."""
 
     def document_for(self, key: _Key) -> Object:
-        """The GPUQuota as an object finds it: with its use in the status, less what the object itself holds."""
+        """The GPUQuota when an object is created: its status has the use by others."""
         return {**self.document, "status": _without(self.ledger, self.held.get(key, {})).status(self.quota, 0)}
 
     def after(self, key: _Key, requests: Sequence[tuple[ChargeRequest, int]], *, is_admitted: bool) -> QuotaBalance:
@@ -63,7 +63,7 @@ class QuotaBalance:
 
         Args:
             key: The object.
-            requests: What the object requests, and how many pods request it.
+            requests: The charges that the object requests, each with the number of pods that have it.
             is_admitted: True if the object is created.
         """
         if key in self.held and key[0] in ("Pod", "ResourceClaim"):
@@ -119,7 +119,7 @@ def open_balance(namespace: str, document: Object, view: ClusterView, settings: 
 def _controllers(document: Object, namespace: str, view: ClusterView) -> Iterator[_Key]:
     """The controllers above an object, as far as the cluster shows them.
 
-    Of a ReplicaSet that it does not show, the name without the hash of the pods' template is that of the Deployment.
+    If it does not show a ReplicaSet, the Deployment has the name of the ReplicaSet without the hash of the template.
     """
     found: Object | Unknown | None = document
     for _ in range(_MOST_OWNERS):
@@ -158,7 +158,7 @@ def _charges_that_fit(
 
 
 def _ledger_with(ledger: Ledger, charges: Sequence[tuple[Charge, int]], held: Amounts, quota: Quota) -> Ledger:
-    """The ledger with charges, less what their object holds; claims of a PodGroup are charged once."""
+    """The ledger with charges and without what their object holds; claims of a PodGroup are charged once."""
     names = {limit.name for limit in quota.limits}
     reservations = ledger.reservations
     for charge, count in charges:
@@ -176,7 +176,7 @@ def _own_amounts(charge: Charge) -> Amounts:
 
 
 def _with_change(ledger: Ledger, change: Amounts) -> Ledger:
-    """The ledger with amounts added to what is used; negative ones are taken from it, down to zero."""
+    """The ledger with amounts added to what is used, or subtracted if negative, down to zero."""
     limits = {
         name: count if count.used is None else replace(count, used=max(ZERO, count.used + change.get(name, ZERO)))
         for name, count in ledger.limits.items()

@@ -1,4 +1,4 @@
-"""Charges by a view: what comes of one, and what several amount to, where no ledger is written."""
+"""Charges where no ledger is written: the outcome of one, and the sum of several."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["charged_amounts", "outcome_by_view"]
 
 
 def outcome_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmissionPolicy) -> ChargeOutcome:
-    """What comes of a charge by the quota that the view shows; nothing is written."""
+    """The outcome of a charge by the quota that the view shows; nothing is written."""
     document = quota_shown(charge.namespace, view)
     if document is None:
         return NoQuota()
@@ -44,7 +44,11 @@ def outcome_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmis
 
 
 def charged_amounts(charges: Iterable[tuple[ChargeRequest, int]], quota: Quota) -> Amounts:
-    """What a quota is charged for pods and claims, by limit, each with a count; shared claims count once.
+    """The amounts by limit that a quota is charged for pods and claims; shared claims count once.
+
+    Args:
+        charges: Each with the number of pods that have it.
+        quota: The quota.
 
     Raises:
         Uncountable: The product or the memory of a GPU is unknown, and the quota needs it.
@@ -60,7 +64,7 @@ def charged_amounts(charges: Iterable[tuple[ChargeRequest, int]], quota: Quota) 
 
 
 class _Others(PassingView):
-    """The cluster without the object under review, which files may contain too."""
+    """The cluster without the object under review, which its files may contain too."""
 
     def __init__(self, charge: ChargeRequest, view: ClusterView) -> None:
         super().__init__(view)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policies.settings.choices import Quotas
     from policies.view import ClusterView
 
-__all__ = ["Held", "counted_ledger", "cover", "decisive_ledger", "held_amounts", "holders"]
+__all__ = ["Holding", "counted_ledger", "cover", "decisive_ledger", "held_amounts", "holders"]
 
 _UNITS = 4
 """Units of work to find the origin of a claim."""
@@ -38,8 +38,8 @@ _NEW = "1"
 """A resourceVersion for lists that have none."""
 
 
-class Held(NamedTuple):
-    """A pod or claim, and what it holds of the quota of its namespace."""
+class Holding(NamedTuple):
+    """A pod or claim, and the amounts that it holds of the quota of its namespace."""
 
     document: Object
     amounts: Amounts
@@ -138,8 +138,8 @@ def holders(
 
 def held_amounts(
     namespace: str, quota: Quota, view: ClusterView, settings: Quotas, *, counter: Counter | None = None
-) -> Iterator[Held]:
-    """The amounts of each pod and claim of a namespace; arguments as `holders` takes them."""
+) -> Iterator[Holding]:
+    """The holdings of the pods and claims of a namespace; arguments as `holders` takes them."""
     pods, claims = _objects(namespace, view)
     counted_pods, counted_claims = (counter or Counter()).count(pods, claims, Terms(quota, view, settings))
     made: dict[str, dict[str, Amounts]] = {}
@@ -147,10 +147,10 @@ def held_amounts(
         pieces = made.setdefault(each.owner, {})
         pieces[each.piece] = add_amounts(pieces.get(each.piece, {}), each.amounts)
     for pod in pods:
-        yield Held(pod, _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {})))
+        yield Holding(pod, _pod_amounts(counted_pods[uid_of(pod)], made.get(uid_of(pod), {})))
     for claim in claims:
         counted = counted_claims[uid_of(claim)]
-        yield Held(claim, counted.amounts, is_of_pod=counted.owner in counted_pods)
+        yield Holding(claim, counted.amounts, is_of_pod=counted.owner in counted_pods)
 
 
 def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Sequence[Object]]:
