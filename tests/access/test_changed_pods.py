@@ -53,12 +53,12 @@ def test_annotation_that_names_gpus_is_refused_when_it_is_added(changed, key, co
     assert changed(pod({key: "x"}, container=container), pod(names, container=container)) == [("GA611", "deny")]
 
 
-def test_annotation_that_was_there_is_nothing(changed):
+def test_annotation_that_the_pod_had_is_not_reported(changed):
     assert changed(pod(ALL), pod(ALL | {"other": "value"})) == []
     assert changed(pod(ALL), pod(ALL, image="train:2")) == []
 
 
-def test_annotation_that_goes_is_nothing(changed):
+def test_removed_annotation_is_not_reported(changed):
     assert changed(pod(ALL | {"cdi.k8s.io/b": "nvidia.com/gpu=0"}), pod(ALL)) == []
 
 
@@ -79,13 +79,13 @@ def test_image_under_nvidias_runtime_is_refused(changed):
     assert changed(pod(container=GPU, **runtime), pod(container=GPU, image="other", **runtime)) == []
 
 
-def test_mounts_variables_and_privileges_that_were_there_are_nothing(changed):
+def test_mounts_variables_and_privileges_that_the_pod_had_are_not_reported(changed):
     spec = {"container": TAKING, "volumes": VOLUMES, "hostPID": True}
     assert changed(pod(**spec), pod(image="other", **spec)) == []
     assert changed(pod(**spec), pod(ALL, **spec)) == [("GA611", "deny")]
 
 
-def test_other_updates_are_nothing(changed):
+def test_other_updates_are_not_reported(changed):
     spec = {"container": TAKING, "volumes": VOLUMES}
     before, after = pod(ALL, image=CUDA, **spec), pod(ALL, image=CUDA, activeDeadlineSeconds=5, **spec)
     assert changed(before, after) == []
@@ -93,11 +93,11 @@ def test_other_updates_are_nothing(changed):
 
 
 @pytest.mark.parametrize("subresource", ["status", "resize", "binding"])
-def test_subresources_are_nothing(changed, subresource):
+def test_subresources_are_not_reviewed(changed, subresource):
     assert changed(pod(), pod(ALL), subresource=subresource) == []
 
 
-def test_remedies_can_be_followed_on_a_pod_that_exists(found):
+def test_remedies_name_what_the_author_of_an_existing_pod_can_do(found):
     runtime = {"runtimeClassName": "nvidia"}
     before, after = pod(**runtime), pod(ALL, image=CUDA, **runtime)
     fields = {"operation": "UPDATE", "old_object": before, "metadata": after["metadata"], "cluster": NODES}

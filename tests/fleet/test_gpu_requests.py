@@ -406,12 +406,12 @@ def test_device_plugin_gives_a_gpu_under_every_scheduler():
     assert access(gpu_pod, *NVIDIAS) == {"spec.containers[0]": CERTAIN}
 
 
-def test_claim_gives_a_gpu_on_every_way():
+def test_claim_gives_a_gpu_whatever_node_and_scheduler_the_pod_names():
     by_template = pod(container(claims=[{"name": "gpu"}]), claims=[BY_TEMPLATE], nodeName="x", schedulerName="other")
     assert access(by_template, template(exactly("gpu.nvidia.com")), *NVIDIAS) == {"spec.containers[0]": CERTAIN}
 
 
-def test_pod_requests_what_it_requests_on_every_way():
+def test_request_without_which_the_pod_starts_is_still_a_gpu_request():
     gpu_pod = pod(container(limits={"example.com/fast": 1}), nodeName="node-1")
     (found,) = gpu_requests(gpu_pod, "team-a", cluster(FAST))
     assert found.access is CERTAIN
