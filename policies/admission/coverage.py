@@ -1,4 +1,4 @@
-"""Coverage: why no rule looks at a request, and where an object without a review mentions GPUs."""
+"""Coverage: requests that no rule looks at, and the GPUs that their objects mention."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _SKIPPED = {
 
 
 class Uncovered(NamedTuple):
-    """Why no rule looks at a request."""
+    """The reason for which no rule looks at a request."""
 
     reason: str
     findings: tuple[Finding, ...] = ()
@@ -125,7 +125,7 @@ def reviewed_kinds(settings: GPUAdmissionPolicy) -> set[tuple[str, str]]:
 
 
 def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Uncovered | None:
-    """Why no rule looks at a request, and where its object mentions GPUs; None if a rule looks at it."""
+    """The reason for which no rule looks at a request, with a finding; None if a rule looks at it."""
     gap = _gap(request, view, settings)
     if gap is None:
         return None
@@ -170,7 +170,7 @@ def _is_configuration(request: Request, view: ClusterView, settings: GPUAdmissio
 
 
 def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
-    """Why pods of a workload are not reviewed, and a remedy; None if all that mention GPUs are."""
+    """The reason for which pods of a workload are not reviewed, and a remedy; None if none is needed."""
     has_templates = bool(templates_of(request.object, view, settings))
     for unread in unread_pods(request.object, view, settings):
         if not has_templates or any(_mentions_at(unread.path, lookup(request.object, unread.path))):
@@ -179,7 +179,7 @@ def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
 
 
 def _unreviewed_operation(request: Request) -> str:
-    """Why the operation is not reviewed; empty if it is."""
+    """The reason for which the operation is not reviewed; empty if it is."""
     kind = request.group, request.kind
     operations = [call.operations for call in CALLS.get(kind, ()) if call.subresource == request.subresource]
     if not request.subresource and (kind in CLAIM_KINDS or kind not in CALLS):

@@ -1,4 +1,4 @@
-"""The webhook entries that the API server calls, their concerns, and what a failure of each means.
+"""The webhook entries that the API server calls, their concerns, and the failure policy of each.
 
 `policies.admission.webhooks` says when the API server calls them.
 """
@@ -33,8 +33,8 @@ class Entry:
 
     name: str
     concerns: Mapping[Concern, FailurePolicy]
-    """In the order of review, each with what its failure means: if a concern that fails closed fails, the object is refused;
-    one that fails open is skipped with a warning."""
+    """In the order of review, each with its failure policy: if a concern that fails closed fails, the object is refused; one
+    that fails open is skipped with a warning."""
     mutating: bool = False
     exempt_from: tuple[Concern, ...] = ()
     """Concerns. The namespaceSelector of the entry excludes the namespaces that are exempt from all of them. In an entry that
@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def failure_policy(self) -> FailurePolicy:
-        """What a failed call means: `Fail` if one of the concerns fails closed."""
+        """The effect of a failed call: `Fail`, a refusal, if one of the concerns fails closed."""
         return "Fail" if "Fail" in self.concerns.values() else "Ignore"
 
     @property

@@ -36,7 +36,7 @@ Verdict = Literal["admitted", "refused", "not reviewed"]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an object, or the pods of one of its templates, would be refused, and by which webhook."""
+    """A refusal of an object, or of the pods of one of its templates."""
 
     webhook: str
     """Empty if only an offline review finds the problem."""
@@ -49,7 +49,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ObjectReview:
-    """What becomes of an object, and of the pods that it creates; all paths are paths of the object."""
+    """The review of an object and of the pods that it creates; all paths are paths of the object."""
 
     request: Request
     after: Object | None
@@ -62,9 +62,9 @@ class ObjectReview:
     templates: tuple[Template, ...]
     refusals: tuple[Refusal, ...]
     not_reviewed: str
-    """Why no rule reviewed the object; empty if it was reviewed."""
+    """The reason for which no rule reviewed the object; empty if it was reviewed."""
     requested: tuple[tuple[ChargeRequest, int], ...] = ()
-    """What it requests of the quota of its namespace, also if it is refused: charges, and how many pods have each."""
+    """The charges that it requests of the quota of its namespace, also if it is refused, each with the number of pods."""
     left_out: int = 0
     """Findings beyond the maximum of one decision."""
 
@@ -75,7 +75,7 @@ class ObjectReview:
 
     @property
     def charges(self) -> tuple[tuple[ChargeRequest, int], ...]:
-        """What the quota of the namespace is charged, as `requested` has it."""
+        """The charges to the quota of the namespace, in the form of `requested`; none if it is refused."""
         return () if self.is_refused else self.requested
 
     @property
@@ -102,7 +102,7 @@ class ObjectReview:
 
     @property
     def change(self) -> Literal["", "changed", "converted"]:
-        """What admission does to the object, or to its pods if a template is composed of several fields."""
+        """The effect on the object, or on its pods if a template is composed of several fields."""
         if self.templates:
             return "converted"
         return "changed" if self.patch else ""

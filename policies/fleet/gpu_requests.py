@@ -51,7 +51,7 @@ _UNLISTED: _Unseen = (("DeviceClass", ""),)
 
 
 class RequestKind(Enum):
-    """How a pod requests devices."""
+    """The way in which a pod requests devices."""
 
     DEVICE_PLUGIN = "device plugin"
     """By a resource of NVIDIA's device plugin, such as `nvidia.com/gpu`; a DeviceClass can stand for it as well."""

@@ -24,7 +24,7 @@ def main() -> int:
     """Ask both checkouts, and return the exit code: 1 if their answers differ."""
     parser = argparse.ArgumentParser(prog="python -m testbed.differential", description=__doc__)
     parser.add_argument(
-        "--before", type=Path, required=True, help="a checkout with its own .venv; its files are mutated"
+        "--before", type=Path, required=True, help="a checkout with its own .venv; questions are made from its files"
     )
     parser.add_argument("--after", type=Path, required=True, help="a checkout with its own .venv")
     parser.add_argument("--seed", type=int, default=1, help="the same seed asks the same questions")

@@ -41,7 +41,7 @@ _logger = logging.getLogger("gpu_admission.cluster")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to connect. Equal values connect alike, because the contents of the files are included."""
+    """The way to connect. Equal values connect alike, because the contents of the files are included."""
 
     url: str
     """Without a trailing slash; may have a path, as behind Rancher."""
@@ -101,7 +101,7 @@ class Credentials:
 
     @property
     def access(self) -> Access:
-        """How to connect, by the last read."""
+        """The way to connect, by the last read."""
         return self._loaded.access
 
     async def authorization(self) -> str:

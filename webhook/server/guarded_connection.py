@@ -39,7 +39,7 @@ HEAD_SECONDS = 10
 LARGEST_HEAD = 64 * 1024
 """Bytes of a request's head. The longest legitimate one holds a token of 16 KiB."""
 _SHUTDOWN_SECONDS = 5
-"""How long a client has to confirm the end of TLS."""
+"""Seconds for a client to confirm the end of TLS."""
 
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -53,7 +53,7 @@ class Endpoint:
     connections: OpenConnections
     """Counts the connections."""
     context: ssl.SSLContext | None
-    """How to serve TLS; None for plain HTTP."""
+    """The certificate and rules for TLS; None for plain HTTP."""
     known_names: Container[str]
     """Common names of client certificates whose connections no limit closes."""
 
@@ -66,7 +66,7 @@ class GuardedConnection(asyncio.Protocol):
 
         Args:
             sock: The accepted socket, not blocking.
-            address: What its peer counts under.
+            address: The address under which its peer counts.
             endpoint: The state of the port.
         """
         self.address = address
@@ -78,7 +78,7 @@ class GuardedConnection(asyncio.Protocol):
         self._http: web.RequestHandler | None = None
         self._has_ended = False
         self._is_in_head = True
-        """Whether the next bytes belong to a head; False between the end of a head and its answer."""
+        """True if the next bytes belong to a head; False between the end of a head and its answer."""
         self._tail = b""
         """The last bytes of a head that has not ended."""
         self._head_bytes = 0
