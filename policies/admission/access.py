@@ -1,4 +1,4 @@
-"""The entry for containers that get GPUs without a request to the scheduler."""
+"""The concern access: containers that get GPUs without a request to the scheduler."""
 
 from __future__ import annotations
 

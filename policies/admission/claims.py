@@ -1,4 +1,4 @@
-"""The entry for claims, templates, DeviceClasses and ComputeDomains."""
+"""The concern claims: claims, templates, DeviceClasses and ComputeDomains."""
 
 from __future__ import annotations
 

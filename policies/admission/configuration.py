@@ -1,4 +1,4 @@
-"""The entries for the configuration of GPU clusters, our own kinds, and labels of nodes."""
+"""The concern configuration: the configuration of GPU clusters, our own kinds, and labels of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries that convert pods, preview and check the conversion, and keep updated pods converted."""
+"""The concerns that convert pods, preview and check conversions, and keep updated pods converted."""
 
 from __future__ import annotations
 

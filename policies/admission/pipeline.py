@@ -61,7 +61,7 @@ def decide(
 ) -> Generator[Step, None, None]:
     """Continue a course with the concerns of an entry, up to the first that refuses the object.
 
-    The severities of the settings and the waivers of the object are applied here, where a concern ends, and nowhere else.
+    Where a concern ends, its decision gets the severities of the settings and the waivers of the object (`finish`).
 
     Args:
         entry: The entry that the API server calls.
@@ -73,7 +73,8 @@ def decide(
         request = course.request
         if concern not in concerns:
             continue
-        # A call that names its entry is judged by the settings alone: the installed selectors may be wider than the default.
+        # A call that names its entry has passed the installed selectors, which may differ from the defaults; `judge_concern`
+        # applies the settings.
         if not request.entry and exemption_in_cluster(concern, request.namespace, settings):
             continue
         part = Part(entry, concern, request, None if policy == "Fail" else len(entry.concerns) - number)

@@ -1,4 +1,4 @@
-"""The entry that places pods: tolerations, wishes, and the nodes that could run them."""
+"""The concern placement: tolerations, wishes, and the nodes that could run a pod."""
 
 from __future__ import annotations
 

@@ -126,11 +126,11 @@ MALFORMED = rule(
 
 
 def review_created_pod(
-    entry: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision],
+    judge: Callable[[Pod, Request, ClusterView, GPUAdmissionPolicy], Decision],
 ) -> Callable[[Request, ClusterView, GPUAdmissionPolicy], Decision]:
-    """Decorate an entry that reviews new pods; all other requests pass."""
+    """Decorate the rules of a concern that reviews new pods; all other requests pass."""
 
-    @wraps(entry)
+    @wraps(judge)
     def answer(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
         if not creates_pod(request):
             return Decision(object=request.object)
@@ -139,6 +139,6 @@ def review_created_pod(
         except MalformedPodError as error:
             findings = tuple(MALFORMED.finding(path, sentence) for path, sentence in error.problems)
             return Decision(findings=findings, object=request.object)
-        return entry(pod, request, view, settings)
+        return judge(pod, request, view, settings)
 
     return answer

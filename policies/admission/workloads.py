@@ -1,4 +1,4 @@
-"""The entry for workloads: warnings about the pods that a workload will create.
+"""The concern workloads: warnings about the pods that a workload will create.
 
 The controller of a workload creates its pods, so warnings and refusals of these end in events of a ReplicaSet or a Job.
 Here the author of the workload sees them. Nothing is changed, and nothing is refused.

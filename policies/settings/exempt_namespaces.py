@@ -75,7 +75,7 @@ def is_excluded(concerns: Sequence[Concern], namespace: str, settings: GPUAdmiss
 
 
 def excluded_names(concerns: Sequence[Concern], settings: GPUAdmissionPolicy) -> frozenset[str]:
-    """The names of the namespaces that the namespaceSelector of a webhook excludes; `concerns` as above."""
+    """The names of the namespaces that a namespaceSelector excludes; `concerns` as in `is_excluded`."""
     return frozenset.intersection(*(exempt_names(concern, settings) for concern in concerns or (None,)))
 
 

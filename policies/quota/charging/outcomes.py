@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["OUTCOMES", "ChargeOutcome", "outcome_name", "settle"]
 
 ChargeOutcome = ChargeVerdict | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
-"""What can come of a charge; `QuotaError` where the GPUQuota that is stored cannot be read."""
+"""The outcomes of a charge; `QuotaError` if the stored GPUQuota cannot be read."""
 
 _NAMES = {
     NoQuota: "no_quota",
@@ -111,8 +111,8 @@ def settle(
     """The decision after its charge, allowed or refused. No setting changes it, and no user is exempt.
 
     Args:
-        decision: Of an entry for quotas, with a charge.
-        outcome: What came of the charge.
+        decision: The decision of the concern quota, with a charge.
+        outcome: The outcome of the charge.
         holders: Pods and claims that hold some of the quota, for a request that exceeds it.
         names_holders: True if the holders are named; otherwise their number is given, and how to list them.
     """
