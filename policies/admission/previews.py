@@ -34,8 +34,8 @@ def preview_warnings(converted: Decision, request: Request) -> Decision:
         remarks = [
             f"would be converted to ResourceClaimTemplate {template.name}: "
             + ", ".join(
-                f"{request['exactly']['count']} x {request['exactly']['deviceClassName']} ({request['name']})"
-                for request in template.spec["spec"]["devices"]["requests"]
+                f"{each['exactly']['count']} x {each['exactly']['deviceClassName']} ({each['name']})"
+                for each in template.spec["spec"]["devices"]["requests"]
             )
             for template in converted.templates
         ] or [f"would be renamed: {names}" for names in _renamed_resources(converted.object)]

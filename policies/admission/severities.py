@@ -66,7 +66,7 @@ def _settings_of(
 
 
 def _namespace(request: Request) -> str:
-    """The namespace that decides severities: of a Namespace, the object itself."""
+    """The namespace that decides severities: of a Namespace, the object itself; empty for a PriorityClass."""
     if (request.group, request.kind) == ("", "Namespace"):
         return name_of(request.object or {})
     return "" if request.kind == "PriorityClass" else request.namespace

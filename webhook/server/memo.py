@@ -223,7 +223,7 @@ class Recording:
         self,
         memo: Memo,
         key: bytes,
-        given: GPUAdmissionPolicy,
+        server_settings: GPUAdmissionPolicy,
         request: Request,
         settings: GPUAdmissionPolicy,
     ) -> None:
@@ -233,7 +233,7 @@ class Recording:
         """The settings for the user."""
         self._memo = memo
         self._key = key
-        self._given = given
+        self._server_settings = server_settings
         self._view = memo.view
         self._read: dict[_Question, tuple[Any, _Fact]] = {}
 
@@ -245,7 +245,7 @@ class Recording:
         conversion = course.answers.get("conversion")
         if conversion is not None:
             conversion = replace(conversion, object=None)
-        known = KnownAnswer(conversion, replace(course.decision, object=None), self._given, facts)
+        known = KnownAnswer(conversion, replace(course.decision, object=None), self._server_settings, facts)
         # A copy, because orjson leaves up to 30 KiB of room behind what it writes.
         key = bytes(memoryview(self._key))
         self._memo.answers.put(key, known, len(key) + known.size)
