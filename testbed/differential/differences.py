@@ -121,7 +121,7 @@ class Report:
             }
         if isinstance(value, list | tuple):
             is_text = bool(value) and all(isinstance(part, str) for part in value)
-            return [self._comparable_part(part) for part in (_unwrapped(value) if is_text else value)]
+            return [self._comparable_part(part) for part in (_join_wrapped_lines(value) if is_text else value)]
         if isinstance(value, str):
             for checkout in self._checkouts:
                 value = value.replace(str(checkout), "CHECKOUT")
@@ -141,7 +141,7 @@ def _is_different(line: str) -> bool:
     return not line.startswith((" ", "@@", "--- ", "+++ ")) and (line[0] in "+-" or not line.endswith(":"))
 
 
-def _unwrapped(lines: Sequence[str]) -> list[str]:
+def _join_wrapped_lines(lines: Sequence[str]) -> list[str]:
     """Warnings as one text if some have further lines, which begin with two blanks.
 
     A number more or less moves the end of every line after it. The header of a warning has its text in quotes.
