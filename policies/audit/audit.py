@@ -14,7 +14,6 @@ from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
 from policies.audit.surroundings import karpenter_findings, node_findings, quota_findings
 from policies.decision import Severity
 from policies.view import UNKNOWN
-from policies.work import never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from policies.decision import Rule
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from policies.work import CancelCheck
 
 __all__ = ["audit"]
 
@@ -54,7 +52,6 @@ def audit(
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     survey: Survey,
-    check_cancelled: CancelCheck = never_cancelled,
     *,
     most_findings: int = MOST_FINDINGS,
 ) -> AuditReport:
@@ -64,16 +61,15 @@ def audit(
         view: The cluster.
         settings: The administrator's settings.
         survey: Pods, workloads and node pools; it also names the only namespace to look into, if there is one.
-        check_cancelled: Called between the steps; see `policies.work`.
         most_findings: The most findings that the report has; the others are counted.
     """
     conversions = Conversions(view, settings)
-    rows = readiness(survey, conversions, view, check_cancelled)
+    rows = readiness(survey, conversions, view)
     findings = _merged_findings(
         [
-            *configuration_findings(survey.namespace, view, settings, check_cancelled),
-            *pod_findings(survey, conversions, view, settings, check_cancelled),
-            *template_findings(survey, view, settings, check_cancelled),
+            *configuration_findings(survey.namespace, view, settings),
+            *pod_findings(survey, conversions, view, settings),
+            *template_findings(survey, view, settings),
             *quota_findings(survey.namespace, view, settings),
             *node_findings(survey.namespace, view, settings),
             *karpenter_findings(survey.node_pools, rows),

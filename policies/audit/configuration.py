@@ -16,6 +16,7 @@ from policies.kubernetes.workloads import group_of
 from policies.metadata_keys import IGNORE
 from policies.request import Request
 from policies.view import UNKNOWN, PassingView
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Unknown
-    from policies.work import CancelCheck
 
 __all__ = ["NarrowedView", "configuration_findings"]
 
@@ -41,12 +41,10 @@ _MANY = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 """Kinds with up to tens of thousands of objects that differ in name only, such as claims from one template."""
 
 
-def configuration_findings(
-    namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
-) -> Iterator[AuditFinding]:
+def configuration_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
     """Findings on stored configuration, by the rules for new objects; an empty namespace stands for all."""
     for kind in _REVIEWED:
-        for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view), check_cancelled):
+        for alike, narrowed in _objects_to_review(kind, namespace, _AllConfigMapsView(view)):
             check_cancelled()
             findings = _findings(alike[0], narrowed, settings)
             holders = _holders(alike) if findings else ()
@@ -63,9 +61,7 @@ class _AllConfigMapsView(PassingView):
         return () if listed is UNKNOWN else listed
 
 
-def _objects_to_review(
-    kind: str, namespace: str, view: ClusterView, check_cancelled: CancelCheck
-) -> Iterator[tuple[Sequence[Object], ClusterView]]:
+def _objects_to_review(kind: str, namespace: str, view: ClusterView) -> Iterator[tuple[Sequence[Object], ClusterView]]:
     """The objects of a kind in groups of equal ones, each group with the view for its review."""
     listed = view.list(kind, "" if kind == "Namespace" else namespace)
     objects = []
@@ -74,7 +70,7 @@ def _objects_to_review(
         if _is_reviewed(each, kind, namespace):
             objects.append(each)
     if kind in _MANY:
-        yield from ((alike, view) for alike in _alike(objects, check_cancelled))
+        yield from ((alike, view) for alike in _alike(objects))
         return
     if kind not in _ONE_PER_CLUSTER or len(objects) < 2:
         yield from (([each], view) for each in objects)
@@ -94,7 +90,7 @@ def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
     )
 
 
-def _alike(objects: Sequence[Object], check_cancelled: CancelCheck) -> list[list[Object]]:
+def _alike(objects: Sequence[Object]) -> list[list[Object]]:
     """Groups of objects that have the same namespace, spec and waivers, in the order of the names."""
     groups: dict[tuple[str, str], list[Object]] = {}
     for each in sorted(objects, key=name_of):

@@ -17,6 +17,7 @@ from policies.dra.templates import is_our_name
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.metadata_keys import MANAGED
 from policies.request import Request
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from policies.audit.survey import PodForm, PodName, Survey
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from policies.work import CancelCheck
 
 __all__ = ["TEMPLATE_MISSING", "pod_findings", "template_findings"]
 
@@ -54,7 +54,6 @@ def pod_findings(
     conversions: Conversions,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    check_cancelled: CancelCheck,
 ) -> Iterator[AuditFinding]:
     """Findings on existing pods, by the rules for new ones."""
     for form in survey.pods.values():
@@ -67,9 +66,7 @@ def pod_findings(
             yield _finding_of(finding, form, form.first, form.count)
 
 
-def template_findings(
-    survey: Survey, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
-) -> Iterator[AuditFinding]:
+def template_findings(survey: Survey, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
     """Converted pods that wait for a template that does not exist."""
     for form in survey.pods.values():
         if (

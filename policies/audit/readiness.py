@@ -11,6 +11,7 @@ from policies.audit.conversions import Conversion, ConversionResult, is_converte
 from policies.conversion.opt_in import Mode, mode_of
 from policies.kubernetes.objects import name_of
 from policies.view import UNKNOWN
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from policies.decision import Finding, Rule, Severity
     from policies.kubernetes.paths import FieldPath
     from policies.view import ClusterView
-    from policies.work import CancelCheck
 
 __all__ = ["ConversionObstacle", "ConversionReadiness", "readiness"]
 
@@ -122,12 +122,10 @@ class _Tally:
         )
 
 
-def readiness(
-    survey: Survey, conversions: Conversions, view: ClusterView, check_cancelled: CancelCheck
-) -> tuple[ConversionReadiness, ...]:
+def readiness(survey: Survey, conversions: Conversions, view: ClusterView) -> tuple[ConversionReadiness, ...]:
     """A row for each namespace that has opted in, or has workloads that request GPUs."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
-    for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view, check_cancelled):
+    for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view):
         tallies[namespace].add(label, count, of_pods)
     for namespace in _opted_in(survey, conversions, view):
         tallies.setdefault(namespace, _Tally())
@@ -139,7 +137,7 @@ def readiness(
 
 
 def _workload_conversions(
-    survey: Survey, conversions: Conversions, view: ClusterView, check_cancelled: CancelCheck
+    survey: Survey, conversions: Conversions, view: ClusterView
 ) -> Iterator[tuple[str, str, int, list[Conversion]]]:
     """Namespace, label, count and conversions of workloads, and of pods without one, that request GPUs."""
     for workload in survey.workloads:

@@ -19,7 +19,7 @@ from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.workloads import group_of
 from policies.request import Request
 from policies.settings.workload_kinds import workload_kinds
-from policies.work import never_cancelled
+from policies.work import check_cancelled
 from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from policies.work import CancelCheck
 
 __all__ = ["PodForm", "PodName", "Survey", "has_finished", "surveyed_kinds"]
 
@@ -108,7 +107,7 @@ class Survey:
         self.missing: dict[str, str] = {}
         """Kinds that cannot be read, each with the reason."""
 
-    def add(self, objects: Iterable[Object], check_cancelled: CancelCheck = never_cancelled) -> None:
+    def add(self, objects: Iterable[Object]) -> None:
         """Add objects with `apiVersion` and `kind`; objects of other kinds are ignored."""
         for document in objects:
             check_cancelled()

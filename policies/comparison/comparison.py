@@ -10,7 +10,6 @@ from policies.comparison.fits import Fit, FitFinder
 from policies.explanation import Feasibility
 from policies.kubernetes.paths import lookup
 from policies.phrases import format_count
-from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,9 +82,7 @@ class FitComparison:
         }
 
 
-def compare_fits(
-    subjects: Iterable[Subject], before: Situation, after: Situation, check_cancelled: CancelCheck = never_cancelled
-) -> Iterator[FitComparison]:
+def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[FitComparison]:
     """Compare where subjects find a place in two clusters, each alone while everything else runs on.
 
     Each subject is judged as if its own pods ended and were created again. What several subjects would take from each
@@ -95,9 +92,8 @@ def compare_fits(
         subjects: Those of `subjects_of`.
         before: The cluster as it is.
         after: The cluster as it would be; its digests must differ where it does (`policies.changed_view`).
-        check_cancelled: Raises an exception to stop the work.
     """
-    first, then = FitFinder(before, check_cancelled), FitFinder(after, check_cancelled)
+    first, then = FitFinder(before), FitFinder(after)
     for number, subject in enumerate(subjects):
         if number >= MOST_SUBJECTS:
             skipped = Fit(Feasibility.UNKNOWN, None, frozenset(), f"more than {MOST_SUBJECTS:,} templates to compare")
@@ -114,7 +110,6 @@ def affected_subjects(
     before: Situation,
     after: Situation,
     nodes: frozenset[str],
-    check_cancelled: CancelCheck = never_cancelled,
 ) -> Iterator[tuple[Subject, bool]]:
     """Each subject, and whether a change of some nodes can concern it.
 
@@ -123,9 +118,8 @@ def affected_subjects(
         before: The cluster as it is.
         after: The cluster as it would be.
         nodes: The names of all nodes that differ, or whose devices differ; nothing else may differ that places depend on.
-        check_cancelled: Raises an exception to stop the work.
     """
-    first, then = FitFinder(before, check_cancelled), FitFinder(after, check_cancelled)
+    first, then = FitFinder(before), FitFinder(after)
     is_exact = first.has_local_devices and then.has_local_devices
     for subject in subjects:
         was, will_be = first.service_of(subject, nodes), then.service_of(subject, nodes)

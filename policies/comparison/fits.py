@@ -25,7 +25,7 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.quota.opt_in import QUOTA_NAME
 from policies.view import UNKNOWN, Overlay
-from policies.work import CancelCheck, never_cancelled
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -87,9 +87,8 @@ class Service(NamedTuple):
 class FitFinder:
     """Finds the fits of many subjects in one cluster, which is digested once."""
 
-    def __init__(self, situation: Situation, check_cancelled: CancelCheck = never_cancelled) -> None:
+    def __init__(self, situation: Situation) -> None:
         self._view, self._settings = situation
-        self._check_cancelled = check_cancelled
         self._cluster = self._view.derive(read_cluster)
         self._holding_of = _by_pod(self._cluster.holding)
         self.has_local_devices = self._view.derive(_devices_are_local)
@@ -104,19 +103,19 @@ class FitFinder:
             subject: The pods of a template, or a claim.
             expected: Nodes on which it fits in another cluster; the reason is that of these nodes.
         """
-        self._check_cancelled()
+        check_cancelled()
         question = self._question(subject)
         cluster = self._cluster
         if question.obstacles or cluster.problem or not (cluster.nodes_known or question.claims):
-            return _obstacle_fit(explain(question, self._view, self._settings, self._check_cancelled))
+            return _obstacle_fit(explain(question, self._view, self._settings))
         cluster = self._without_own_devices(subject)
         usage = _without_own_amounts(subject, ResourceUsage(self._view))
-        problem = allocation_problem(question, cluster, self._view, self._settings, self._check_cancelled)
+        problem = allocation_problem(question, cluster, self._view, self._settings)
         checks = NodeChecks(problem.question, cluster.nodes, usage, problem.by_resource)
         try:
             # A selector that is too costly or fails on a device stops the scheduler: `explain` has the words.
             if costly_selectors(problem) or (found := survey(problem, checks, cluster, EVERYTHING)).failure is not None:
-                return _obstacle_fit(explain(question, self._view, self._settings, self._check_cancelled))
+                return _obstacle_fit(explain(question, self._view, self._settings))
             room = self._room(subject, problem, checks, found, cluster)
         except AllocationError as error:
             return Fit(Feasibility.BLOCKED, 0, frozenset(), f"the scheduler fails: {error}")
@@ -128,7 +127,7 @@ class FitFinder:
 
         This takes as long as there are such nodes, and not as there are nodes in the cluster.
         """
-        self._check_cancelled()
+        check_cancelled()
         question = self._question(subject)
         spec = question.pod.spec if question.pod is not None else None
         claims = [claim.claim.document.get("spec") for claim in (*question.claims, *question.allocated)]
@@ -139,7 +138,7 @@ class FitFinder:
         found_nodes = (self._view.get("Node", name) for name in sorted(names))
         cluster = replace(cluster, nodes=[node for node in found_nodes if isinstance(node, dict)])
         usage = _without_own_amounts(subject, ResourceUsage(self._view))
-        problem = allocation_problem(question, cluster, self._view, self._settings, self._check_cancelled)
+        problem = allocation_problem(question, cluster, self._view, self._settings)
         checks = NodeChecks(problem.question, cluster.nodes, usage, problem.by_resource)
         try:
             found = survey(problem, checks, cluster, EVERYTHING)

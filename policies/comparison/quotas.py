@@ -21,7 +21,7 @@ from policies.quota.opt_in import QUOTA_NAME, quota_shown
 from policies.request import Request
 from policies.settings.exempt_namespaces import exemption_in_cluster
 from policies.view import UNKNOWN
-from policies.work import CancelCheck, never_cancelled
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -123,9 +123,7 @@ def compare_limits(before: Situation, after: Situation) -> Iterator[LimitCompari
             yield _comparison(namespace, key, was.get(key), will_be.get(key))
 
 
-def quota_refusals(
-    subjects: Iterable[Subject], before: Situation, after: Situation, check_cancelled: CancelCheck = never_cancelled
-) -> Iterator[QuotaRefusal]:
+def quota_refusals(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[QuotaRefusal]:
     """The subjects of which a pod that ends and is created again is refused, but was not before."""
     namespaces = set(_namespaces_with_quotas(before, after))
     for subject in subjects:

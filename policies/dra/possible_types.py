@@ -29,7 +29,7 @@ from policies.dra.cel import (
 )
 from policies.dra.deviceclasses import TYPES
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
-from policies.work import count_work
+from policies.work import Work, count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,9 +121,9 @@ class _Analysis:
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
-        self._atoms_left = _MOST_ATOMS
-        self._cost_left = _MOST_COST
-        self._steps_left = _MOST_STEPS
+        self._atoms = Work(_MOST_ATOMS)
+        self._cost = Work(_MOST_COST)
+        self._steps = Work(_MOST_STEPS)
 
     def outcomes(self, part: Expression) -> list[_Outcomes]:
         if not isinstance(part, Call) or part.function not in _CONNECTIVES:
@@ -134,14 +134,12 @@ class _Analysis:
     def _of_atom(self, part: Expression) -> list[_Outcomes]:
         """An atom that looks at what is known and costs little is evaluated; any other may come to anything."""
         nothing_known = [_ANY] * len(_MODELS)
-        self._atoms_left -= 1
-        selector = self._selector.part(part) if self._atoms_left >= 0 else None
+        selector = self._selector.part(part) if self._atoms.take(1) else None
         if selector is None or selector.reads is None:
             return nothing_known
         knowing = [all(map(model.knows, selector.reads)) for model in _MODELS.values()]
-        if not any(knowing) or selector.max_cost > self._cost_left:
+        if not any(knowing) or not self._cost.take(selector.max_cost):
             return nothing_known
-        self._cost_left -= selector.max_cost
         count_work(100 + selector.max_cost)
         if not selector.reads:
             return [self._on(selector, next(iter(_MODELS.values())).device)] * len(_MODELS)
@@ -155,14 +153,13 @@ class _Analysis:
         if model.driver != _OTHER_DRIVER or _DRIVER not in (selector.reads or ()):
             return self._on(selector, model.device)
         named = _drivers_named(part)
-        if named is None or len(named) > _MOST_DRIVERS or selector.max_cost * len(named) > self._cost_left:
+        if named is None or len(named) > _MOST_DRIVERS or not self._cost.take(selector.max_cost * len(named)):
             return _ANY
-        self._cost_left -= selector.max_cost * len(named)
         devices = (model.device, *(CelDevice.read({"driver": driver}) for driver in sorted(named)))
         return frozenset[_Outcome]().union(*(self._on(selector, device) for device in devices))
 
     def _on(self, selector: Selector, device: CelDevice) -> _Outcomes:
-        if self._steps_left < 0:
+        if self._steps.left < 0:
             return _ANY
         begin_evaluation()
         try:
@@ -170,7 +167,7 @@ class _Analysis:
         except CelRuntimeError:
             return frozenset({None})
         finally:
-            self._steps_left -= steps_spent()
+            self._steps.spend(steps_spent())
 
 
 def _drivers_named(part: Expression) -> frozenset[str] | None:

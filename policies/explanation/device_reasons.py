@@ -15,6 +15,7 @@ from policies.explanation.group_report import Reason, ReasonKind
 from policies.explanation.rejected_devices import Tallies, Tally
 from policies.explanation.solver import SolutionState, Solver
 from policies.phrases import format_count, format_list, format_ranges, shorten
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -173,7 +174,7 @@ def _unusable_pool(
 
 
 def _is_of_class(question: Question, found: Tally, device: AllocatableDevice) -> bool:
-    question.check_cancelled()
+    check_cancelled()
     try:
         rejection = question.checks.selectors(found.claim, found.subrequest, device)
     except AllocationError:

@@ -23,7 +23,7 @@ from policies.explanation.selector_failures import costly_selectors, failure_obs
 from policies.explanation.solver import Solver
 from policies.explanation.suggestions import suggestions
 from policies.explanation.survey import SurveyedQuestion, survey
-from policies.work import CancelCheck, never_cancelled
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from policies.explanation.audience import Audience
@@ -39,22 +39,21 @@ def explain(
     question: Question,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    check_cancelled: CancelCheck = never_cancelled,
     *,
     audience: Audience = EVERYTHING,
 ) -> Explanation:
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 
-    Problems of the question or the cluster are part of the explanation; they raise nothing.
+    Problems of the question or the cluster are part of the explanation; they raise nothing. The caller may cancel the work
+    (see `policies.work`), but not the view's digest of the cluster.
 
     Args:
         question: one of those that `questions` makes.
         view: the cluster.
         settings: which features the cluster has, where its version does not say.
-        check_cancelled: what may stop the work by an exception of its own; the view's digest of the cluster is never stopped.
         audience: whose names the explanation shows; the verdict and the numbers are the same for all.
     """
-    explanation = _explanation(question, view, settings, check_cancelled, audience)
+    explanation = _explanation(question, view, settings, audience)
     return explanation if audience == EVERYTHING else redacted_explanation(explanation, question, view, audience)
 
 
@@ -62,7 +61,6 @@ def _explanation(
     question: Question,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    check_cancelled: CancelCheck,
     audience: Audience,
 ) -> Explanation:
     if question.obstacles and not question.node_name:
@@ -80,7 +78,7 @@ def _explanation(
         return _blocked_explanation(
             replace(question, obstacles=(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy),))
         )
-    return _explain_by_survey(question, cluster, view, settings, check_cancelled, audience)
+    return _explain_by_survey(question, cluster, view, settings, audience)
 
 
 def _blocked_explanation(question: Question) -> Explanation:
@@ -101,12 +99,11 @@ def _explain_by_survey(
     cluster: Cluster,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    check_cancelled: CancelCheck,
     audience: Audience,
 ) -> Explanation:
     check_cancelled()
     resource_usage = ResourceUsage(view)
-    problem = allocation_problem(question, cluster, view, settings, check_cancelled)
+    problem = allocation_problem(question, cluster, view, settings)
     checks = NodeChecks(problem.question, cluster.nodes, resource_usage, problem.by_resource)
     try:
         if costly := costly_selectors(problem):

@@ -22,6 +22,7 @@ from policies.kubernetes.paths import lookup
 from policies.phrases import format_count, format_list
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -77,7 +78,7 @@ def pods_to_end(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
         return
     found = []
     for node in _nodes(surveyed, priority):
-        surveyed.problem.check_cancelled()
+        check_cancelled()
         ended = _pods_to_end(node, surveyed)
         if ended:
             highest = max(each.priority for each in ended)

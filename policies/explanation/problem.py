@@ -18,7 +18,6 @@ from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
 from policies.phrases import format_list
 from policies.view import UNKNOWN
-from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +56,6 @@ class AllocationProblem:
     index: SliceIndex
     nodes: Sequence[Object]
     features: Features
-    check_cancelled: CancelCheck = never_cancelled
     _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
     """One for each set of resources that claims serve; all usages share it and its caches."""
 
@@ -83,13 +81,12 @@ class AllocationProblem:
                 claims=[claim.claim.document for claim in self.claims_on(resources)],
                 classes=self.classes,
                 features=self.features,
-                check_cancelled=self.check_cancelled,
             )
         return self._allocators[resources].against(usage, budget)
 
 
 def allocation_problem(
-    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
+    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> AllocationProblem:
     """The allocation problem of a question; only of its claims if the nodes are unknown."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
@@ -101,7 +98,6 @@ def allocation_problem(
         index=cluster.index or SliceIndex(()),
         nodes=cluster.nodes,
         features=_features(view, settings),
-        check_cancelled=check_cancelled,
     )
 
 

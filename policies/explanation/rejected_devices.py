@@ -138,7 +138,7 @@ class Tallies:
         for pool in pools:
             if pool.state is not PoolState.READY:
                 continue
-            for device in pool.devices(self._question.check_cancelled):
+            for device in pool.devices():
                 why = self._first_rejection(claim, subrequest, device, node) or _counter_rejection(ledger, device, pool)
                 if why is None:
                     found.usable.append(device)

@@ -21,6 +21,7 @@ from policies.explanation.question import AllocationFailure, Obstacle, ObstacleK
 from policies.explanation.rejected_devices import value_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.phrases import shorten
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,11 +87,7 @@ def _culprit(
     """The first device on which a selector fails, and the selector."""
     allocator = solver.allocator(resources)
     question = allocator.question
-    devices = [
-        device
-        for pool in allocator.pools(problem.nodes[failure.position])
-        for device in pool.devices(question.check_cancelled)
-    ]
+    devices = [device for pool in allocator.pools(problem.nodes[failure.position]) for device in pool.devices()]
     for claim, named in zip(question.claims, problem.claims_on(resources), strict=True):
         for subrequest in claim.subrequests:
             for device in devices:
@@ -156,7 +153,7 @@ def costly_selectors(problem: AllocationProblem) -> tuple[Obstacle, ...]:
     features = cel_features(problem.features)
     found: list[Obstacle] = []
     for owner, text in _selectors(problem):
-        problem.check_cancelled()
+        check_cancelled()
         try:
             cost = compile_selector(text, features).max_cost
         except CelCompileError:

@@ -20,6 +20,7 @@ from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.taints import node_taint
 from policies.phrases import shorten
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +42,7 @@ _MOST_TOLD = 3
 
 def suggestions(surveyed: SurveyedQuestion) -> tuple[Suggestion, ...]:
     """Changes that make it fit now; if there are none, changes that would in an empty cluster."""
-    changes = wish_changes(surveyed.question, surveyed.view, surveyed.settings, surveyed.problem.check_cancelled)
+    changes = wish_changes(surveyed.question, surveyed.view, surveyed.settings)
     wishes = tuple(islice(changes, _MOST_TRIED))
     now = _helpful_changes(surveyed, wishes, only_if_empty=False)
     if now or surveyed.survey.count(empty=True):
@@ -98,7 +99,7 @@ def _candidates(surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...]) -> l
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
     for alike in sorted(_failing_groups(surveyed.survey), key=lambda alike: -len(alike.positions)):
-        surveyed.problem.check_cancelled()
+        check_cancelled()
         if alike.devices is not None:
             for relaxation in relaxations(alike.devices, surveyed.problem.claims):
                 if relaxation.change is Change.COUNT:
@@ -188,9 +189,7 @@ def _changes_of_wishes(
     for wish in wishes:
         if wish.word in helped:
             continue
-        problem = allocation_problem(
-            wish.question, surveyed.cluster, surveyed.view, surveyed.settings, surveyed.problem.check_cancelled
-        )
+        problem = allocation_problem(wish.question, surveyed.cluster, surveyed.view, surveyed.settings)
         for suggestion in _if_it_helps(
             surveyed, Change.WISH, wish.sentence, problem, groups, only_if_empty=only_if_empty
         ):
@@ -215,7 +214,7 @@ def _if_it_helps(
     nodes = 0
     try:
         for position in (position for alike in groups for position in alike.positions):
-            problem.check_cancelled()
+            check_cancelled()
             resources = checks.served_by_claims(position)
             if checks.mismatch(position) is None and solver.solution(position, resources).state is SolutionState.FITS:
                 nodes += 1

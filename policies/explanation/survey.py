@@ -11,6 +11,7 @@ from policies.explanation.cluster import Holders
 from policies.explanation.device_reasons import DeviceMismatch, DeviceReasons
 from policies.explanation.group_report import ReasonKind
 from policies.explanation.solver import Solution, SolutionState, Solver
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -82,7 +83,7 @@ def survey(problem: AllocationProblem, checks: NodeChecks, cluster: Cluster, aud
     by_key: dict[Hashable, AlikeNodes] = {}
     now, empty = Solver(problem, cluster.usage), Solver(problem, NONE)
     for position in range(len(problem.nodes)):
-        problem.check_cancelled()
+        check_cancelled()
         mismatch, resources = checks.mismatch(position), checks.served_by_claims(position)
         try:
             key, alike = _answer(position, mismatch, resources, now, empty, by_key)

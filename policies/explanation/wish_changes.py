@@ -14,6 +14,7 @@ from policies.nvidia.wishes import Wish, WishError
 from policies.placement.wishes import read_wishes
 from policies.placement.wishes.existing_gpus import existing_gpus
 from policies.placement.wishes.requested_gpus import requested_gpus
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from policies.placement.wishes.requested_gpus import RequestedGPU
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
-    from policies.work import CancelCheck
 
 __all__ = ["WishChange", "nearest_bounds", "wish_changes"]
 
@@ -51,9 +51,7 @@ class _Edit:
     settings: GPUAdmissionPolicy
 
 
-def wish_changes(
-    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, check_cancelled: CancelCheck
-) -> Iterator[WishChange]:
+def wish_changes(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[WishChange]:
     """Possible changes of each word that has an effect; for one word, the smallest change first.
 
     Defaults of the settings are words, too. If a default replaces a dropped word, the sentence says so.

@@ -16,6 +16,7 @@ from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.pod_conditions import has_claims, requested_names
+from policies.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -275,7 +276,7 @@ class _Claims:
     def __init__(self, view: ClusterView) -> None:
         self._view = view
         self._judged: dict[tuple[str | None, str], _Judgement] = {}
-        self._text_left = _MOST_TEXT
+        self._text = Work(_MOST_TEXT)
 
     def read(self, claim: PodClaim) -> GPURequest:
         """A claim as a request, with any access."""
@@ -301,8 +302,8 @@ class _Claims:
 
     def _of_class(self, subrequest: Subrequest) -> GPUAccess:
         texts = subrequest.expressions
-        self._text_left -= sum(map(len, texts))
-        return GPUAccess.by(self._classes.types(subrequest.device_class, texts if self._text_left >= 0 else ()))
+        is_within = self._text.spend(sum(map(len, texts)))
+        return GPUAccess.by(self._classes.types(subrequest.device_class, texts if is_within else ()))
 
     @cached_property
     def _classes(self) -> KnownClasses:

@@ -13,7 +13,6 @@ from policies.migration_proof.cells import Cell
 from policies.migration_proof.dra_cluster import migrated_cluster
 from policies.migration_proof.requests import RequestComparison
 from policies.phrases import format_count, format_list, inflect
-from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +106,6 @@ def prove_migration(
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     namespace: str = "",
-    check_cancelled: CancelCheck = never_cancelled,
 ) -> Proof:
     """Compare all workloads of a cluster before and after their migration to claims.
 
@@ -118,7 +116,6 @@ def prove_migration(
         view: The cluster; its nodes must be known.
         settings: The administrator's settings.
         namespace: The only namespace whose workloads are compared; empty for all.
-        check_cancelled: Raises an exception to stop the work.
     """
     subjects = subjects_of(view, settings)
     cluster = migrated_cluster(view, {subject.namespace for subject in subjects})
@@ -130,7 +127,7 @@ def prove_migration(
     ]
     concerned = [(subject, pod) for subject, pod in migrated if pod.pod is not None or pod.is_left]
     autoscaling = autoscaling_cell(view)
-    fits = compare_fits([subject for subject, _ in concerned], before, after, check_cancelled)
+    fits = compare_fits([subject for subject, _ in concerned], before, after)
     workloads = []
     for fit, (subject, pod) in zip(fits, concerned, strict=True):
         cells = {"fit": _fit_cell(fit)}

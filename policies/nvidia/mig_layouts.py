@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.work import Work
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -78,12 +80,12 @@ def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
     Raises:
         TooManyWaysError: None was found, and not all ways were tried.
     """
-    search = _Search(geometry, _MOST_STEPS)
+    search = _Search(geometry, Work(_MOST_STEPS))
     wanted = _vector(geometry, counts)
     for number in range(search.fewest(wanted), min(gpus, MOST_GPUS) + 1):
         if found := search.distribute(wanted, number):
             return tuple(_layout(geometry, vector) for vector in sorted(found, reverse=True))
-        if search.steps <= 0:
+        if search.work.left <= 0:
             raise TooManyWaysError
     return None
 
@@ -150,7 +152,8 @@ class _Search:
     """A search for a distribution, whose steps are bounded."""
 
     geometry: Geometry
-    steps: int
+    work: Work
+    """In distributions."""
 
     def fewest(self, wanted: _Counts) -> int:
         """How many GPUs the devices need at least, by their slices and numbers."""
@@ -171,12 +174,12 @@ class _Search:
         """
         if not any(wanted):
             return []
-        if self.fewest(wanted) > gpus or wanted in failed or self.steps <= 0:
+        if self.fewest(wanted) > gpus or wanted in failed or self.work.left <= 0:
             return None
         matches = _large_first(self.geometry)
         capped = tuple(min(count, match.most) for count, match in zip(wanted, matches, strict=True))
         for taken in _full_gpus(self.geometry, capped):
-            self.steps -= 1
+            self.work.spend(1)
             rest = tuple(count - part for count, part in zip(wanted, taken, strict=True))
             if (found := self._distribute(rest, gpus - 1, failed)) is not None:
                 return [taken, *found]

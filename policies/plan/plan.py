@@ -24,7 +24,6 @@ from policies.plan.disruptions import disruptions
 from policies.plan.prediction import predict
 from policies.settings import SettingsError, parse_settings
 from policies.view import UNKNOWN
-from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,13 +154,13 @@ class Plan:
         }
 
 
-def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_cancelled) -> Plan:
+def plan_change(change: PlannedChange) -> Plan:
     """Predict the cluster after a change, and compare the places of its pods and claims, and its quotas."""
     before = change.before
     prediction = predict(before, change.objects, _settings_after(change))
     subjects = [each for each in subjects_of(*before) if change.namespace in ("", each.namespace)]
-    affected, unaffected = _split(subjects, change, prediction, check_cancelled)
-    compared = compare_fits(affected, before, prediction.after, check_cancelled)
+    affected, unaffected = _split(subjects, change, prediction)
+    compared = compare_fits(affected, before, prediction.after)
     fits = tuple(_with_doubts(each, prediction) for each in compared)
     limits = (each for each in compare_limits(before, prediction.after) if change.namespace in ("", each.namespace))
     return Plan(
@@ -174,7 +173,7 @@ def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_canc
         fits=fits,
         unaffected=unaffected,
         limits=tuple(limits),
-        refusals=tuple(quota_refusals(subjects, before, prediction.after, check_cancelled)),
+        refusals=tuple(quota_refusals(subjects, before, prediction.after)),
         unknown=(
             *_unknown_facts(before, prediction),
             *find_unpredicted(change.objects, before, prediction.after),
@@ -187,7 +186,7 @@ def plan_change(change: PlannedChange, check_cancelled: CancelCheck = never_canc
 
 
 def _split(
-    subjects: Sequence[Subject], change: PlannedChange, prediction: Prediction, check_cancelled: CancelCheck
+    subjects: Sequence[Subject], change: PlannedChange, prediction: Prediction
 ) -> tuple[Sequence[Subject], tuple[Subject, ...]]:
     """The subjects that the change can concern, and the others; a change of few nodes concerns few."""
     nodes = {name for kind, _, name in prediction.changed if kind == "Node"}
@@ -195,7 +194,7 @@ def _split(
     has_other_slices = any(kind == "ResourceSlice" for kind, _, _ in change.objects)
     if not kinds <= _OF_NODES or has_other_slices or len(nodes) > _MANY_NODES:
         return subjects, ()
-    found = list(affected_subjects(subjects, change.before, prediction.after, frozenset(nodes), check_cancelled))
+    found = list(affected_subjects(subjects, change.before, prediction.after, frozenset(nodes)))
     return [each for each, is_affected in found if is_affected], tuple(
         each for each, is_affected in found if not is_affected
     )

@@ -14,7 +14,7 @@ from policies.explanation.nodes import Taint
 from policies.kubernetes.objects import name_of
 from policies.nvidia.identifiers import DRIVER
 from policies.usage.node_gpus import UnusableKind, UnusableReason
-from policies.work import count_work, never_cancelled
+from policies.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +81,7 @@ class AllocatableDevices:
             own = [pool for pool in pools if pool.id[0] == DRIVER]
             self._pools = {pool.id[1]: pool for pool in own}
             self._devices = {
-                (pool.id[1], device.name): device for pool in own for device in pool.devices(never_cancelled)
+                (pool.id[1], device.name): device for pool in own for found in pool.slices for device in found.devices
             }
         except AllocationError as error:
             self._problem = str(error)

@@ -14,6 +14,7 @@ from policies.audit.pod_forms import form_of
 from policies.decision import Severity
 from policies.json_documents import json_document
 from policies.settings import DEFAULTS
+from policies.work import Work, bounded_by
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -199,10 +200,12 @@ def test_work_can_be_stopped_between_its_steps(k8s):
         raise InterruptedError
 
     view = k8s.view_of(k8s.namespace())
-    with pytest.raises(InterruptedError):
-        Survey(view, DEFAULTS).add([k8s.pod()], stop)
-    with pytest.raises(InterruptedError):
-        audit(view, DEFAULTS, k8s.surveyed(view, [k8s.pod()]), stop)
+    survey, surveyed = Survey(view, DEFAULTS), k8s.surveyed(view, [k8s.pod()])
+    with bounded_by(Work(check=stop)):
+        with pytest.raises(InterruptedError):
+            survey.add([k8s.pod()])
+        with pytest.raises(InterruptedError):
+            audit(view, DEFAULTS, surveyed)
 
 
 def test_audit_can_rest_before_and_after_each_claim_is_selected(k8s):
@@ -214,7 +217,8 @@ def test_audit_can_rest_before_and_after_each_claim_is_selected(k8s):
             for number in range(count)
         ]
         view, calls = k8s.view_of(k8s.namespace(), *claims), []
-        audit(view, DEFAULTS, Survey(view, DEFAULTS), lambda: calls.append(1))
+        with bounded_by(Work(check=lambda: calls.append(1))):
+            audit(view, DEFAULTS, Survey(view, DEFAULTS))
         return len(calls)
 
     assert rests(40) - rests(20) >= 2 * 20

@@ -165,7 +165,7 @@ def test_devices_that_were_asked_before_cost_nothing():
     selector, group = compile_selector("device.driver == 'd'"), DeviceGroup([Device("d", "pool", "gpu-0", "", {})])
     effort = Effort()
     assert effort.verdicts(selector, [group]) == effort.verdicts(selector, [group]) == [True]
-    assert effort.cost_left == MOST_COST_OF_ALL - selector.max_cost
+    assert effort.cost.left == MOST_COST_OF_ALL - selector.max_cost
 
 
 def test_types_stop_at_the_first_selectors_that_leave_none(evaluated):

@@ -9,8 +9,9 @@ import signal
 import pytest
 
 from policies.quota.limits.quota import parse_quota
-from policies.work import counted_by
+from policies.work import bounded_by
 from tests.cli.quota_files import namespace, quota
+from tests.counted_work import RecordedWork
 from webhook.cli.progress import Progress
 
 NO_PODS = {"apiVersion": "v1", "kind": "PodList", "items": []}
@@ -167,14 +168,14 @@ def test_summary_names_no_quota_that_has_enough(write, invoke, pod):
 def test_work_grows_with_the_number_of_files_and_not_with_its_square(write, invoke, pod):
     cluster = write("cluster.yaml", namespace(), quota(hard=10_000), NO_PODS)
 
-    def work(count):
-        units = []
+    def units(count):
+        work = RecordedWork()
         pods = write("pods.yaml", *(pod(f"pod-{number}") for number in range(count)))
-        with counted_by(units.append):
+        with bounded_by(work):
             assert invoke("review", "--cluster", cluster, "-o", "json", pods).exit_code == 0
-        return sum(units)
+        return sum(work.steps)
 
-    assert 0 < work(128) < 10 * work(16)
+    assert 0 < units(128) < 10 * units(16)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_cached_evaluation_costs_as_much_effort():
     first, second = Effort(), Effort()
     for effort in (first, second):
         select_devices(known, known.groups, [selector], effort)
-    assert second.cost_left == first.cost_left == MOST_COST_OF_ALL - 40 * selector.max_cost
+    assert second.cost.left == first.cost.left == MOST_COST_OF_ALL - 40 * selector.max_cost
 
 
 def test_cached_evaluation_is_not_for_a_review_without_effort():
@@ -83,7 +83,7 @@ def test_cached_evaluation_is_not_for_a_review_without_effort():
     selector = compile_selector('device.attributes["d"].serial < 3')
     assert select_devices(known, known.groups, [selector], Effort()).complete
     exhausted = Effort()
-    exhausted.cost_left = 0
+    exhausted.cost.left = 0
     assert not select_devices(known, known.groups, [selector], exhausted).complete
     assert exhausted.was_cut
 

@@ -7,6 +7,7 @@ import pytest
 from policies.dra.cel import Selector
 from policies.explanation import Feasibility, ObstacleKind, explain, questions
 from policies.settings import DEFAULTS
+from policies.work import Work, bounded_by
 from webhook.cluster.manifests import ManifestsView
 
 NUMBERS = f"[{', '.join(map(str, range(100)))}]"
@@ -33,7 +34,8 @@ def stopped_after(k8s):
             if asked > times:
                 raise StoppedError
 
-        explain(question, view, DEFAULTS, check_cancelled)
+        with bounded_by(Work(check=check_cancelled)):
+            explain(question, view, DEFAULTS)
         return asked
 
     return ask

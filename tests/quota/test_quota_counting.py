@@ -7,7 +7,8 @@ from policies.quota.counting.counter import _NEW, Counter, Terms
 from policies.quota.counting.counting import counted_ledger
 from policies.quota.limits.quota import parse_quota
 from policies.settings.choices import Quotas
-from policies.work import counted_by
+from policies.work import bounded_by
+from tests.counted_work import RecordedWork
 from tests.quota.counted_objects import ALL, claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView
 
@@ -154,13 +155,13 @@ def test_claim_of_the_scheduler_counts_no_device_that_its_pod_cannot_get():
 
 
 def test_only_what_changed_is_counted_anew():
-    steps = []
+    work = RecordedWork()
     terms, counting = Terms(parse_quota(document()), ManifestsView(), Quotas()), Counter()
     first, second, third = pod("first"), pod("second"), claim("third")
     counting.count([first, second], [third], terms)
-    with counted_by(steps.append):
+    with bounded_by(work):
         pods, _ = counting.count([first, pod("second", 2)], [third], terms)
-    assert steps.count(_NEW) == 1
+    assert work.steps.count(_NEW) == 1
     assert pods["uid-of-second"].amounts == {"all": 2}
 
 
@@ -174,11 +175,11 @@ def test_only_what_changed_is_counted_anew():
     ids=["limits", "nodes", "settings"],
 )
 def test_everything_is_counted_anew_when_what_it_rests_on_changes(terms):
-    steps, train, shared, counting = [], pod("train"), claim("shared"), Counter()
+    work, train, shared, counting = RecordedWork(), pod("train"), claim("shared"), Counter()
     counting.count([train], [shared], Terms(parse_quota(document()), ManifestsView(), Quotas()))
-    with counted_by(steps.append):
+    with bounded_by(work):
         counting.count([train], [shared], terms)
-    assert steps.count(_NEW) == 2
+    assert work.steps.count(_NEW) == 2
 
 
 def test_stored_ledger_is_read_where_it_is_primed():
@@ -214,15 +215,15 @@ def test_same_terms_count_nothing_anew_when_the_cluster_changes_meanwhile():
         def derive(self, function):
             return function(self)
 
-    steps, train, counting = [], pod("train"), Counter()
+    work, train, counting = RecordedWork(), pod("train"), Counter()
     deviceclasses = [{"kind": "DeviceClassList", "apiVersion": "resource.k8s.io/v1", "items": []}]
     terms = Terms(parse_quota(document()), Changing(deviceclasses), Quotas())
-    with counted_by(steps.append):
+    with bounded_by(work):
         for _ in range(2):
             counting.count([train], [], terms)
-        assert steps.count(_NEW) == 1
+        assert work.steps.count(_NEW) == 1
         counting.count([train], [], Terms(terms.quota, terms.view, terms.settings))
-    assert steps.count(_NEW) == 2
+    assert work.steps.count(_NEW) == 2
 
 
 def test_counted_objects_have_their_kind_and_name():

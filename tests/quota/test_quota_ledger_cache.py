@@ -15,7 +15,7 @@ from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.sums import select_amounts
 from policies.quota.limits.quota import Limit, Quota
-from policies.work import Allowance, TooMuchWork, counted_by
+from policies.work import TooMuchWork, Work, bounded_by
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 AMOUNTS = st.sampled_from([{}, {"all": Fraction(1)}, {"all": Fraction(3, 7)}])
@@ -90,10 +90,10 @@ def test_amount_that_was_written_is_read_however_long_it_is(amount):
 def test_first_charge_on_a_ledger_that_was_read_is_counted_as_work():
     ledger = Ledger.read(stored(ledger_of(*map(str, range(1000)))))
     new = OpenCharge("new", "Pod", "new", "", {OWN: Bill({"all": Fraction(1)}, {"gpus": Fraction(1)})})
-    with counted_by(Allowance(1000)), pytest.raises(TooMuchWork):
+    with bounded_by(Work(1000)), pytest.raises(TooMuchWork):
         ledger.reservations.with_charge(new)
     charged = ledger.reservations.with_charge(new)
-    with counted_by(Allowance(0)):
+    with bounded_by(Work(0)):
         charged.with_charge(replace(new, uid="newer"))
 
 

@@ -17,7 +17,7 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
 from policies.settings import DEFAULTS
-from policies.work import Allowance, TooMuchWork, count_work, counted_by
+from policies.work import TooMuchWork, Work, bounded_by, count_work
 from tests.quota.counted_objects import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.accounts import Account
@@ -50,7 +50,7 @@ def of_kinds(number):
     ids=["count", "cover", "bill", "sweep: pods", "repair", "sweep: templates"],
 )
 def test_what_grows_with_the_cluster_is_too_much_for_the_loop(compute):
-    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+    with pytest.raises(TooMuchWork), bounded_by(Work(IN_LOOP)):
         compute()
 
 
@@ -71,16 +71,16 @@ def test_largest_memory_looks_at_kinds_of_devices_and_not_at_each():
     ]
     view = ManifestsView([*slices, {"apiVersion": "v1", "kind": "NodeList", "items": []}])
     view.derive(published_devices)
-    with counted_by(Allowance(IN_LOOP)):
+    with bounded_by(Work(IN_LOOP)):
         assert largest_memory(view) == 81559 * 2**20
 
 
 def test_recount_of_a_large_namespace_is_too_much_for_the_loop():
     terms, counter = Terms(QUOTA, VIEW, DEFAULTS.quota), Counter()
     shown = counter.count(PODS, CLAIMS, terms)
-    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+    with pytest.raises(TooMuchWork), bounded_by(Work(IN_LOOP)):
         recount(Ledger(), QUOTA, Snapshot(*shown, "1", "1"))
-    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+    with pytest.raises(TooMuchWork), bounded_by(Work(IN_LOOP)):
         counter.count(PODS, CLAIMS, terms)
 
 
@@ -90,7 +90,7 @@ async def test_crowd_of_charges_is_too_much_for_the_loop():
         PendingCharge(0.0, lambda _quota, uid=f"uid-{number}": Charge(uid, "Pod", "team-a", uid, {}), enforced=True)
         for number in range(100)
     ]
-    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+    with pytest.raises(TooMuchWork), bounded_by(Work(IN_LOOP)):
         _judge_batch(reading, crowd, Account("replica").balance(0.0, may_grant=False, is_flush=False, is_busy=False))
 
 

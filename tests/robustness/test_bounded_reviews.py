@@ -15,7 +15,8 @@ from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
 from policies.rules import get_rule
 from policies.settings import DEFAULTS
-from policies.work import Allowance, TooMuchWork, count_work, counted_by
+from policies.work import TooMuchWork, Work, bounded_by, count_work
+from tests.counted_work import RecordedWork
 from webhook.cluster.live import ResultsPerObject
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
@@ -120,24 +121,18 @@ async def test_answer_does_not_depend_on_where_the_review_runs():
 
 def test_review_in_the_loop_stops_before_the_costly_step():
     selectors._cached_selector.cache.clear()
-    counted = []
-    allowance = Allowance(IN_LOOP)
-
-    def count(units):
-        allowance(units)
-        counted.append(units)
-
+    work = RecordedWork(IN_LOOP)
     request = decode(review_body(claim(hostile(0)), "resource.k8s.io"), "claims")
-    with pytest.raises(TooMuchWork), counted_by(count):
+    with pytest.raises(TooMuchWork), bounded_by(work):
         review(request, VIEW, DEFAULTS)
-    assert sum(counted) <= IN_LOOP
+    assert sum(work.steps) <= IN_LOOP
     assert hostile(0) not in {text for text, _ in selectors._cached_selector.cache._entries}
 
 
 def test_outdated_digest_of_a_large_cluster_is_too_much_work_for_the_loop_before_it_begins():
     nodes = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)]
     made = []
-    with pytest.raises(TooMuchWork), counted_by(Allowance(IN_LOOP)):
+    with pytest.raises(TooMuchWork), bounded_by(Work(IN_LOOP)):
         ResultsPerObject().results_of("Node", made.append, nodes)
     assert made == []
 
@@ -145,7 +140,7 @@ def test_outdated_digest_of_a_large_cluster_is_too_much_work_for_the_loop_before
 def test_digest_that_is_up_to_date_is_no_work():
     nodes, results = [{"metadata": {"name": f"node-{number}"}} for number in range(5000)], ResultsPerObject()
     first = results.results_of("Node", id, nodes)
-    with counted_by(Allowance(0)):
+    with bounded_by(Work(0)):
         assert results.results_of("Node", id, nodes) is first
 
 

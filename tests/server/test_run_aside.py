@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from webhook.server.pacing import run_aside
+from policies.work import TooMuchWork, Work, bounded_by, check_cancelled, count_work
+from webhook.server.pacing import run_aside, run_spread
 
 
 async def test_result_of_the_work_is_returned_and_its_end_reported():
@@ -43,3 +44,27 @@ async def test_end_is_reported_where_no_thread_can_be_started(monkeypatch):
     with pytest.raises(RuntimeError):
         await run_aside(lambda: 42, 10, lambda: reported.append(True))
     assert reported == [True]
+
+
+async def test_bounds_of_work_hold_in_the_thread():
+    with pytest.raises(TooMuchWork), bounded_by(Work(9)):
+        await run_aside(lambda: count_work(10), 10, lambda: None)
+
+
+@pytest.mark.parametrize("step", [lambda: count_work(1), check_cancelled], ids=["counted", "check"])
+async def test_work_ends_at_its_next_step_when_nobody_waits_for_it(step):
+    begun, ended, go_on, steps = threading.Event(), asyncio.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        go_on.wait()
+        step()
+        steps.append(1)
+
+    task = asyncio.create_task(run_spread(work, 60, ended.set))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    await asyncio.wait([task])
+    go_on.set()
+    await ended.wait()
+    assert steps == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -16,7 +17,7 @@ from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import pages
 from webhook.cluster.resources import RESOURCES, workload_resources
-from webhook.server.pacing import Pacer, run_aside, spread
+from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
 
 __all__ = ["AUDIT_SECONDS", "AuditMetrics", "AuditRound", "survey_cluster"]
-
-T = TypeVar("T")
 
 _logger = logging.getLogger("gpu_admission.controllers")
 
@@ -83,20 +82,10 @@ class AuditRound:
         """
         settings = self.settings()
         survey = Survey(self.view, settings)
-        pacer = Pacer()
-        try:
-            await survey_cluster(
-                self.client, survey, lambda page: _run_in_thread(lambda: survey.add(page, pacer), pacer)
-            )
-            report = await _run_in_thread(lambda: audit(self.view, settings, survey, pacer), pacer)
-        finally:
-            pacer.stop()
+        await survey_cluster(self.client, survey, lambda page: run_spread(partial(survey.add, page), _SECONDS))
+        report = await run_spread(partial(audit, self.view, settings, survey), _SECONDS)
         self._last = report, self.clockwork.now()
         _logger.info("audited: %s", report.summary)
-
-
-async def _run_in_thread(work: Callable[[], T], pacer: Pacer) -> T:
-    return await run_aside(lambda: spread(work, pacer), _SECONDS, lambda: None)
 
 
 _LAST = "gpu_admission_audit_last_timestamp_seconds"

@@ -11,6 +11,7 @@ from policies.explanation import READ_FROM, Audience, Feasibility, explain, ques
 from policies.fleet import gpu_requests
 from policies.view import UNKNOWN
 from policies.waiting import alike_key, for_all_alike, is_waiting, waiting_result
+from policies.work import Work, bounded_by, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,7 +86,6 @@ class WaitingExplainer:
         states: Sequence[PodState],
         settings: GPUAdmissionPolicy,
         now: datetime,
-        check_cancelled: Callable[[], None],
     ) -> WaitingAnswers:
         """Explain all waiting pods.
 
@@ -93,7 +93,6 @@ class WaitingExplainer:
             states: The pods that wait or have our condition.
             settings: The administrator's settings.
             now: The time of day.
-            check_cancelled: Called between the steps; raises to end the work.
         """
         ends = self.clock() + self.round_seconds
         answers = [PodAnswer(state, None) for state in states if not state.is_pending]
@@ -102,7 +101,7 @@ class WaitingExplainer:
             return WaitingAnswers(
                 [*answers, *(PodAnswer(state, None) for state in waiting)], (), _counts(Feasibility.UNKNOWN, waiting)
             )
-        groups = self._groups(waiting, settings, check_cancelled)
+        groups = self._groups(waiting, settings)
         explained: dict[str, float] = {}
         postponed: list[PodState] = []
         counts: Counter[str] = Counter()
@@ -113,7 +112,7 @@ class WaitingExplainer:
                 explained[key] = self._explained.get(key, 0.0)
                 continue
             explained[key] = self.clock()
-            theirs, verdict = self._answers_of(key, question, alike, settings, check_cancelled)
+            theirs, verdict = self._answers_of(key, question, alike, settings)
             answers += theirs
             counts.update(_counts(verdict, alike) if verdict else {})
         self._explained = explained
@@ -122,7 +121,7 @@ class WaitingExplainer:
         return WaitingAnswers(answers, postponed, counts)
 
     def _groups(
-        self, waiting: Iterable[PodState], settings: GPUAdmissionPolicy, check_cancelled: Callable[[], None]
+        self, waiting: Iterable[PodState], settings: GPUAdmissionPolicy
     ) -> dict[str, tuple[Question, list[PodState]]]:
         """The pods with one explanation and its question, by their key."""
         groups: dict[str, tuple[Question, list[PodState]]] = {}
@@ -138,7 +137,6 @@ class WaitingExplainer:
         question: Question,
         alike: Sequence[PodState],
         settings: GPUAdmissionPolicy,
-        check_cancelled: Callable[[], None],
     ) -> tuple[list[PodAnswer], str]:
         """The answers for pods with one explanation, and its verdict; empty if they do not wait for GPUs."""
         pod, namespace = alike[0].pod, alike[0].namespace
@@ -147,13 +145,13 @@ class WaitingExplainer:
         ends = self.clock() + _EXPLANATION_SECONDS
 
         def check_time() -> None:
-            check_cancelled()
             if self.clock() >= ends:
                 raise _TooLongError
 
         audience = Audience(namespace, sees_nodes=False)
         try:
-            explanation = explain(for_all_alike(question), self.view, settings, check_time, audience=audience)
+            with bounded_by(Work(check=check_time)):
+                explanation = explain(for_all_alike(question), self.view, settings, audience=audience)
         except _TooLongError:
             return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
         except Exception:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from policies.view import UNKNOWN
 from policies.waiting import ConditionStep, condition_step, event_step, pod_state
+from policies.work import check_cancelled
 from webhook.cluster.errors import APIError
 from webhook.controllers.run import IncompleteRound
 from webhook.controllers.waiting_answers import withdrawal
 from webhook.controllers.waiting_writes import PodId, PodWrite, RightsError
-from webhook.server.pacing import Pacer, run_aside, spread
+from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,14 +72,10 @@ class WaitingRound:
         if not settings.explain.on_pods and now < self._next_withdrawal:
             return
         self._next_withdrawal = 0.0 if settings.explain.on_pods else now + _WITHDRAWAL_SECONDS
-        pacer = Pacer()
-        plan = partial(self._plan, settings, pacer)
         try:
-            answers, due = await run_aside(partial(spread, plan, pacer), _COMPUTE_SECONDS, lambda: None)
+            answers, due = await run_spread(partial(self._plan, settings), _COMPUTE_SECONDS)
         except TimeoutError as error:
             raise IncompleteRound(f"pods that wait were not explained within {_COMPUTE_SECONDS:g} seconds") from error
-        finally:
-            pacer.stop()
         if answers is not None:
             self.metrics.show(answers.counts, answers.conditions)
         if due:
@@ -91,21 +88,21 @@ class WaitingRound:
         if due or not settings.explain.on_pods:
             self._note = ""
 
-    def _plan(self, settings: GPUAdmissionPolicy, pacer: Pacer) -> tuple[WaitingAnswers | None, list[PodWrite]]:
+    def _plan(self, settings: GPUAdmissionPolicy) -> tuple[WaitingAnswers | None, list[PodWrite]]:
         """The answers, None if pods are unknown, and the writes, the most urgent first; runs in a thread."""
         found = self.view.derive_each("Pod", pod_state)
         if found is UNKNOWN:
             return None, []
         states = [state for state in found if state is not None]
         if settings.explain.on_pods:
-            answers = self.explainer.answers(states, settings, self.clockwork.now(), pacer)
+            answers = self.explainer.answers(states, settings, self.clockwork.now())
         else:
             answers = withdrawal(states)
         # These pods ended, or were bound before the view showed their condition.
         gone = self.writer.drop_all_except(state.uid for state in states)
         due = [PodWrite(pod, ConditionStep.REMOVE) for pod in gone]
         for each in answers.answers:
-            pacer()
+            check_cancelled()
             if (write := self._due_for(each)) is not None:
                 due.append(write)
         return answers, sorted((each for each in due if not self.writer.rests(each.pod)), key=_urgency)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from policies.explanation import EVERYTHING, Audience, explain, questions
 from policies.kubernetes.objects import DEFAULT_NAMESPACE
+from policies.work import Work, bounded_by, check_cancelled
 from policies.workload_templates import templates_of
 from webhook.cluster.lookups import look_up
 from webhook.server.deadlines import Deadline
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.settings import AddedKind, GPUAdmissionPolicy
     from policies.view import ClusterView
-    from policies.work import CancelCheck
     from webhook.server.explain_question import PostedObject
 
 __all__ = ["MOST_WAITING", "Answer", "Explainer", "Render", "UnavailableError"]
@@ -103,18 +103,17 @@ class Explainer:
         """
         await self._take_turn(audience.namespace, deadline)
 
-        def check_cancelled() -> None:
+        def check_caller() -> None:
             if not is_awaited():
                 raise UnavailableError("The caller has gone.")
             if deadline.has_passed:
                 raise TimeoutError
 
         try:
-            return await run_aside(
-                lambda: self._explain(asked, check_cancelled, render, audience),
-                deadline.remaining,
-                self._turns.release,
-            )
+            with bounded_by(Work(check=check_caller)):
+                return await run_aside(
+                    lambda: self._explain(asked, render, audience), deadline.remaining, self._turns.release
+                )
         except TimeoutError as error:
             raise UnavailableError(
                 "The explanation took longer than the call's timeout; ask with ?timeout=30s, the longest."
@@ -134,9 +133,7 @@ class Explainer:
         finally:
             self._waiting[is_member] -= 1
 
-    def _explain(
-        self, asked: PostedObject | NamedObject, check_cancelled: CancelCheck, render: Render, audience: Audience
-    ) -> Answer:
+    def _explain(self, asked: PostedObject | NamedObject, render: Render, audience: Audience) -> Answer:
         check_cancelled()
         namespace, stored = asked.namespace or DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
         settings, document = self.settings(), self._object(asked, audience)
@@ -151,9 +148,7 @@ class Explainer:
                 "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or "
                 "a ResourceClaimTemplate."
             )
-        explanations = [
-            explain(question, self.view, settings, check_cancelled, audience=audience) for question in found
-        ]
+        explanations = [explain(question, self.view, settings, audience=audience) for question in found]
         return Answer(render(explanations), tuple(str(explanation.verdict) for explanation in explanations))
 
     def _object(self, asked: PostedObject | NamedObject, audience: Audience) -> Object:

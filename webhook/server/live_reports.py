@@ -13,7 +13,7 @@ import orjson
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.server.deadlines import LONGEST_SECONDS, Deadline
-from webhook.server.pacing import Pacer, run_aside, spread
+from webhook.server.pacing import run_spread
 from webhook.server.turns import Busy, Turns
 
 if TYPE_CHECKING:
@@ -174,16 +174,13 @@ class LiveReports:
 
     async def _make_in_turn(self, audience: Audience, last: _KeptReport | None, deadline: Deadline) -> _KeptReport:
         clock = self._clock
-        pacer = Pacer()
         try:
             began, mark, now = clock(), self._view.derive(_change_mark), self._now()
-            lines, cpu_seconds = await run_aside(
-                lambda: spread(lambda: self._lines(audience, now, last), pacer), deadline.remaining, self._turns.release
+            lines, cpu_seconds = await run_spread(
+                lambda: self._lines(audience, now, last), deadline.remaining, self._turns.release
             )
         except TimeoutError as error:
             raise ReportUnavailableError(_LATE) from error
-        finally:
-            pacer.stop()
         report = LiveReport(lines, rfc3339(now))
         self._check_size(audience, report)
         self._observe(clock() - began)

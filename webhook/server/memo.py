@@ -24,7 +24,7 @@ import orjson
 from policies.admission.common_part import REPEATABLE, common_object, common_request
 from policies.caches import BoundedCache
 from policies.settings import ExemptPolicy, settings_for
-from policies.work import Allowance, counted_by
+from policies.work import Work, bounded_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -104,7 +104,7 @@ class Memo:
         if not known.facts:
             return True
         try:
-            with counted_by(Allowance(_WORK)):
+            with bounded_by(Work(_WORK)):
                 return all(fact.holds(self.view) for fact in known.facts)
         except Exception:  # noqa: BLE001 - the review then fails in the same way, and its entry says what that means
             return False

@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import threading
 import time
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.work import counted_by
+from policies.work import Work, bounded_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Pacer", "run_aside", "run_spread", "spread"]
+__all__ = ["run_aside", "run_spread"]
 
 T = TypeVar("T")
 
@@ -22,6 +23,7 @@ T = TypeVar("T")
 async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], None]) -> T:
     """Run a function in a new thread and return its result.
 
+    The bounds of work around the call hold in the thread, too (see `policies.work`).
     Python cannot stop a thread from outside, so the function must check its time itself. The thread is a daemon, so that
     it does not keep the process from ending.
 
@@ -37,7 +39,7 @@ async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], 
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
     try:
-        threading.Thread(target=_run, args=(work, loop, result, on_end), daemon=True).start()
+        threading.Thread(target=copy_context().run, args=(_run, work, loop, result, on_end), daemon=True).start()
     except RuntimeError:
         on_end()
         raise
@@ -74,10 +76,30 @@ _WORK, _REST = 0.005, 0.005
 """Seconds. Python runs one thread at a time, so work pauses as long as it ran, and reviews run in between."""
 
 
-class Pacer:
-    """Pauses work in a thread between its steps, and ends it after `stop`."""
+async def run_spread(work: Callable[[], T], seconds: float, on_end: Callable[[], None] = lambda: None) -> T:
+    """Run a function as `run_aside` does, in a thread that pauses regularly.
+
+    The function ends at its next step when the caller stops waiting.
+    """
+    pacer = _Pacer()
+
+    def work_in_turns() -> T:
+        with bounded_by(pacer):
+            return work()
+
+    try:
+        return await run_aside(work_in_turns, seconds, on_end)
+    finally:
+        pacer.stop()
+
+
+class _Pacer(Work):
+    """Pauses work in a thread at each of its steps, counted or not, and ends it after `stop`."""
+
+    __slots__ = ("_since", "_stopped")
 
     def __init__(self) -> None:
+        super().__init__()
         self._stopped = threading.Event()
         self._since = time.monotonic()
 
@@ -85,32 +107,17 @@ class Pacer:
         """End the work at its next step."""
         self._stopped.set()
 
-    def __call__(self) -> None:
+    def count(self, _units: int) -> None:
+        """Pause if the work ran long enough; raise if it was stopped."""
+        self.check()
+
+    def check(self) -> None:
         """Pause if the work ran long enough; raise if it was stopped."""
         if time.monotonic() - self._since >= _WORK:
             self._stopped.wait(_REST)
             self._since = time.monotonic()
         if self._stopped.is_set():
             raise _StoppedError
-
-
-def spread(work: Callable[[], T], pacer: Pacer) -> T:
-    """Run a function in this thread; it may pause each time it counts work."""
-    with counted_by(lambda _units: pacer()):
-        return work()
-
-
-async def run_spread(work: Callable[[], T], seconds: float) -> T:
-    """Run a function in a thread that pauses regularly; stop it when the caller stops waiting.
-
-    Raises:
-        TimeoutError: No result after `seconds`.
-    """
-    pacer = Pacer()
-    try:
-        return await run_aside(partial(spread, work, pacer), seconds, lambda: None)
-    finally:
-        pacer.stop()
 
 
 class _StoppedError(Exception):

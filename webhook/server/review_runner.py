@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.work import Allowance, TooMuchWork, counted_by
+from policies.work import TooMuchWork, Work, bounded_by
 from webhook.server.deadlines import Deadline
-from webhook.server.pacing import Pacer, run_aside, spread
+from webhook.server.pacing import run_spread
 from webhook.server.turns import Busy, Turns
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ReviewRunner:
         payer: Payer = _NOBODY,
         *,
         is_long: bool = False,
-        allowance: Allowance | None = None,
+        in_loop: Work | None = None,
     ) -> T:
         """Return or raise what `work` does.
 
@@ -76,7 +76,7 @@ class ReviewRunner:
             deadline: Deadline of the call.
             payer: The payer of the time.
             is_long: True if the work is known to be too long for the event loop.
-            allowance: The work that may be done in the event loop; None for `IN_LOOP`.
+            in_loop: The work that may be done in the event loop; None for `IN_LOOP`.
 
         Raises:
             Busy: the turn of the payer would come too late.
@@ -84,23 +84,19 @@ class ReviewRunner:
         """
         if not is_long and not self._turns.runs_aside(payer):
             try:
-                with counted_by(allowance or Allowance(IN_LOOP)):
+                with bounded_by(in_loop or Work(IN_LOOP)):
                     return self._measure(work, partial(self._turns.charge, payer))
             except TooMuchWork:
                 pass
         await self._turns.take(payer, deadline)
         self._count()
-        pacer, spent = Pacer(), list[float]()
+        spent = list[float]()
 
         def finish() -> None:
             self._turns.charge(payer, sum(spent))
             self._turns.release()
 
-        try:
-            measured = partial(self._measure, partial(spread, work, pacer), spent.append)
-            return await run_aside(measured, deadline.remaining, finish)
-        finally:
-            pacer.stop()
+        return await run_spread(partial(self._measure, work, spent.append), deadline.remaining, finish)
 
     def _measure(self, work: Callable[[], T], charge: Callable[[float], None]) -> T:
         began = self._work_clock()
@@ -139,13 +135,13 @@ class Run:
     payer: Payer
     is_long: bool
     """True if the object is too large to be reviewed in the event loop."""
-    allowance: Allowance = field(default_factory=lambda: Allowance(IN_LOOP))
+    in_loop: Work = field(default_factory=lambda: Work(IN_LOOP))
     """The work that the whole call may do in the event loop."""
 
     def part(self, parts: int) -> Run:
         """The runner for one of so many equal parts of the time left, less the time to answer."""
-        return Run(self.runner, self.deadline.part(parts), self.payer, is_long=self.is_long, allowance=self.allowance)
+        return Run(self.runner, self.deadline.part(parts), self.payer, is_long=self.is_long, in_loop=self.in_loop)
 
     async def __call__(self, work: Callable[[], T]) -> T:
         """Return or raise what `work` does; see `ReviewRunner.run`."""
-        return await self.runner.run(work, self.deadline, self.payer, is_long=self.is_long, allowance=self.allowance)
+        return await self.runner.run(work, self.deadline, self.payer, is_long=self.is_long, in_loop=self.in_loop)

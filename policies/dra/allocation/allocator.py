@@ -16,7 +16,7 @@ from policies.dra.allocation.question import Question
 from policies.dra.allocation.results import allocation_result
 from policies.dra.allocation.search import Search
 from policies.dra.allocation.usage import NONE, Usage
-from policies.work import CancelCheck, never_cancelled
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -47,7 +47,6 @@ class Allocator:
         usage: Usage = NONE,
         features: Features = DEFAULTS,
         budget: int = STEP_BUDGET,
-        check_cancelled: CancelCheck = never_cancelled,
     ) -> None:
         """Read claims and classes.
 
@@ -58,12 +57,11 @@ class Allocator:
             usage: the devices of other claims.
             features: the feature gates of the scheduler.
             budget: search steps on a node after which the search ends without a result.
-            check_cancelled: may raise an exception to stop the search.
 
         Raises:
             AllocationError: a field of a claim or a class has the wrong type.
         """
-        self.question = Question.read(claims, classes, usage, features, check_cancelled)
+        self.question = Question.read(claims, classes, usage, features)
         self._gatherer = PoolGatherer(index, features)
         self._budget = budget
 
@@ -82,7 +80,7 @@ class Allocator:
             SearchBudgetExceeded: the search would take too many steps.
         """
         question, target = self.question, TargetNode(node)
-        question.check_cancelled()
+        check_cancelled()
         pools = self._gatherer.gather(target)
         needs: dict[Subrequest, Need] = {}
         constraints = []
@@ -119,7 +117,7 @@ class Allocator:
             AllocationError: a node selector is invalid.
         """
         target = TargetNode(node)
-        self.question.check_cancelled()
+        check_cancelled()
         pools = self._gatherer.gather(target)
         numbers: dict[str, int] = {}
         return tuple(
@@ -138,14 +136,11 @@ class Allocator:
             return pool.slices, pool.other_slices, self._node_dependent(pool, node)
         counters = tuple((name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items()))
         checks = self.question.checks
-        return counters, tuple(
-            (checks.shapes.of(device), checks.holdings(device))
-            for device in pool.devices(self.question.check_cancelled)
-        )
+        return counters, tuple((checks.shapes.of(device), checks.holdings(device)) for device in pool.devices())
 
     def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:
         return tuple(
             self.question.checks.node(device, node) is None
-            for device in pool.devices(self.question.check_cancelled)
+            for device in pool.devices()
             if device.slice.selects_per_device
         )

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from policies.dra.allocation.usage import Usage
     from policies.dra.deviceclasses import DeviceClass
     from policies.dra.resource_claims import Claim, Subrequest
-    from policies.work import CancelCheck
 
 __all__ = ["Checks"]
 
@@ -57,10 +56,9 @@ class Checks:
         classes: Mapping[str, DeviceClass],
         features: Features,
         usage: Usage,
-        check_cancelled: CancelCheck,
     ) -> Checks:
         """The checks for some claims."""
-        selectors = Selectors(features, check_cancelled)
+        selectors = Selectors(features)
         read = selectors.reads(_expressions(claims, classes))
         shapes = DeviceShapes(None if read is None else read | _attributes(claims))
         return cls(classes, features, usage, selectors, shapes)

@@ -52,7 +52,6 @@ class Needs:
         self._checks = question.checks
         self._node = node
         self._pools = pools
-        self._keep_on = question.check_cancelled
 
     def of_claim(self, claim: Claim) -> dict[Subrequest, Need]:
         """The need of every alternative.
@@ -126,7 +125,7 @@ class Needs:
                 )
             devices += [
                 Candidate(device, pool)
-                for device in pool.devices(self._keep_on)
+                for device in pool.devices()
                 if self._checks.selectable(claim, subrequest, device, self._node) is None
                 and self._checks.capacity(subrequest, device, {}) is None
             ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.slices import AllocatableDevice, PoolId, Slice
-    from policies.work import CancelCheck
 
 __all__ = ["Pool", "PoolGatherer", "PoolState"]
 
@@ -59,7 +59,7 @@ class Pool:
         """`driver/pool`."""
         return "/".join(self.id)
 
-    def devices(self, check_cancelled: CancelCheck) -> Iterator[AllocatableDevice]:
+    def devices(self) -> Iterator[AllocatableDevice]:
         """The devices, in the order in which they are searched."""
         for found in self.slices:
             check_cancelled()

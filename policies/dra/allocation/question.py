@@ -9,7 +9,6 @@ from policies.dra.allocation.checks import Checks
 from policies.dra.allocation.features import Implementation
 from policies.dra.allocation.reading import read_claim, read_classes
 from policies.dra.allocation.usage import Usage
-from policies.work import CancelCheck, never_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +30,6 @@ class Question:
     usage: Usage
     features: Features
     checks: Checks
-    check_cancelled: CancelCheck = never_cancelled
 
     @classmethod
     def read(
@@ -40,7 +38,6 @@ class Question:
         classes: Iterable[Object],
         usage: Usage,
         features: Features,
-        check_cancelled: CancelCheck = never_cancelled,
     ) -> Question:
         """Read ResourceClaims and DeviceClasses.
 
@@ -50,9 +47,7 @@ class Question:
         read = tuple(map(read_claim, claims))
         by_name = read_classes(classes)
         known = _supported_usage(usage, features)
-        return cls(
-            read, by_name, known, features, Checks.of(read, by_name, features, known, check_cancelled), check_cancelled
-        )
+        return cls(read, by_name, known, features, Checks.of(read, by_name, features, known))
 
     def against(self, usage: Usage) -> Question:
         """The same where other claims hold something else."""

@@ -14,6 +14,7 @@ from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason
 from policies.dra.allocation.twins import Twins, can_swap
 from policies.dra.resource_claims import MOST_DEVICES
+from policies.work import Work, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -76,7 +77,6 @@ class Search:
         self._claims = question.claims
         self._needs = needs
         self._checks = question.checks
-        self._keep_on = question.check_cancelled
         self._picks = picks
         self._node = node
         self._candidates = tuple(
@@ -92,8 +92,7 @@ class Search:
         self._numbers: dict[AllocatableDevice, int] = {}
         self._selectable: dict[Subrequest, set[int]] = {subrequest: set() for subrequest in needs}
         self._unselectable: dict[Subrequest, set[int]] = {subrequest: set() for subrequest in needs}
-        self._steps = 0
-        self._budget = 0
+        self._work = Work(0)
         self._failed: dict[Hashable, _Outcome] = {}
         self._selected: dict[tuple[int, int], Subrequest] = {}
 
@@ -104,7 +103,8 @@ class Search:
             AllocationError: a selector fails on a device, or a request for all devices breaks a constraint.
             SearchBudgetExceeded: there was no answer after so many steps.
         """
-        self._budget = budget
+        node = self._node.name
+        self._work = Work(budget, exceeded=lambda: SearchBudgetExceeded(budget, node))
         stack: list[_Frame] = [self._request(0, 0)]
         outcome: _Outcome | None = None
         while stack:
@@ -234,8 +234,6 @@ class Search:
         return number
 
     def _step(self) -> None:
-        if self._steps % _UNASKED_STEPS == 0:
-            self._keep_on()
-        self._steps += 1
-        if self._steps > self._budget:
-            raise SearchBudgetExceeded(self._budget, self._node.name)
+        if self._work.left % _UNASKED_STEPS == 0:
+            check_cancelled()
+        self._work.count(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.features import Implementation
 from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from policies.dra.allocation.shapes import AttributeRead, DeviceShapes
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Selector
-    from policies.work import CancelCheck
 
 __all__ = ["Selectors", "cel_features"]
 
@@ -33,9 +33,8 @@ class Selectors:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go selectorsMatch.
     """
 
-    def __init__(self, features: Features, check_cancelled: CancelCheck) -> None:
+    def __init__(self, features: Features) -> None:
         self._features = cel_features(features)
-        self._keep_on = check_cancelled
         self._tells_sharing = features.implementation is not Implementation.STABLE
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._verdicts: dict[tuple[str, int], bool] = {}
@@ -95,7 +94,7 @@ class Selectors:
             compiled = self._compile(expression)
             if isinstance(compiled, CelCompileError):
                 raise compiled
-            self._keep_on()
+            check_cancelled()
             self._verdicts[key] = compiled.matches(self._as_seen(device, shapes))
         return self._verdicts[key]
 
@@ -113,7 +112,7 @@ class Selectors:
 
     def _compile(self, expression: str) -> Selector | CelCompileError:
         if expression not in self._compiled:
-            self._keep_on()
+            check_cancelled()
             try:
                 self._compiled[expression] = compile_selector(expression, self._features)
             except CelCompileError as error:

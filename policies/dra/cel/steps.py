@@ -3,6 +3,9 @@
 cel-go charges one unit for comparing two lists of lists, however large the inner ones are, and as much for adding two
 strings whose types it does not know. Expressions that use it would run for ever. Kubernetes stops them by a time limit;
 we stop them by counting.
+
+This is no `policies.work.Work`: like the cost in `interpreter.meter`, it stands for a limit of Kubernetes. A selector that
+exceeds it fails on the device for every review, and that verdict is cached, whatever work the review may still do.
 """
 
 from __future__ import annotations

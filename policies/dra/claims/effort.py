@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.dra.cel import CelCompileError, CelFeatures, begin_evaluation, compile_selector, steps_spent
-from policies.work import count_work
+from policies.work import Work, count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -51,13 +51,15 @@ class Effort:
     def __init__(self, *, compares: bool = True) -> None:
         """Begin with all of it, or with nothing for comparisons with the cluster."""
         self.compares = compares
-        self.own_left = MOST_TEXT if compares else 0
-        self.classes_left = MOST_OF_CLASSES if compares else 0
-        self._hints_left = _MOST_OF_HINTS if compares else 0
-        self._reading_left = _MOST_READ
-        self.cost_left = MOST_COST_OF_ALL
-        self._steps_left = _MOST_STEPS
-        self._compared_left = _MOST_COMPARED
+        self.cost = Work(MOST_COST_OF_ALL)
+        """What evaluations may cost."""
+        self.own = Work(MOST_TEXT if compares else 0)
+        """The bytes of the selectors of the object itself."""
+        self._classes = Work(MOST_OF_CLASSES if compares else 0)
+        self._hints = Work(_MOST_OF_HINTS if compares else 0)
+        self._reading = Work(_MOST_READ)
+        self._steps = Work(_MOST_STEPS)
+        self._compared = Work(_MOST_COMPARED)
         self.was_cut = False
         """Whether something was not compared with the cluster, beside selectors of the object itself."""
         self._admitted: dict[FieldPath | str, bool] = {}
@@ -75,46 +77,38 @@ class Effort:
     def compare(self, devices: int) -> bool:
         """True if so many devices more may be compared."""
         count_work(5 * devices)
-        self._compared_left -= devices
-        self.was_cut = self.was_cut or self._compared_left < 0
-        return self._compared_left >= 0
+        admitted = self._compared.spend(devices)
+        self.was_cut = self.was_cut or not admitted
+        return admitted
 
     def reserve(self, texts: Sequence[str]) -> None:
         """Leave to classes what the selectors of the object itself will not need."""
-        self.classes_left += max(self.own_left - size_of(texts), 0)
+        self._classes.left += max(self.own.left - size_of(texts), 0)
 
     def admit_own(self, path: FieldPath, texts: Sequence[str]) -> bool:
         """True if the selectors at a path of the object, all or none, are within the bounds."""
         admitted = self._admitted.get(path)
         if admitted is None:
-            size = size_of(texts)
-            admitted = self._admitted[path] = size <= self.own_left
-            self.own_left -= size if admitted else 0
+            admitted = self._admitted[path] = self.own.take(size_of(texts))
         return admitted
 
     def admit_class(self, name: str, texts: Sequence[str]) -> bool:
         """True if the selectors of a class that the object names, all or none, are within the bounds."""
         admitted = self._admitted.get(name)
         if admitted is None:
-            size = size_of(texts)
-            admitted = self._admitted[name] = size <= self.classes_left
-            self.classes_left -= size if admitted else 0
+            admitted = self._admitted[name] = self._classes.take(size_of(texts))
             self.was_cut = self.was_cut or not admitted
         return admitted
 
     def admit_hints(self, texts: Sequence[str]) -> bool:
         """True if parts of selectors, all or none, are within the bounds; compiled parts cost nothing."""
-        size = size_of([text for text in texts if text not in self._compiled])
-        admitted = size <= self._hints_left
-        self._hints_left -= size if admitted else 0
-        return admitted
+        return self._hints.take(size_of([text for text in texts if text not in self._compiled]))
 
     def admit_reading(self, characters: int) -> bool:
         """True if selectors may be gone through once more."""
         count_work(characters // 4)
-        admitted = characters <= self._reading_left
+        admitted = self._reading.take(characters)
         self.was_cut = self.was_cut or not admitted
-        self._reading_left -= characters if admitted else 0
         return admitted
 
     def compile(self, text: str) -> Selector | CelCompileError:
@@ -130,9 +124,8 @@ class Effort:
         """True if evaluating a selector on groups of devices is within the bounds. The same groups count once."""
         asked = self._evaluated.setdefault(selector, set())
         new = len({*groups} - asked)
-        admitted = self._steps_left >= 0 and selector.max_cost * new <= self.cost_left
+        admitted = self._steps.left >= 0 and self.cost.take(selector.max_cost * new)
         if admitted:
-            self.cost_left -= selector.max_cost * new
             asked.update(groups)
         self.was_cut = self.was_cut or not admitted
         return admitted
@@ -147,8 +140,7 @@ class Effort:
             if verdict is None:
                 begin_evaluation()
                 verdict = selector.verdict(group.sample)
-                self._steps_left -= steps_spent()
-                if self._steps_left < 0:
+                if not self._steps.spend(steps_spent()):
                     self.was_cut = True
                     return None
             found.append(verdict)

@@ -27,7 +27,7 @@ from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count
 from policies.view import UNKNOWN, ClusterView
-from policies.work import CancelCheck, never_cancelled
+from policies.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -53,7 +53,6 @@ def analyze(
     view: ClusterView,
     settings: GPUAdmissionPolicy,
     edit: str | None = None,
-    check_cancelled: CancelCheck = never_cancelled,
 ) -> Analysis:
     """Which devices of a cluster the selectors of a set match, and why not the others.
 
@@ -64,13 +63,12 @@ def analyze(
         view: the cluster.
         settings: which version of NVIDIA's driver the cluster has, if they say so.
         edit: an expression in place of those of the set, to compare both; None for no comparison.
-        check_cancelled: may raise an exception to stop the work.
     """
     variants = [selector_set] if edit is None else [selector_set, edited_selector_set(selector_set, edit)]
     compiled = [compiled_selectors(each, Facts(view, settings)) for each in variants]
     groups = _groups(view, [each for selectors in compiled for each in selectors])
     found = [
-        _evaluation_of(each, selectors, groups, view, settings, check_cancelled)
+        _evaluation_of(each, selectors, groups, view, settings)
         for each, selectors in zip(variants, compiled, strict=True)
     ]
     if edit is None:
@@ -101,10 +99,9 @@ def _evaluation_of(
     groups: Sequence[DeviceGroup] | None,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
-    check_cancelled: CancelCheck,
 ) -> _Evaluation:
     compiles = all(each.selector is not None for each in selectors)
-    evaluator = Evaluator(selectors, MOST_WORK, check_cancelled)
+    evaluator = Evaluator(selectors, Work(MOST_WORK))
     verdicts = [evaluator.verdict(group) for group in groups] if compiles and groups is not None else []
     rows = _rows(groups or (), verdicts) if verdicts else []
     total = None if groups is None else sum(len(group.devices) for group in groups)

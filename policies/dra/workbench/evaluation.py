@@ -9,7 +9,7 @@ from policies.dra.cel import CelRuntimeError, begin_evaluation, steps_spent
 from policies.dra.failed_conditions import describe_failure
 from policies.dra.workbench.report import DeviceVerdict, Truth
 from policies.phrases import shorten
-from policies.work import CancelCheck, never_cancelled
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import Selector
     from policies.dra.device_groups import DeviceGroup
     from policies.dra.workbench.compiled import CompiledSelector
+    from policies.work import Work
 
 __all__ = ["Evaluator", "GroupVerdict"]
 
@@ -59,9 +60,8 @@ class Evaluator:
     """Evaluates the selectors of one set until the work reaches its limit."""
 
     selectors: Sequence[CompiledSelector]
-    left: int
-    """The work that is left, in the units of CEL's costs."""
-    check_cancelled: CancelCheck = never_cancelled
+    work: Work
+    """In the units of CEL's costs."""
     costs: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The least and the highest cost of each selector."""
     _measured: dict[int, int] = field(default_factory=dict)
@@ -72,8 +72,8 @@ class Evaluator:
         As in the scheduler, the first selector that is not true decides. The conditions of the others are evaluated
         too, unless the class excludes the devices: a request never gets devices outside its class.
         """
-        self.check_cancelled()
-        if self.left <= 0:
+        check_cancelled()
+        if self.work.left <= 0:
             return NOT_EVALUATED
         decided: GroupVerdict | None = None
         truths: list[tuple[Truth, ...]] = []
@@ -123,7 +123,7 @@ class Evaluator:
                 self._measured[number] = self._measured.get(number, 0) + 1
                 least, most = self.costs.get(number, (cost, cost))
                 self.costs[number] = min(least, cost), max(most, cost)
-        self.left -= cost + steps_spent() + _EACH
+        self.work.spend(cost + steps_spent() + _EACH)
         return verdict
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.waiting import pod_state
+from policies.work import Work, bounded_by
 from testbed import deploy
 from tests.controllers.waiting.conftest import ON
 from tests.deploy.grants import grants_of
@@ -276,8 +277,8 @@ async def test_work_ends_when_the_leader_no_longer_leads(team, leader):
             raise TimeoutError
 
     states = leader.view.derive_each("Pod", pod_state)
-    with pytest.raises(TimeoutError):
-        leader.explainer.answers(states, ON, team.now, cancelled)
+    with pytest.raises(TimeoutError), bounded_by(Work(check=cancelled)):
+        leader.explainer.answers(states, ON, team.now)
     assert len(steps) == 3
 
 

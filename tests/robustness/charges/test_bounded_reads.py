@@ -154,7 +154,7 @@ def resolved(monkeypatch):
 
     def counted(*arguments):
         asked = resolve(*arguments)
-        found.append(arguments[-1].own_left)
+        found.append(arguments[-1].own.left)
         return asked
 
     monkeypatch.setattr(demands, "demands_of_template", counted)

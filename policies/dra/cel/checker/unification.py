@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.dra.cel.types import DURATION, DYN, TIMESTAMP, Type, type_parameter
+from policies.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -50,7 +51,7 @@ class Substitution:
         self._bound: dict[str, Type] = {}
         self._journal: list[tuple[str, Type | None]] = []
         self._fresh = 0
-        self._steps = 0
+        self._work = Work(_MOST_STEPS, exceeded=TypesTooLargeError)
 
     def fresh(self) -> Type:
         """A type parameter that nothing else uses."""
@@ -101,7 +102,7 @@ class Substitution:
                 if id(part) in done:
                     pending.pop()
                     continue
-                self._step()
+                self._work.count(1)
                 inner = self._inner(part)
                 missing = [p for p in inner if id(p) not in done]
                 if missing:
@@ -120,7 +121,7 @@ class Substitution:
             a, b = pending.pop()
             if a is b:
                 continue
-            self._step()
+            self._work.count(1)
             if a.name != b.name or a.kind != b.kind or len(a.parameters) != len(b.parameters):
                 return False
             pending += zip(a.parameters, b.parameters, strict=True)
@@ -146,7 +147,7 @@ class Substitution:
         pending: list[_Comparison] = [(g, w, None) for g, w in zip(given, wanted, strict=True)]
         pending.reverse()
         while pending:
-            self._step()
+            self._work.count(1)
             left, right, widened = pending.pop()
             if widened is not None:
                 self._widen(widened, left, right)
@@ -200,7 +201,7 @@ class Substitution:
     def _is_equal_or_less_specific(self, one: Type, other: Type) -> bool:
         pending = [(one, other)]
         while pending:
-            self._step()
+            self._work.count(1)
             a, b = pending.pop()
             if is_dynamic(a) or a.kind == "parameter":
                 continue
@@ -220,7 +221,7 @@ class Substitution:
             part = pending.pop()
             if id(part) in seen:
                 continue
-            self._step()
+            self._work.count(1)
             seen.add(id(part))
             if part.kind == "parameter" and part.name == parameter.name:
                 return True
@@ -236,11 +237,6 @@ class Substitution:
             del self._bound[name]
         else:
             self._bound[name] = before
-
-    def _step(self) -> None:
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise TypesTooLargeError
 
 
 def _is_nullable(type_: Type) -> bool:
