@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.admission import review
+from policies.admission import review_concern
 from policies.conversion.device_layout import (
     ContainerRequest,
     TooManyDevicesError,
@@ -35,7 +35,7 @@ CLUSTER = ManifestsView(OBJECTS)
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
-ENTRIES = ["conversion", "preview", "placement", "conversion-check"]
+CONCERNS = ["conversion", "preview", "placement", "conversion-check"]
 
 
 def wants(**amounts):
@@ -135,9 +135,9 @@ LARGE = {
 }
 
 
-def asked(document, entry, view=CLUSTER):
-    namespace = "team-preview" if entry == "preview" else "team-a"
-    return review(Request(object=document, namespace=namespace, entry=entry), view, DEFAULTS)
+def asked(document, concern, view=CLUSTER):
+    namespace = "team-preview" if concern == "preview" else "team-a"
+    return review_concern(concern, Request(object=document, namespace=namespace), view, DEFAULTS)
 
 
 class Counted:
@@ -194,25 +194,25 @@ def assert_grows_no_faster(work):
     assert work(120) <= 2.1 * work(60)
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("concern", CONCERNS)
 @pytest.mark.parametrize("made", SMALL.values(), ids=SMALL)
-def test_steps_grow_with_the_pod(made, entry):
-    assert_grows_no_faster(lambda count: steps(lambda: asked(made(count), entry)))
+def test_steps_grow_with_the_pod(made, concern):
+    assert_grows_no_faster(lambda count: steps(lambda: asked(made(count), concern)))
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("concern", CONCERNS)
 @pytest.mark.parametrize("made", LARGE.values(), ids=LARGE)
-def test_steps_grow_with_a_pod_that_is_too_large(made, entry):
-    assert_grows_no_faster(lambda count: steps(lambda: asked(made(count), entry)))
+def test_steps_grow_with_a_pod_that_is_too_large(made, concern):
+    assert_grows_no_faster(lambda count: steps(lambda: asked(made(count), concern)))
 
 
 @pytest.mark.parametrize("what", ["copied", "compared"])
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("concern", CONCERNS)
 @pytest.mark.parametrize("made", SMALL.values(), ids=SMALL)
-def test_items_copied_and_names_compared_grow_with_the_pod(counter, made, entry, what):
+def test_items_copied_and_names_compared_grow_with_the_pod(counter, made, concern, what):
     def work(count):
         document = counted(made(count))
-        return counter(what, lambda: asked(document, entry))
+        return counter(what, lambda: asked(document, concern))
 
     work(4)
     assert work(120) <= 2.1 * work(60) + 10
@@ -345,9 +345,9 @@ def test_pod_of_the_greatest_size_is_converted(document):
     assert decision.templates
 
 
-@pytest.mark.parametrize("entry", ["placement", "conversion-check"])
-def test_size_of_a_pod_is_judged_once(entry):
-    assert asked(pod(*many(1000)), entry).findings == ()
+@pytest.mark.parametrize("concern", ["placement", "conversion-check"])
+def test_size_of_a_pod_is_judged_once(concern):
+    assert asked(pod(*many(1000)), concern).findings == ()
 
 
 def test_pod_without_a_gpu_may_have_any_size():
