@@ -179,7 +179,7 @@ class Finding:
     never_refuses: bool = False
     """True if the request must not be refused for it: a denial becomes a warning."""
     consequence: str = ""
-    """What follows if it does not refuse the object, as a clause; empty if nothing does."""
+    """The consequence if it does not refuse the object, as a clause; empty if there is none."""
     waived: str = ""
     """Why the author of the object ignores it; empty if it is not waived (`policies.waivers`)."""
     entry: str = field(default="", compare=False)

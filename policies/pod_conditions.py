@@ -153,7 +153,7 @@ def changed_cdi_annotations(pod: Any, before: Any) -> dict[str, Any]:
 
 
 def changed_images(pod: Any, before: Any) -> list[tuple[str, int]]:
-    """List and index of each container and init container whose image an update changes.
+    """The list and index of each container and init container whose image an update changes.
 
     The pod may have any shape. The API server refuses updates that add, remove or reorder containers.
     """

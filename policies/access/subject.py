@@ -227,11 +227,11 @@ class Subject:
             return None
         requests = PodRequests(request.object, request.namespace, view, settings)
         annotations: Any = {}
-        listed: tuple[Container, ...] = ()
+        pod_containers: tuple[Container, ...] = ()
         match request.operation, request.subresource:
             case "CREATE", "":
                 annotations = lookup(request.object, ("metadata", "annotations"))
-                containers = images = listed = tuple(_read_containers(spec, _LISTS, requests))
+                containers = images = pod_containers = tuple(_read_containers(spec, _LISTS, requests))
             case "UPDATE", "ephemeralcontainers":
                 before = _read_containers(lookup(request.old_object, ("spec",)), _LISTS[2:], requests)
                 known = {each.name: each.fields for each in before}
@@ -240,15 +240,25 @@ class Subject:
             case "UPDATE", "":
                 annotations = changed_cdi_annotations(request.object, request.old_object)
                 changed = changed_images(request.object, request.old_object)
-                listed = tuple(_read_containers(spec, _LISTS[:2], requests))
-                containers, images = (), tuple(each for each in listed if (each.list_name, each.index) in changed)
+                pod_containers = tuple(_read_containers(spec, _LISTS[:2], requests))
+                containers = ()
+                images = tuple(each for each in pod_containers if (each.list_name, each.index) in changed)
             case _:
                 return None
         annotated = annotations if isinstance(annotations, dict) else {}
         if not (containers or images or annotated):
             return None
-        is_created = request.operation == "CREATE"
-        return cls(annotated, spec, containers, images, listed, is_created, request.namespace, view, settings)
+        return cls(
+            annotations=annotated,
+            spec=spec,
+            containers=containers,
+            images=images,
+            pod_containers=pod_containers,
+            is_created=request.operation == "CREATE",
+            namespace=request.namespace,
+            view=view,
+            settings=settings,
+        )
 
     @property
     def severity(self) -> Severity:

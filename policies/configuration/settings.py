@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SETTINGS"]
 
 SETTINGS: Checks[Change] = Checks("GPUAdmissionPolicy")
-"""Of what settings are to be judged by, no settings decide: `policies.admission` judges these findings by the defaults."""
+"""Checks of settings. `policies.admission` gives their findings default severities: settings cannot allow invalid ones."""
 
 
 @SETTINGS.rule(

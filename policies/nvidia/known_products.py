@@ -107,14 +107,14 @@ _GENERAL = (
 )
 """Words that do not distinguish known models."""
 _EDITIONS = ("sff", "server", "workstation", "max", "q")
-"""Words for editions of one model, which people leave out."""
+"""Words for editions of one model, which are often left out."""
 _MEMORY = re.compile(r"([0-9o]+)g(?:i?b)?")
 _MEMORY_TYPE = re.compile(r"hbm[0-9]*e?")
 _FORM = re.compile(r"(sxm|pcie|nvl)[0-9]*")
 _NEAR = 0.08
 """Maximum difference of an amount of memory from that of a GPU, as a fraction: 24 GB are sold, 22.5 GiB are reported."""
 _SXM = ("H100-80GB-HBM3", "H800", "H20", "H20-3e", "H200", "B200", "GB200", "GB300", "GH200-480GB", "GH200-144G-HBM3e")
-"""Known products whose names do not tell that they are modules; the others without a form factor are PCIe cards."""
+"""Known products that are modules without a form factor in their names; the others without one are PCIe cards."""
 _MEMORIES = {
     "P4": 8,
     "P40": 24,
@@ -143,9 +143,9 @@ _MEMORIES = {
     "RTX-5000-Ada-Generation": 32,
     "RTX-6000-Ada-Generation": 48,
 }
-"""GB of known products that MIG does not divide and whose names do not tell it, by name without the brand."""
+"""GB of known products that MIG does not divide and whose names lack it, by name without the brand."""
 _OTHER_MODELS = ("a400", "a1000", "a2000", "t400", "t600", "t1000", "b100")
-"""Models that are real and not known products, and that look like a known one with a character typed twice."""
+"""Real models that are not known products, and look like a known one with a character typed twice."""
 
 
 def bare_name(label: str) -> str:
@@ -166,24 +166,25 @@ class ProductNames:
         return cls(tuple(sorted(set(map(bare_name, labels)))))
 
     def products_like(self, pattern: str, *, exact: bool = False, model_only: bool = False) -> list[str]:
-        """The products that a name can mean: of its model, memory and form factor, as far as it tells them.
+        """The products that a name can mean: of the model, memory and form factor in the name.
 
-        If the name is all of a product's, only that one, and else only those that tell the most of the name.
+        Only the nearest: the product that has exactly this name, else those with most facts of the name.
 
         Args:
             pattern: A name with mistakes, or part of a name; `*` separates words.
             exact: True if every word must be one of the product's; False to allow misspellings.
             model_only: True to return products of the model with any memory and form factor.
         """
-        written = _read(_core(pattern)) if len(pattern) <= _LONGEST else None
-        if written is None:
+        if len(pattern) > _LONGEST:
             return []
+        written = _read(_core(pattern))
         distances = {
             name: distance
             for name in self.names
             if (distance := _distance(written, _read(name), exact=exact, model_only=model_only)) is not None
         }
-        return [name for name, distance in distances.items() if distance == min(distances.values())]
+        nearest = min(distances.values(), default=None)
+        return [name for name, distance in distances.items() if distance == nearest]
 
     def suggestion(self, pattern: str) -> str | None:
         """A pattern for the products that a name can mean: `H100*` for `H100`, `Tesla-T4` for `Testla-T4`."""
@@ -194,7 +195,7 @@ class ProductNames:
         return self._common_pattern(self.products_like(pattern, exact=True), pattern)
 
     def _common_pattern(self, having: list[str], pattern: str) -> str | None:
-        """The name of the only product, or a pattern of several; None if every pattern selects others, too."""
+        """The name of the only product, or a pattern of several; None if every pattern matches others too."""
         if not having:
             return None
         if len(having) == 1 and "*" not in pattern:
@@ -231,7 +232,7 @@ class _Name:
     model: frozenset[int]
     """The indices of words that distinguish the model."""
     memory: frozenset[int]
-    """In GB; more than one if the name tells that of the CPU, too. Empty if it is unknown."""
+    """In GB; several if the name has that of the CPU too. Empty if it is unknown."""
     form: str
     """`sxm`, `pcie` or `nvl`; empty if it is unknown."""
 
@@ -254,14 +255,14 @@ def _read(name: str) -> _Name:
 
 
 def _is_fact(word: str) -> bool:
-    """True if a word tells memory, its type or the form factor."""
+    """True if a word is an amount of memory, its type or a form factor."""
     return any(pattern.fullmatch(word) for pattern in (_MEMORY, _MEMORY_TYPE, _FORM))
 
 
 def _distance(written: _Name, product: _Name, *, exact: bool, model_only: bool) -> tuple[bool, int] | None:
-    """The distance between a name and a product; None if it is another GPU.
+    """The distance between a name and a product, for comparison; None if it is another GPU.
 
-    True if the name leaves out facts or an edition, and the number of facts that only the name tells.
+    First True if the name lacks a fact or an edition of the product, then the number of facts that only the name has.
     """
     if not model_only and not _agree(written, product):
         return None
@@ -293,7 +294,7 @@ def _agree(written: _Name, product: _Name) -> bool:
 
 
 def _shared_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[set[int], set[int]]:
-    """The indices of shared words, also if they are divided differently: `GB-200` and `GB200`."""
+    """The indices of shared words, also if they are divided differently, as `GB-200` and `GB200`."""
     runs = _runs(ours), _runs(theirs)
     common = runs[0].keys() & runs[1].keys()
     return {index for text in common for index in runs[0][text]}, {index for text in common for index in runs[1][text]}

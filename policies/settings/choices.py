@@ -82,7 +82,7 @@ class Conversion:
     schedulers: tuple[str, ...] = ("default-scheduler",)
     """Schedulers that allocate claims, and make them for the extended resources of DeviceClasses.
 
-    Pods of others are not converted, and such a resource counts as no GPU request of theirs."""
+    Pods of other schedulers are not converted, and such a resource of theirs does not count as a GPU request."""
     allow_pod_opt_out: bool = True
     """True if the pod label `gpu-admission.io/dra: disabled` is honoured."""
     keep_translated_labels: bool = False
