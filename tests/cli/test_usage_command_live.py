@@ -99,6 +99,19 @@ async def test_kinds_that_may_not_be_listed_are_noted(live, sandbox):
     assert "Note: you may not list Pods, so it is unknown how many GPUs of device plugins are held" in done.stdout
 
 
+async def test_claims_are_unknown_if_another_version_of_them_may_be_served(live, sandbox):
+    sandbox.faults.add(faults.failing(404, "the server could not find the requested resource"), path="*/resourceclaims")
+    sandbox.faults.add(faults.failing(403, "forbidden"), path="/version")
+    done = await live("-o", "json")
+    assert (done.returncode, json.loads(done.stdout)["notes"]) == (
+        1,
+        [
+            "the API server does not serve ResourceClaims of resource.k8s.io/v1, so it is unknown how many GPUs of the DRA "
+            "driver are held"
+        ],
+    )
+
+
 async def test_namespace_that_does_not_exist_is_refused(live):
     done = await live("-n", "team-x")
     assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from webhook.cluster.known import TRUSTED_SECONDS
 from webhook.cluster.store import NOT_LISTED, State
+from webhook.cluster.watched_kinds import DRA
 
 if TYPE_CHECKING:
     import asyncio
@@ -78,7 +79,6 @@ class CacheMetrics(Collector):
 
 
 _SHOWN = 3
-_DRA = "resource.k8s.io"
 _GROUPS = {
     "gpu-admission.io": "our own CRDs are not installed, so all settings have their defaults",
     "monitoring.coreos.com": "the Prometheus Operator is not installed",
@@ -133,7 +133,7 @@ def _absent_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
             for watched, store in stores
             if watched.resource.group == group and store.state == "absent" and watched.kind not in _SELDOM_SERVED
         ]
-        if group == _DRA and names:
+        if group == DRA and names:
             version = next(watched.resource.version for watched, _ in stores if watched.resource.group == group)
             devices = "there are no devices" if view.list("ResourceSlice") == () else "devices are unknown"
             yield f"no DRA API: the API server does not serve {group}/{version}, so {devices}"

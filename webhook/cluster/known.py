@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from policies.view import UNKNOWN, Unknown
-from webhook.cluster.watched_kinds import DRA_SERVED_SINCE
+from webhook.cluster.watched_kinds import DRA, serves_dra_in_v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -22,8 +22,6 @@ H = TypeVar("H", bound="Hashable")
 TRUSTED_SECONDS = 120.0
 """For how many seconds a store is used after its watch broke. A restarted API server is back sooner, and a GPU cluster
 changes little in that time."""
-
-_DRA = "resource.k8s.io"
 
 
 class Surroundings(Protocol):
@@ -111,13 +109,9 @@ class KnownKind:
         if self._is_trusted(store):
             return True
         if store.state == "absent":
-            return watched.resource.group != _DRA or self._serves_dra_in_v1()
+            return watched.resource.group != DRA or serves_dra_in_v1(self._surroundings.server_version())
         is_gone = bool(watched.namespace) and self._surroundings.get("Namespace", watched.namespace) is None
         return is_gone and store.state == "forbidden"
 
     def _is_trusted(self, store: Store) -> bool:
         return store.state == "synced" or (store.state == "stale" and self._clock() < store.since + TRUSTED_SECONDS)
-
-    def _serves_dra_in_v1(self) -> bool:
-        version = self._surroundings.server_version()
-        return version is not UNKNOWN and version >= DRA_SERVED_SINCE

@@ -12,17 +12,19 @@ from policies.kubernetes.paths import lookup
 from webhook.cluster.errors import BadAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.reader import Reader
     from webhook.cluster.resources import Resource
 
-__all__ = ["PAGE", "list_all", "pages", "raw_pages"]
+__all__ = ["LARGE_PAGE", "PAGE", "list_all", "pages", "raw_pages"]
 
 PAGE = 100
-"""Objects in one page of a list; 500 in client-go's tools/pager. A page is parsed and freed in the event loop: 100 pods
+"""Objects in one page of a list. A page is parsed and freed in the event loop: 100 pods
 take 10 ms, 500 take 50 ms and more."""
+LARGE_PAGE = 500
+"""Objects in one page for commands, which have nothing else to do meanwhile; as in client-go's tools/pager."""
 _PAGE_SECONDS = 60.0
 
 
@@ -49,11 +51,16 @@ async def list_all(
 
 
 async def pages(
-    client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None
-) -> AsyncIterator[list[Object]]:
+    client: Reader,
+    resource: Resource,
+    namespace: str = "",
+    query: Mapping[str, str] | None = None,
+    *,
+    limit: int = PAGE,
+) -> AsyncGenerator[list[Object]]:
     """The objects of a large collection, a page at a time; raises as `list_all` does."""
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    async with contextlib.aclosing(raw_pages(client, resource, namespace, query, limit=PAGE)) as found:
+    async with contextlib.aclosing(raw_pages(client, resource, namespace, query, limit=limit)) as found:
         async for page in found:
             yield [{**head, **item} for item in page.items]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.paths import lookup
 from policies.view import UNKNOWN, Unknown
-from webhook.cluster.errors import ClusterError
+from webhook.cluster.errors import APIError, ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster.reader import Reader
 
-__all__ = ["ServerVersion", "parse_version"]
+__all__ = ["ServerVersion", "parse_version", "read_version"]
 
 _EVERY_SECONDS = 300.0
 _RETRY_SECONDS = 10.0
@@ -51,6 +51,16 @@ class ServerVersion:
             return _RETRY_SECONDS
         self._logged = ""
         return _EVERY_SECONDS
+
+
+async def read_version(client: Reader) -> Any:
+    """The version as the API server states it; None if RBAC hides it."""
+    try:
+        return await client.get("/version")
+    except APIError as error:
+        if not error.is_forbidden:
+            raise
+        return None
 
 
 def parse_version(answer: Any) -> tuple[int, int] | Unknown:

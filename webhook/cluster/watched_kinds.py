@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from policies.view import UNKNOWN, Unknown
 from webhook.cluster.resources import RESOURCES, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DRA_SERVED_SINCE", "Watched", "watched_kinds"]
+__all__ = ["DRA", "DRA_SERVED_SINCE", "Watched", "serves_dra_in_v1", "watched_kinds"]
 
+DRA = "resource.k8s.io"
+"""The group of claims, classes and slices."""
 DRA_SERVED_SINCE = (1, 34)
 """The first version of Kubernetes that serves `resource.k8s.io/v1`; one before may serve the group in another version.
 Source: KEP-4381, GA in 1.34."""
@@ -28,6 +31,8 @@ class Watched:
     """The only object; empty for all."""
     fields: tuple[str, ...] = ()
     """Further terms of the field selector."""
+    labels: str = ""
+    """The label selector."""
     part: bool = False
     """True if not all objects are kept, so that a missing one may exist. Only for pods."""
 
@@ -43,9 +48,10 @@ class Watched:
 
     @property
     def query(self) -> dict[str, str]:
-        """The query of the list and the watch: a field selector, if any."""
+        """The query of the list and the watch: the selectors, if any."""
         terms = (*((f"metadata.name={self.name}",) if self.name else ()), *self.fields)
-        return {"fieldSelector": ",".join(terms)} if terms else {}
+        selectors = {"fieldSelector": ",".join(terms), "labelSelector": self.labels}
+        return {name: selector for name, selector in selectors.items() if selector}
 
     @property
     def words(self) -> str:
@@ -60,6 +66,11 @@ class Watched:
     def covers(self, name: str, namespace: str) -> bool:
         """True if an object of this kind with this name is watched."""
         return self.name in ("", name) and self.namespace in ("", namespace)
+
+
+def serves_dra_in_v1(version: tuple[int, int] | Unknown) -> bool:
+    """True if an API server of this version serves DRA as `resource.k8s.io/v1`, or not at all."""
+    return version is not UNKNOWN and version >= DRA_SERVED_SINCE
 
 
 _EVERYWHERE = (

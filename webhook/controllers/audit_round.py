@@ -14,9 +14,9 @@ from prometheus_client.registry import Collector
 from policies.audit import AuditCounts, Survey, audit
 from policies.json_documents import json_document
 from webhook.cluster.clockwork import Clockwork, rfc3339
-from webhook.cluster.errors import APIError
-from webhook.cluster.lists import pages
+from webhook.cluster.kind_reads import read_pages
 from webhook.cluster.resources import RESOURCES, workload_resources
+from webhook.cluster.watched_kinds import Watched
 from webhook.server.pacing import run_spread
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cluster.client import APIClient
-    from webhook.cluster.resources import Resource
 
 __all__ = ["AUDIT_SECONDS", "AuditMetrics", "AuditRound", "survey_cluster"]
 
@@ -180,21 +179,7 @@ async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list
     workloads = await workload_resources(client, survey.settings)
     makers = [each for each in workloads if (each.group, each.kind) in survey.kinds]
     for resource in (_POD, *makers, _NODE_POOL):
-        try:
-            await _survey(client, resource, survey, take)
-        except APIError as error:
-            if not error.is_forbidden:
-                raise
-            survey.miss(resource.kind, f"forbidden: list {resource.name}")
-
-
-async def _survey(
-    client: APIClient, resource: Resource, survey: Survey, take: Callable[[list[Object]], Awaitable[None]]
-) -> None:
-    namespace = survey.namespace if resource.namespaced else ""
-    try:
-        async for page in pages(client, resource, namespace):
-            await take(page)
-    except APIError as error:
-        if not error.is_not_found:
-            raise
+        wanted = Watched(resource, survey.namespace if resource.namespaced else "")
+        unreadable = await read_pages(client, wanted, take)
+        if unreadable is not None:
+            survey.miss(resource.kind, unreadable.redacted)

@@ -15,8 +15,10 @@ from policies.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.lists import list_all, pages
+from webhook.cluster.kind_reads import read_pages
+from webhook.cluster.lists import list_all
 from webhook.cluster.resources import RESOURCES, workload_resources
+from webhook.cluster.watched_kinds import Watched
 from webhook.controllers.run import IncompleteRound
 from webhook.server.deadlines import Deadline
 from webhook.server.pacing import run_spread
@@ -156,18 +158,19 @@ class TemplateSweep:
         """The templates that pods and workloads use, by the API server: the view may be outdated."""
         pods = await list_all(self.client, _POD, namespace)
         used = set(await run_spread(partial(used_by_pods, pods), _COMPUTE_SECONDS))
-        for resource in (_POD_GROUP, *await workload_resources(self.client, self.settings())):
-            try:
-                async for page in pages(self.client, resource, namespace):
-                    if resource is _POD_GROUP:
-                        used |= used_by_pods(page)
-                        continue
-                    # Each workload is reviewed: half a second for a thousand of them.
-                    find = partial(needed_by_workloads, page, self.view, self.settings())
-                    used |= await run_spread(find, _COMPUTE_SECONDS)
-            except APIError as error:
-                if not error.is_not_found:  # the kind is not installed
-                    raise
+
+        async def take_groups(page: list[Object]) -> None:
+            used.update(used_by_pods(page))
+
+        async def take_workloads(page: list[Object]) -> None:
+            # Each workload is reviewed: half a second for a thousand of them.
+            find = partial(needed_by_workloads, page, self.view, self.settings())
+            used.update(await run_spread(find, _COMPUTE_SECONDS))
+
+        # A kind that is forbidden may use any template, so it ends the round for this namespace.
+        await read_pages(self.client, Watched(_POD_GROUP, namespace), take_groups, expected=())
+        for resource in await workload_resources(self.client, self.settings()):
+            await read_pages(self.client, Watched(resource, namespace), take_workloads, expected=())
         return used
 
     async def _treat(self, key: Key, used: Collection[Key]) -> None:

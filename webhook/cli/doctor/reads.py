@@ -11,16 +11,18 @@ from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.preflight.rights import Right
 from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.lists import PAGE, pages, raw_pages
+from webhook.cluster.kind_reads import Unreadable, Why, read_list, read_object
+from webhook.cluster.lists import PAGE, raw_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Sequence
 
     from policies.health import APIServerCalls
     from policies.kubernetes.objects import Object
     from webhook.cli.running_clusters.discovery import Discovery
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
+    from webhook.cluster.watched_kinds import Watched
 
 __all__ = ["count_nodes", "list_objects", "read_calls", "read_manifest_object", "read_named", "readable"]
 
@@ -28,9 +30,11 @@ Result = TypeVar("Result")
 
 _SECONDS = 30.0
 """For one fact, with all pages of a list."""
+_EXPECTED = (Why.NOT_SERVED,)
+"""The reason that `readable` gets as a result; it catches the others as errors."""
 
 
-async def readable(right: str, read: Awaitable[Result]) -> Result | Unread:
+async def readable(right: str, read: Awaitable[Result | Unreadable]) -> Result | Unread:
     """The result of a read, or why there is none.
 
     Args:
@@ -39,13 +43,14 @@ async def readable(right: str, read: Awaitable[Result]) -> Result | Unread:
     """
     try:
         async with asyncio.timeout(_SECONDS):
-            return await read
+            found = await read
     except TimeoutError:
         return Unread(error=f"no complete answer within {_SECONDS:g} seconds")
     except APIError as error:
         return Unread(right=right) if error.is_forbidden else Unread(error=str(error))
     except ClusterError as error:
         return Unread(error=str(error))
+    return Unread(error=str(found)) if isinstance(found, Unreadable) else found
 
 
 def _right(verb: str, resource: Resource, namespace: str = "", name: str = "") -> str:
@@ -54,17 +59,8 @@ def _right(verb: str, resource: Resource, namespace: str = "", name: str = "") -
 
 async def read_named(client: APIClient, resource: Resource, name: str, namespace: str = "") -> Object | Unread | None:
     """One object; None if it does not exist."""
-
-    async def read() -> Object | None:
-        try:
-            found: Object = await client.get(resource.path(namespace, name))
-        except APIError as error:
-            if not error.is_not_found:
-                raise
-            return None
-        return found
-
-    return await readable(_right("get", resource, namespace, name), read())
+    read = read_object(client, resource, name, namespace, expected=_EXPECTED)
+    return await readable(_right("get", resource, namespace, name), read)
 
 
 async def read_manifest_object(client: APIClient, discovery: Discovery, wanted: Object) -> Object | Unread | None:
@@ -81,20 +77,10 @@ async def read_manifest_object(client: APIClient, discovery: Discovery, wanted: 
     return found
 
 
-async def list_objects(
-    client: APIClient, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None
-) -> Sequence[Object] | Unread:
-    """The objects of a collection; empty if it is not served."""
-
-    async def read() -> list[Object]:
-        try:
-            return [item async for page in pages(client, resource, namespace, query) for item in page]
-        except APIError as error:
-            if not error.is_not_found:
-                raise
-            return []
-
-    return await readable(_right("list", resource, namespace), read())
+async def list_objects(client: APIClient, wanted: Watched) -> Sequence[Object] | Unread:
+    """The objects of a list; empty if its kind is not installed."""
+    read = read_list(client, wanted, expected=_EXPECTED)
+    return await readable(_right("list", wanted.resource, wanted.namespace), read)
 
 
 async def count_nodes(client: APIClient, resource: Resource, most: int) -> int | Unread:

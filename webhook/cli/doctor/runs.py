@@ -32,6 +32,7 @@ from webhook.cluster.errors import APIError
 from webhook.cluster.leases import REPLICA_QUERY
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.watched_kinds import Watched
 from webhook.replica.config import DEPLOYMENT, LEASE, NAMESPACE, SECRET
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ __all__ = ["run_doctor"]
 
 _LABELS = {"app.kubernetes.io/name": "gpu-admission"}
 """Of the pods, if the Deployment cannot be read."""
-_MANAGED = {"labelSelector": f"{MANAGED}=true"}
-_API_SERVERS = {"labelSelector": "apiserver.kubernetes.io/identity=kube-apiserver"}
+_MANAGED = f"{MANAGED}=true"
+_API_SERVERS = "apiserver.kubernetes.io/identity=kube-apiserver"
 """Leases that API servers keep. Source: k8s.io/kubernetes pkg/controlplane/apiserver."""
 _MOST_REPLICAS = 20
 """Replicas that are asked."""
@@ -79,7 +80,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
     now = await _server_time(client)
     named = partial(read_named, client)
     deployment = await named(RESOURCES["Deployment"], DEPLOYMENT, NAMESPACE)
-    pods = await list_objects(client, RESOURCES["Pod"], NAMESPACE, _selector(deployment))
+    pods = await list_objects(client, Watched(RESOURCES["Pod"], NAMESPACE, labels=_selector(deployment)))
     running = [] if isinstance(pods, Unread) else [pod for pod in pods if _is_running(pod)][:_MOST_REPLICAS]
     progress.show(f"asking {len(running)} replicas")
     replicas = await in_parallel(partial(read_replica, client), running)
@@ -93,8 +94,9 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
     wanted = wanted_objects(manifests, issues_certificates=issues)
     stored = await in_parallel(partial(read_manifest_object, client, discovery), wanted)
     progress.show("reading pods and templates")
-    policies = await list_objects(client, RESOURCES["GPUAdmissionPolicy"])
-    pending = {**_MANAGED, "fieldSelector": "spec.nodeName="}
+    policies = await list_objects(client, Watched(RESOURCES["GPUAdmissionPolicy"]))
+    pending = Watched(RESOURCES["Pod"], fields=("spec.nodeName=",), labels=_MANAGED)
+    api_servers = Watched(RESOURCES["Lease"], "kube-system", labels=_API_SERVERS)
     return InstallationFacts(
         now=now,
         version=version("gpu-admission"),
@@ -107,12 +109,14 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         certificates=stored_certificates(secret),
         issues_certificates=issues,
         calls=calls,
-        api_servers=_count(await list_objects(client, RESOURCES["Lease"], "kube-system", _API_SERVERS)),
+        api_servers=_count(await list_objects(client, api_servers)),
         lease=await named(RESOURCES["Lease"], LEASE, NAMESPACE),
-        replica_leases=await list_objects(client, RESOURCES["Lease"], NAMESPACE, REPLICA_QUERY),
-        quotas=await list_objects(client, RESOURCES["GPUQuota"]),
-        waiting_pods=await list_objects(client, RESOURCES["Pod"], query=pending),
-        templates=await list_objects(client, RESOURCES["ResourceClaimTemplate"], query=_MANAGED),
+        replica_leases=await list_objects(
+            client, Watched(RESOURCES["Lease"], NAMESPACE, labels=REPLICA_QUERY["labelSelector"])
+        ),
+        quotas=await list_objects(client, Watched(RESOURCES["GPUQuota"])),
+        waiting_pods=await list_objects(client, pending),
+        templates=await list_objects(client, Watched(RESOURCES["ResourceClaimTemplate"], labels=_MANAGED)),
         policies=policies,
         settings=_settings(policies),
         installed=[*zip(wanted, stored, strict=True)],
@@ -134,9 +138,9 @@ async def _server_time(client: APIClient) -> datetime:
     return clock.server if clock else datetime.now(UTC)
 
 
-def _selector(deployment: Object | Unread | None) -> dict[str, str]:
+def _selector(deployment: Object | Unread | None) -> str:
     labels = {} if isinstance(deployment, Unread) else mapping_at(deployment, ("spec", "selector", "matchLabels"))
-    return {"labelSelector": ",".join(f"{key}={value}" for key, value in (labels or _LABELS).items())}
+    return ",".join(f"{key}={value}" for key, value in (labels or _LABELS).items())
 
 
 def _is_running(pod: Object) -> bool:

@@ -16,6 +16,7 @@ from webhook.cli.kubectl import warning_texts
 from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.kind_reads import Unreadable, read_object
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
@@ -48,15 +49,8 @@ async def plan_objects(client: APIClient, discovery: Discovery, documents: Itera
         if resource.namespaced and not namespace_of(document):
             document = {**document, "metadata": {**document["metadata"], "namespace": DEFAULT_NAMESPACE}}
         planned = PlannedObject(document, resource=resource.plural, is_namespaced=resource.namespaced)
-        try:
-            stored = await client.get(resource.path(namespace_of(document), name_of(document)))
-        except APIError as error:
-            if error.is_not_found:
-                return planned
-            if error.is_forbidden:
-                return replace(planned, stored=UNKNOWN)
-            raise
-        return replace(planned, stored=stored)
+        stored = await read_object(client, resource, name_of(document), namespace_of(document))
+        return replace(planned, stored=UNKNOWN if isinstance(stored, Unreadable) else stored)
 
     return await in_parallel(plan, documents)
 

@@ -10,9 +10,9 @@ from policies.kubernetes.objects import has_ended, namespace_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.preflight.component_versions import component_of
 from policies.view import UNKNOWN, Unknown
-from webhook.cluster.errors import APIError
-from webhook.cluster.lists import pages
+from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.watched_kinds import Watched
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 if TYPE_CHECKING:
@@ -34,21 +34,18 @@ async def count_pods(
     Unknown if pods may not be listed in all namespaces.
     """
     images: Counter[tuple[str, str]] = Counter()
-    count = 0
-    try:
-        async for page in pages(client, RESOURCES["Pod"]):
-            for pod in page:
-                if coverage is not None:
-                    coverage.add(pod)
-                if not has_ended(pod):
-                    images.update(dict.fromkeys(_components(pod), 1))
-            count += len(page)
-            progress.show(f"reading pods: {count:,}")
-    except APIError as error:
-        if error.is_forbidden:
-            return UNKNOWN
-        raise
-    return images
+
+    def add(pod: Object) -> None:
+        if coverage is not None:
+            coverage.add(pod)
+        if not has_ended(pod):
+            images.update(dict.fromkeys(_components(pod), 1))
+
+    def show(count: int) -> None:
+        progress.show(f"reading pods: {count:,}")
+
+    found = await read_list(client, Watched(RESOURCES["Pod"]), add, show=show)
+    return UNKNOWN if isinstance(found, Unreadable) else images
 
 
 def _components(pod: Object) -> set[tuple[str, str]]:

@@ -11,8 +11,9 @@ from policies.preflight.server_features import METRICS, ServerFeatures, features
 from policies.view import UNKNOWN, Unknown
 from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.errors import APIError
-from webhook.cluster.lists import pages
+from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import RESOURCES, Resource
+from webhook.cluster.watched_kinds import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,17 +48,9 @@ async def list_objects(
     keep: Callable[[Object], Object | None] = lambda document: document,
     namespace: str = "",
 ) -> Sequence[Object] | Unknown:
-    """What `keep` returns of the objects of a collection; unknown if listing it is forbidden."""
-    kept: list[Object] = []
-    try:
-        async for page in pages(client, resource, namespace):
-            kept += [found for each in page if (found := keep(each)) is not None]
-    except APIError as error:
-        if error.is_forbidden:
-            return UNKNOWN
-        if not error.is_not_found:
-            raise
-    return kept
+    """What `keep` returns of the objects of a collection; unknown if they cannot be read."""
+    found = await read_list(client, Watched(resource, namespace), keep)
+    return UNKNOWN if isinstance(found, Unreadable) else found
 
 
 async def api_services(client: APIClient) -> Sequence[Object] | Unknown:

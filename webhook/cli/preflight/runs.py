@@ -17,12 +17,11 @@ from webhook.cli.preflight.dry_run_requests import plan_objects, plan_runtime, t
 from webhook.cli.preflight.pod_counts import conditions_hold, count_pods
 from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.running_clusters.discovery import Discovery
-from webhook.cli.running_clusters.object_reads import read_version
 from webhook.cli.running_clusters.server_reads import read_clock
 from webhook.cli.shipped_files import shipped_path
-from webhook.cluster.errors import APIError
+from webhook.cluster.kind_reads import read_object
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.server_version import parse_version
+from webhook.cluster.server_version import parse_version, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,11 +107,5 @@ async def _read_namespaces(client: APIClient, planned: Sequence[PlannedObject]) 
     """The namespaces of objects, each with whether it exists, or may not be read."""
     found: dict[str, bool] = {}
     for namespace in dict.fromkeys(namespace_of(each.document) for each in planned if namespace_of(each.document)):
-        try:
-            await client.get(RESOURCES["Namespace"].path(name=namespace))
-            found[namespace] = True
-        except APIError as error:
-            if not (error.is_not_found or error.is_forbidden):
-                raise
-            found[namespace] = error.is_forbidden
+        found[namespace] = await read_object(client, RESOURCES["Namespace"], namespace) is not None
     return found

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webhook.cli.running_clusters.connections import NoClusterError
-from webhook.cli.running_clusters.object_reads import read_version, stored_settings
-from webhook.cluster.server_version import parse_version
+from webhook.cli.running_clusters.object_reads import stored_settings
+from webhook.cluster.server_version import parse_version, read_version
 from webhook.cluster.sync import Sync
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from policies.admission.entries import CONFIGURATIONS
 from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
 from policies.explanation import Audience, name_redactor
-from policies.view import UNKNOWN
 from webhook.cli.audit_reports import Audited, uncovered_notes
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters.clusters import read_cluster
 from webhook.cli.running_clusters.connections import connected_client
-from webhook.cli.running_clusters.object_reads import read_object
 from webhook.cli.running_clusters.published_reports import find_report_api, publish
 from webhook.cli.settings import chosen_settings
+from webhook.cluster.kind_reads import Unreadable, read_object
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.audit_round import survey_cluster
 
@@ -124,7 +123,7 @@ async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> lis
     stored = []
     for kind, name in CONFIGURATIONS:
         found = await read_object(client, RESOURCES[kind], name)
-        if found is UNKNOWN:
+        if isinstance(found, Unreadable):
             return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
         if found is not None:
             stored.append(found)

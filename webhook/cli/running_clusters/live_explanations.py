@@ -18,12 +18,14 @@ from webhook.cli.problems import Problem
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters.clusters import read_cluster
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
+from webhook.cli.running_clusters.discovery import Discovery
 from webhook.cli.running_clusters.explanation_service import ServiceRefusal, ask_service
 from webhook.cli.running_clusters.live_facts import running_cluster
 from webhook.cli.running_clusters.object_reads import stored_settings
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.contexts import context_namespace
 from webhook.cluster.errors import APIError
+from webhook.cluster.kind_reads import Why, read_object
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
@@ -168,22 +170,21 @@ async def _subjects(
     """The objects of a file, or the one with a name; missing ones go to the reader's problems."""
     if not isinstance(source, Name):
         return [_Subject(document, None) for document in source]
-    resource = source.resource
+    resource, found = source.resource, None
+    # A kind that the settings add has no version; the API server prefers one.
+    versions = [resource.version] if resource.version else await Discovery(client).versions(resource.group)
     try:
-        # A kind that the settings add has no version; the API server prefers one.
-        if not resource.version:
-            group = await client.get(f"/apis/{resource.group}")
-            resource = replace(resource, version=group["preferredVersion"]["version"])
-        return [_Subject(await client.get(resource.path(namespace, source.name)), source)]
+        if versions:
+            found = await read_object(client, replace(resource, version=versions[0]), source.name, namespace)
     except ValueError as error:
         reader.problems.append(Problem(source.argument, str(error)))
-    except APIError as error:
-        if error.is_forbidden:
-            return [_Subject(None, source)]
-        if not error.is_not_found:
-            raise
-        missing = f"{resource.kind} {source.name} in namespace {namespace} not found; -n names another namespace"
-        reader.problems.append(Problem(source.argument, missing))
+        return []
+    if isinstance(found, dict):
+        return [_Subject(found, source)]
+    if found is not None and found.why is Why.FORBIDDEN:
+        return [_Subject(None, source)]
+    missing = f"{resource.kind} {source.name} in namespace {namespace} not found; -n names another namespace"
+    reader.problems.append(Problem(source.argument, missing if found is None else str(found)))
     return []
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.view import UNKNOWN, Unknown
 from webhook.cli.running_clusters.connections import cluster_errors, connect
-from webhook.cli.running_clusters.object_reads import read_object, read_version, stored_settings
+from webhook.cli.running_clusters.object_reads import stored_settings
 from webhook.cli.settings import ClusterFiles, read_settings
-from webhook.cli.snapshots.reduced_lists import UnreadableKindError, reduced_pages
 from webhook.cli.snapshots.reductions import reduction_of
+from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_list, read_object
+from webhook.cluster.lists import LARGE_PAGE
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.server_version import parse_version
+from webhook.cluster.server_version import parse_version, read_version
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import Unknown
     from webhook.cli.manifest_reader import ManifestReader
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
@@ -60,27 +61,24 @@ class RunningCluster:
         """The version of the API server; unknown if RBAC hides it."""
         return parse_version(self._wait(read_version(self._client)))
 
-    def read_list(self, wanted: Watched, version: tuple[int, int] | Unknown) -> list[Object]:
-        """The objects of a list.
-
-        Raises:
-            UnreadableKindError: The list is forbidden, or fails.
-        """
-        found: list[Object] = self._wait(self._list(wanted, version))
-        return found
-
-    def get(self, resource: Resource, name: str) -> Object | Unknown | None:
-        """One cluster-scoped object; None if it does not exist, unknown if it is forbidden."""
-        found: Object | Unknown | None = self._wait(read_object(self._client, resource, name))
-        return reduction_of(resource)(found) if isinstance(found, dict) else found
-
-    async def _list(self, wanted: Watched, version: tuple[int, int] | Unknown) -> list[Object]:
-        found: list[Object] = []
+    def read_list(self, wanted: Watched) -> list[Object] | Unreadable:
+        """The objects of a list, reduced to what rules read, or why they are unknown."""
         self._progress.show(f"reading {wanted.words}")
-        async for page in reduced_pages(self._client, wanted, version):
-            found += page
-            self._progress.show(f"reading {wanted.words}: {len(found):,}")
+        reading = read_list(
+            self._client,
+            wanted,
+            reduction_of(wanted.resource),
+            show=lambda count: self._progress.show(f"reading {wanted.words}: {count:,}"),
+            limit=LARGE_PAGE,
+            expected=ABOUT_THE_KIND,
+        )
+        found: list[Object] | Unreadable = self._wait(reading)
         return found
+
+    def get(self, resource: Resource, name: str) -> Object | Unreadable | None:
+        """One cluster-scoped object, None if it does not exist, or why it is unknown."""
+        found: Object | Unreadable | None = self._wait(read_object(self._client, resource, name))
+        return reduction_of(resource)(found) if isinstance(found, dict) else found
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(work)
@@ -164,13 +162,12 @@ class LiveFacts(ManifestsView):
     def _why_unknown(self, wanted: Watched) -> str:
         """Read a list, unless it was read before; why it is unknown, empty if it is known."""
         if wanted not in self._read:
-            try:
-                objects = self._cluster.read_list(wanted, self.server_version())
-            except UnreadableKindError as error:
-                self._read[wanted] = str(error)
+            found = self._cluster.read_list(wanted)
+            if isinstance(found, Unreadable):
+                self._read[wanted] = str(found)
             else:
                 self._read[wanted] = ""
-                self.add_known(wanted.kind, wanted.namespace, objects)
+                self.add_known(wanted.kind, wanted.namespace, found)
         return self._read[wanted]
 
     def _is_namespace_read(self, resource: Resource, name: str) -> bool:
@@ -178,9 +175,10 @@ class LiveFacts(ManifestsView):
         one = Watched(resource, name=name)
         if one not in self._read:
             found = self._cluster.get(resource, name)
-            self._read[one] = f"forbidden: get {one.words}" if found is UNKNOWN else ""
-            if found is UNKNOWN:
+            if isinstance(found, Unreadable):
+                self._read[one] = str(found)
                 self._cluster.unknown[self._read[one]] = None
             else:
+                self._read[one] = ""
                 self.add_known(resource.kind, name, [found] if found is not None else [])
         return not self._read[one]

@@ -13,6 +13,7 @@ from webhook.cli.running_clusters.connections import NoClusterError, connected_c
 from webhook.cli.running_clusters.object_reads import list_namespaces, list_trimmed, stored_settings, typed_list
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.errors import APIError
+from webhook.cluster.kind_reads import Unreadable
 from webhook.cluster.lists import list_all
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
@@ -52,9 +53,10 @@ async def _report_quotas(
         policy, notes = (chosen, []) if chosen else await stored_settings(client)
         facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
         listed = await asyncio.gather(*(list_trimmed(client, kind, namespace, progress) for kind in _KINDS))
-        view = ManifestsView([*facts, *(each for each in listed if each is not None)])
+        view = ManifestsView([*facts, *(each for each in listed if not isinstance(each, Unreadable))])
         check_namespace_exists(view, namespace)
-        gaps = [f"you may not list {kind}s, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
+        unreadable = {each.wanted.kind: each for each in listed if isinstance(each, Unreadable)}
+        gaps = [f"{unreadable[kind].clause}, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
         return report_quotas_of_view(view, policy, namespace, [*notes, *gaps])
 
 

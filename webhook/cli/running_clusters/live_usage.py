@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.usage import READ_FROM, usage_report
-from policies.view import UNKNOWN, PassingView, Unknown
+from policies.view import PassingView, Unknown
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters.connections import connected_client
 from webhook.cli.running_clusters.object_reads import list_namespaces, list_trimmed
 from webhook.cli.usage_reports import WITHOUT, Usage
+from webhook.cluster.kind_reads import Unreadable, Why
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store_counts import OtherPods
@@ -48,39 +49,34 @@ async def _report_usage(kubeconfig: str | None, context: str | None, namespace: 
     async with connected_client(kubeconfig, context) as client:
         others = OtherPods()
         listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others, progress) for kind in READ_FROM))
-        facts = [found for found, _ in listed if found is not None]
+        facts = [found for found, _ in listed if not isinstance(found, Unreadable)]
         if namespace:
             facts += await list_namespaces(client, namespace)
         known = ManifestsView(facts)
         check_namespace_exists(known, namespace)
-        partial = [kind for kind, (found, is_whole) in zip(READ_FROM, listed, strict=True) if found and not is_whole]
-        notes = [*_notes(known, partial, namespace)]
+        reads = [*zip(READ_FROM, listed, strict=True)]
+        partial = [kind for kind, (found, is_whole) in reads if not is_whole and not isinstance(found, Unreadable)]
+        notes = []
+        for kind, (found, _) in reads:
+            if kind in partial:
+                notes.append(f"you may list {kind}s of namespace {namespace} only, so {WITHOUT[kind]}")
+            elif isinstance(found, Unreadable):
+                notes.append(f"{found.clause}, so {WITHOUT[kind]}")
         return Usage(usage_report(_WithOtherPods(known, others), namespace, partial=partial), tuple(notes))
 
 
 async def _list_widely(
     client: APIClient, kind: str, namespace: str, others: OtherPods, progress: Progress
-) -> tuple[Object | None, bool]:
+) -> tuple[Object | Unreadable, bool]:
     """The objects of a kind, of all namespaces if the user may list them, and whether they are all."""
 
-    def count(pod: Object) -> None:
-        others.put(namespace_of(pod), name_of(pod), pod)
+    def count(item: Object) -> None:
+        others.put(namespace_of(item), name_of(item), item)
 
-    found = await list_trimmed(client, kind, "", progress, dropped=count if kind == "Pod" else None)
-    if found is not None or not namespace or not RESOURCES[kind].namespaced:
-        return found, True
-    return await list_trimmed(client, kind, namespace, progress), False
-
-
-def _notes(view: ClusterView, partial: list[str], namespace: str) -> list[str]:
-    """The kinds that the user may not list, or only in the namespace."""
-    found = []
-    for kind in READ_FROM:
-        if kind in partial:
-            found.append(f"you may list {kind}s of namespace {namespace} only, so {WITHOUT[kind]}")
-        elif view.list(kind) is UNKNOWN:
-            found.append(f"you may not list {kind}s, so {WITHOUT[kind]}")
-    return found
+    found = await list_trimmed(client, kind, "", progress, drop=count if kind == "Pod" else None)
+    if isinstance(found, Unreadable) and found.why is Why.FORBIDDEN and namespace and RESOURCES[kind].namespaced:
+        return await list_trimmed(client, kind, namespace, progress), False
+    return found, True
 
 
 class _WithOtherPods(PassingView):

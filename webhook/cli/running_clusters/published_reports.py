@@ -17,8 +17,9 @@ from policies.metadata_keys import MANAGED
 from policies.phrases import format_count
 from webhook.cli.running_clusters.server_reads import in_parallel
 from webhook.cluster.errors import APIError
-from webhook.cluster.lists import list_all
+from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import Resource
+from webhook.cluster.watched_kinds import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -33,7 +34,7 @@ __all__ = ["NoReportAPIError", "Published", "find_report_api", "publish"]
 
 _ATTEMPTS = 3
 """Attempts to write a report that changes at the same time."""
-_OURS = {"labelSelector": f"{MANAGED}=true"}
+_OURS = f"{MANAGED}=true"
 _GRANT = "grant the ClusterRole of docs/audit.md"
 
 
@@ -171,34 +172,24 @@ class _Publisher:
         """
         stored: dict[str, Object] = {}
         problems = []
-        for resource in self._resources(namespace):
-            try:
-                listed = await self._list(resource, namespace)
-            except APIError as error:
-                if not error.is_forbidden:
-                    raise
-                problems.append(f"outdated {resource.plural} of earlier audits are not deleted: {error}; {_GRANT}")
-                continue
-            stored.update((namespace_of(report), report) for report in listed)
+        for wanted in self._own_lists(namespace):
+            listed = await read_list(self._client, wanted, _own_report)
+            if isinstance(listed, Unreadable):
+                plural = wanted.resource.plural
+                problems.append(f"outdated {plural} of earlier audits are not deleted: {listed.error}; {_GRANT}")
+            else:
+                stored.update((namespace_of(report), report) for report in listed)
         return stored, problems
 
     async def listed_reports(self, namespace: str) -> list[Object]:
         """The stored reports of earlier audits; without kinds that are not served or may not be listed."""
-        found = []
-        for resource in self._resources(namespace):
-            try:
-                found += await self._list(resource, namespace)
-            except APIError as error:
-                if not (error.is_forbidden or error.is_not_found):
-                    raise
-        return found
+        # RBAC also forbids to list kinds that are not installed, so a note about it would mislead most users.
+        found = [await read_list(self._client, wanted, _own_report) for wanted in self._own_lists(namespace)]
+        return [report for listed in found if not isinstance(listed, Unreadable) for report in listed]
 
-    def _resources(self, namespace: str) -> tuple[Resource, ...]:
-        return (self._namespaced,) if namespace else (self._namespaced, self._cluster)
-
-    async def _list(self, resource: Resource, namespace: str) -> list[Object]:
-        listed = await list_all(self._client, resource, namespace if resource.namespaced else "", _OURS)
-        return [report for report in listed if name_of(report) == REPORT_NAME]
+    def _own_lists(self, namespace: str) -> list[Watched]:
+        own = Watched(self._namespaced, namespace, labels=_OURS)
+        return [own] if namespace else [own, Watched(self._cluster, labels=_OURS)]
 
     async def write(self, report: Object, stored: Object | None) -> _Outcome | str:
         """Create or update a report; returns the outcome, or why it was not written.
@@ -257,6 +248,10 @@ class _Publisher:
 
     def _path(self, report: Object) -> str:
         return self._resource(report).path(namespace_of(report), REPORT_NAME)
+
+
+def _own_report(report: Object) -> Object | None:
+    return report if name_of(report) == REPORT_NAME else None
 
 
 def _updated_report(report: Object, stored: Object) -> Object:

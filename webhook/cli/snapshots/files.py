@@ -22,6 +22,7 @@ class ListFile:
         """`namespace` is the only one whose objects are in the file; empty for all."""
         self.name = f"{resource.name}.json"
         self.count = 0
+        self._is_discarded = False
         self._path = folder / self.name
         self._file = self._path.open("wb")
         head: Object = {"apiVersion": resource.api_version, "kind": f"{resource.kind}List"}
@@ -33,11 +34,16 @@ class ListFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+        is_kept = kind is None and not self._is_discarded
+        if is_kept:
             self._file.write(b"\n]}\n")
         self._file.close()
-        if kind is not None:
+        if not is_kept:
             self._path.unlink()
+
+    def discard(self) -> None:
+        """Remove the file at the end, because not all objects can be read."""
+        self._is_discarded = True
 
     def add(self, objects: list[Object]) -> None:
         """Add objects."""

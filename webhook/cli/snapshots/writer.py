@@ -15,23 +15,23 @@ from policies.configuration import is_configuration
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.phrases import format_count
 from policies.request import Request
-from policies.view import UNKNOWN, Unknown
 from webhook.cli.dump import dump
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
-from webhook.cli.running_clusters.object_reads import read_object, read_version, stored_settings, typed_list
+from webhook.cli.running_clusters.object_reads import stored_settings, typed_list
 from webhook.cli.snapshots.files import ListFile
 from webhook.cli.snapshots.folders import HEAD, check_target, replaced_folder
-from webhook.cli.snapshots.reduced_lists import UnreadableKindError, reduced_pages
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cluster.clockwork import rfc3339
+from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages
+from webhook.cluster.lists import LARGE_PAGE
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, workload_resources
-from webhook.cluster.server_version import parse_version
+from webhook.cluster.server_version import read_version
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from policies.kubernetes.objects import Object
@@ -55,7 +55,7 @@ class Snapshot:
     """Of the API server."""
     files: dict[str, int] = field(default_factory=dict)
     """The number of objects in each file."""
-    unknown: list[UnreadableKindError] = field(default_factory=list)
+    unknown: list[Unreadable] = field(default_factory=list)
     """Why kinds are not in the snapshot."""
     notes: list[str] = field(default_factory=list)
     """Problems of the cluster's settings, without full stops."""
@@ -98,7 +98,7 @@ async def _take(
         snapshot = Snapshot(client.url, notes=notes)
         with replaced_folder(folder) as written:
             rename = ReplacedNames(settings.configuration.operator_namespaces).rename if renames else None
-            writer = _Writer(client, written, namespace, settings, progress, snapshot, rename, parse_version(answer))
+            writer = _Writer(client, written, namespace, settings, progress, snapshot, rename)
             await writer.write()
             head = {
                 "serverVersion": answer,
@@ -126,7 +126,6 @@ class _Writer:
     progress: Progress
     snapshot: Snapshot
     rename: Callable[[Object], Object] | None
-    version: tuple[int, int] | Unknown
     facts: list[Object] = field(default_factory=list)
     """Lists of the first kinds."""
 
@@ -157,18 +156,24 @@ class _Writer:
     async def _write_kind(self, wanted: Watched) -> None:
         resource = wanted.resource
         only = self.namespace if resource.namespaced else ""
+        reduce = reduction_of(resource)
         kept: list[Object] = []
-        try:
-            with ListFile(self.folder, resource, only) as file:
-                async for page in reduced_pages(self.client, wanted.within(only), self.version):
-                    self._add(file, page)
-                    kept += page if resource.kind in _FIRST else []
-        except UnreadableKindError as error:
+
+        async def take(page: list[Object]) -> None:
+            reduced = [found for item in page if (found := reduce(item)) is not None]
+            self._add(file, reduced)
+            kept.extend(reduced if resource.kind in _FIRST else ())
+
+        with ListFile(self.folder, resource, only) as file:
+            unreadable = await self._read(wanted.within(only), take)
+            if unreadable is not None:
+                file.discard()
+        if unreadable is not None:
             if resource.kind == _NAMESPACE and self.namespace:
                 # Users who may not list namespaces can often read their own.
-                await self._write_object(resource, self.namespace, error)
+                await self._write_object(resource, self.namespace, unreadable)
             else:
-                self.snapshot.unknown.append(error)
+                self.snapshot.unknown.append(unreadable)
             return
         self.snapshot.files[file.name] = file.count
         if resource.kind in _FIRST:
@@ -176,12 +181,14 @@ class _Writer:
         if resource.kind == _NAMESPACE and self.namespace not in ("", *map(name_of, kept)):
             raise click.UsageError(f"namespace {self.namespace} does not exist")
 
-    async def _write_object(self, resource: Resource, name: str, unlisted: UnreadableKindError | None = None) -> None:
+    async def _read(self, wanted: Watched, take: Callable[[list[Object]], Awaitable[None]]) -> Unreadable | None:
+        return await read_pages(self.client, wanted, take, limit=LARGE_PAGE, expected=ABOUT_THE_KIND)
+
+    async def _write_object(self, resource: Resource, name: str, unlisted: Unreadable | None = None) -> None:
         """One cluster-scoped object; `unlisted` says why its kind cannot be listed."""
         found = await read_object(self.client, resource, name)
-        if found is UNKNOWN:
-            unreadable = unlisted or UnreadableKindError("forbidden: get", Watched(resource, name=name))
-            self.snapshot.unknown.append(unreadable)
+        if isinstance(found, Unreadable):
+            self.snapshot.unknown.append(unlisted or found)
             return
         if found is None and unlisted:
             raise click.UsageError(f"namespace {name} does not exist")
@@ -199,17 +206,22 @@ class _Writer:
         namespaces = [each for each in wanted if self.namespace in ("", each.namespace)]
         if not namespaces:
             return
-        try:
-            with ListFile(self.folder, RESOURCES[_CONFIG_MAP], self.namespace) as file:
-                for each in namespaces:
-                    if view.get(_NAMESPACE, each.namespace) is None:
-                        continue
-                    async for page in reduced_pages(self.client, each, self.version):
-                        self._add(file, [self._reduced_config_map(config_map, view) for config_map in page])
-        except UnreadableKindError as error:
-            self.snapshot.unknown.append(error)
-        else:
-            self.snapshot.files[file.name] = file.count
+        reduce = reduction_of(RESOURCES[_CONFIG_MAP])
+
+        async def take(page: list[Object]) -> None:
+            reduced = (found for item in page if (found := reduce(item)) is not None)
+            self._add(file, [self._reduced_config_map(each, view) for each in reduced])
+
+        with ListFile(self.folder, RESOURCES[_CONFIG_MAP], self.namespace) as file:
+            for each in namespaces:
+                if view.get(_NAMESPACE, each.namespace) is None:
+                    continue
+                unreadable = await self._read(each, take)
+                if unreadable is not None:
+                    file.discard()
+                    self.snapshot.unknown.append(unreadable)
+                    return
+        self.snapshot.files[file.name] = file.count
 
     def _reduced_config_map(self, config_map: Object, view: ManifestsView) -> Object:
         name, namespace = name_of(config_map), namespace_of(config_map)

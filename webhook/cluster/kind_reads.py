@@ -1,0 +1,204 @@
+"""The one reader of kinds that RBAC may forbid, or that the API server may not serve.
+
+It returns the objects, or why they are unknown. A kind that is not installed has no objects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from webhook.cluster.errors import APIError, ClusterError
+from webhook.cluster.lists import PAGE, pages
+from webhook.cluster.server_version import parse_version, read_version
+from webhook.cluster.watched_kinds import DRA, Watched, serves_dra_in_v1
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Container
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.reader import Reader
+    from webhook.cluster.resources import Resource
+
+__all__ = ["ABOUT_THE_KIND", "LASTING", "Unreadable", "Why", "read_list", "read_object", "read_pages"]
+
+
+class Why(StrEnum):
+    """Why objects are unknown."""
+
+    FORBIDDEN = "forbidden"
+    """RBAC does not allow the read."""
+    NOT_SERVED = "not served"
+    """The API server does not serve the version that is read, but may serve another one."""
+    FAILED = "failed"
+    """The API server fails to read this kind, for example because a conversion webhook does not answer."""
+    UNAVAILABLE = "unavailable"
+    """The API server is not reachable, does not accept the credentials, or is too busy."""
+
+
+LASTING = frozenset({Why.FORBIDDEN, Why.NOT_SERVED})
+"""The reasons that a second attempt does not change."""
+ABOUT_THE_KIND = LASTING | {Why.FAILED}
+"""The reasons that say nothing about other kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Objects that are unknown, and why."""
+
+    why: Why
+    verb: str
+    """`list` or `get`."""
+    wanted: Watched
+    """The objects."""
+    error: ClusterError
+
+    def __str__(self) -> str:
+        """Why the objects are unknown, without a full stop."""
+        text = f"{self._reason} {self.wanted.words}"
+        return text if self.why in LASTING else f"{text}: {self.error}"
+
+    @property
+    def redacted(self) -> str:
+        """The text without names that users choose, and without the answer of the API server."""
+        return f"{self._reason} {self.wanted.resource.name}"
+
+    @property
+    def clause(self) -> str:
+        """The reason as a clause for the user who runs a command: `you may not list Pods`."""
+        match self.why:
+            case Why.FORBIDDEN:
+                return f"you may not {self.verb} {self.wanted.kind}s"
+            case Why.NOT_SERVED:
+                return f"the API server does not serve {self.wanted.kind}s of {self.wanted.resource.api_version}"
+        return str(self)
+
+    @property
+    def _reason(self) -> str:
+        match self.why:
+            case Why.FORBIDDEN:
+                return f"forbidden: {self.verb}"
+            case Why.NOT_SERVED:
+                return f"the API server does not serve {self.wanted.resource.api_version}:"
+            case Why.FAILED:
+                return f"the API server fails to {self.verb}"
+            case Why.UNAVAILABLE:
+                return f"the API server does not answer: {self.verb}"
+
+
+async def read_pages(
+    client: Reader,
+    wanted: Watched,
+    take: Callable[[list[Object]], Awaitable[None]],
+    *,
+    limit: int = PAGE,
+    expected: Container[Why] = LASTING,
+) -> Unreadable | None:
+    """Pass the pages of a list to `take`; returns why its objects are unknown, None if all are known.
+
+    Args:
+        client: Reads from the API server.
+        wanted: The objects to list.
+        take: Is called with each page; must not send requests.
+        limit: Objects in a page.
+        expected: The reasons that are returned.
+
+    Raises:
+        ClusterError: The objects are unknown for another reason.
+    """
+    found = pages(client, wanted.resource, wanted.namespace, wanted.query, limit=limit)
+    try:
+        async with contextlib.aclosing(found):
+            async for page in found:
+                await take(page)
+    except ClusterError as error:
+        return await _reason(client, Unreadable(_why(error), "list", wanted, error), expected)
+    return None
+
+
+async def read_list(
+    client: Reader,
+    wanted: Watched,
+    keep: Callable[[Object], Object | None] = lambda item: item,
+    *,
+    show: Callable[[int], None] | None = None,
+    limit: int = PAGE,
+    expected: Container[Why] = LASTING,
+) -> list[Object] | Unreadable:
+    """What `keep` returns of the objects of a list, without None; or why they are unknown.
+
+    Args:
+        client: Reads from the API server.
+        wanted: The objects to list.
+        keep: Returns what is kept of an object, or None to drop it.
+        show: Is called after each page with the number of objects that were read.
+        limit: Objects in a page.
+        expected: The reasons that are returned.
+
+    Raises:
+        ClusterError: The objects are unknown for another reason.
+    """
+    kept: list[Object] = []
+    count = 0
+
+    async def take(page: list[Object]) -> None:
+        nonlocal count
+        kept.extend(found for item in page if (found := keep(item)) is not None)
+        count += len(page)
+        if show is not None:
+            show(count)
+
+    unreadable = await read_pages(client, wanted, take, limit=limit, expected=expected)
+    return kept if unreadable is None else unreadable
+
+
+async def read_object(
+    client: Reader, resource: Resource, name: str, namespace: str = "", *, expected: Container[Why] = LASTING
+) -> Object | Unreadable | None:
+    """One object, None if it does not exist, or why it is unknown.
+
+    Args:
+        client: Reads from the API server.
+        resource: The resource.
+        name: The name of the object.
+        namespace: The namespace of the object; empty if the resource has none.
+        expected: The reasons that are returned.
+
+    Raises:
+        ClusterError: The object is unknown for another reason.
+    """
+    try:
+        found: Object = await client.get(resource.path(namespace, name))
+    except ClusterError as error:
+        wanted = Watched(resource, namespace, name)
+        return await _reason(client, Unreadable(_why(error), "get", wanted, error), expected)
+    return found
+
+
+def _why(error: ClusterError) -> Why:
+    if isinstance(error, APIError):
+        if error.is_not_found:
+            return Why.NOT_SERVED
+        if error.is_forbidden:
+            return Why.FORBIDDEN
+        if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return Why.FAILED
+    return Why.UNAVAILABLE
+
+
+async def _reason(client: Reader, unreadable: Unreadable, expected: Container[Why]) -> Unreadable | None:
+    """Why objects are unknown; None if their kind is not installed, or the object does not exist.
+
+    Raises:
+        ClusterError: The reason is not expected.
+    """
+    if unreadable.why is Why.NOT_SERVED:
+        resource = unreadable.wanted.resource
+        if resource.group != DRA or serves_dra_in_v1(parse_version(await read_version(client))):
+            return None
+    if unreadable.why not in expected:
+        raise unreadable.error
+    return unreadable
