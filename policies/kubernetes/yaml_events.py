@@ -102,10 +102,12 @@ class Piece:
     Attributes:
         text: The part, beginning at the first column of a line.
         line: How many lines lie before it.
+        begin: How many characters lie before it.
     """
 
     text: str
     line: int
+    begin: int = 0
 
     def events(self) -> Iterator[yaml.Event]:
         """The events of the piece; their marks count lines within the piece, from 0.
@@ -230,10 +232,10 @@ def pieces(text: str) -> Iterator[Piece]:
         previous = end
         if since_previous.startswith("%") or "\n%" in since_previous:
             continue
-        yield Piece(text[begin:end], line)
+        yield Piece(text[begin:end], line, begin)
         line += _line_breaks(text[begin:end])
         begin = end
-    yield Piece(text[begin:], line)
+    yield Piece(text[begin:], line, begin)
 
 
 def _mark(text: str, index: int) -> yaml.Mark:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.yaml_events import Mark, Piece
 
-__all__ = ["Budget", "Duplicates", "Node", "compose"]
+__all__ = ["Budget", "Composition", "Duplicates", "Node", "compose"]
 
 Duplicates = dict[tuple[str | int, ...], list[int]]
 """The lines of each key that a document has more than once, by the path of its value; lines are counted from 1."""
@@ -101,31 +101,6 @@ class Budget:
             piece.fail(f"{what}; write out what is meant; the rest is not read", mark)
 
 
-def compose(
-    piece: Piece, budget: Budget, depth: int, *, keeps_duplicates: bool = False
-) -> Iterator[tuple[Node, Duplicates]]:
-    """The documents of a piece that hold anything, and their duplicate keys.
-
-    Args:
-        piece: The text.
-        budget: What the whole text may still hold.
-        depth: Mappings and lists inside each other.
-        keeps_duplicates: Whether the last of duplicate keys counts, as for Kubernetes' own reader; if not, the document
-            is refused.
-
-    Raises:
-        YAMLError: at the first problem; what follows in this piece is not read.
-    """
-    events = piece.events()
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            budget.spend(1, piece, cast("Mark", event.start_mark))
-            composition = _Composition(piece, budget, depth, keeps_duplicates=keeps_duplicates)
-            root = composition.read(events)
-            if root is not None:
-                yield root, composition.duplicates
-
-
 @dataclass(slots=True)
 class _Anchor:
     scalar: scalars.Scalar = None
@@ -152,8 +127,10 @@ class _Collection:
         self.merges = False
 
 
-class _Composition:
-    """One document while it is read."""
+class Composition:
+    """One document while it is read; a subclass records more of each node."""
+
+    node_type = Node
 
     def __init__(self, piece: Piece, budget: Budget, depth: int, *, keeps_duplicates: bool) -> None:
         self.duplicates: Duplicates = {}
@@ -166,6 +143,7 @@ class _Composition:
         self._root: Node | None = None
 
     def read(self, events: Iterator[yaml.Event]) -> Node | None:
+        """The root of the document, whose events are read up to its end; None for a document of comments only."""
         for event in events:
             mark = cast("Mark", event.start_mark)  # optional only in PyYAML's types
             if isinstance(event, yaml.ScalarEvent):
@@ -173,7 +151,7 @@ class _Composition:
             elif isinstance(event, yaml.CollectionStartEvent):
                 self._begin(event, mark)
             elif isinstance(event, yaml.CollectionEndEvent):
-                self._end()
+                self._end(mark)
             elif isinstance(event, yaml.AliasEvent):
                 self._read_alias(event, mark)
             else:
@@ -188,6 +166,7 @@ class _Composition:
         if is_plain and event.value == "<<" and self._open and self._open[-1].expects_key:
             self._open[-1].merges = True
             self._open[-1].expects_key = False
+            self._open[-1].key_mark = mark
             return
         scalar: scalars.Scalar = event.value
         if event.tag is not None:
@@ -212,11 +191,11 @@ class _Composition:
         self._check_place(anchor.node.children, anchor.height, mark)
         if self._open and self._open[-1].merges and isinstance(anchor.node.children, list):
             self._refuse_merge(mark)
-        self._add(Node(anchor.node.value, mark, anchor.node.children), anchor.height)
+        self._add(self.node_type(anchor.node.value, mark, anchor.node.children), anchor.height)
 
     def _begin(self, event: yaml.CollectionStartEvent, mark: Mark) -> None:
         is_mapping = isinstance(event, yaml.MappingStartEvent)
-        node = Node({}, mark, {}) if is_mapping else Node([], mark, [])
+        node = self.node_type({}, mark, {}) if is_mapping else self.node_type([], mark, [])
         left_before = self._budget.left
         self._budget.spend(1, self._piece, mark)
         self._check_place(node.children, 1, mark)
@@ -227,7 +206,7 @@ class _Composition:
             anchor = self._anchors[event.anchor] = _Anchor(node=node, is_open=True)
         self._open.append(_Collection(node, anchor, left_before))
 
-    def _end(self) -> None:
+    def _end(self, _: Mark) -> None:
         ended = self._open.pop()
         if ended.anchor is not None:
             ended.anchor.is_open = False
@@ -239,7 +218,7 @@ class _Composition:
         if self._open and self._open[-1].expects_key:
             self._add_key(self._convert(mark, scalars.key, scalar), mark)
         else:
-            self._add(Node(self._convert(mark, scalars.value, scalar), mark), 0)
+            self._add(self.node_type(self._convert(mark, scalars.value, scalar), mark), 0)
 
     def _add_key(self, key: str, mark: Mark) -> None:
         mapping = self._open[-1]
@@ -318,3 +297,34 @@ class _Composition:
             return convert(*args, **kwargs)
         except ValueError as error:
             self._piece.fail(str(error), mark)
+
+
+def compose(
+    piece: Piece,
+    budget: Budget,
+    depth: int,
+    *,
+    keeps_duplicates: bool = False,
+    composition: type[Composition] = Composition,
+) -> Iterator[tuple[Node, Duplicates]]:
+    """The documents of a piece that hold anything, and their duplicate keys.
+
+    Args:
+        piece: The text.
+        budget: What the whole text may still hold.
+        depth: Mappings and lists inside each other.
+        keeps_duplicates: Whether the last of duplicate keys counts, as for Kubernetes' own reader; if not, the document
+            is refused.
+        composition: The class that reads a document.
+
+    Raises:
+        YAMLError: at the first problem; what follows in this piece is not read.
+    """
+    events = piece.events()
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            budget.spend(1, piece, cast("Mark", event.start_mark))
+            reading = composition(piece, budget, depth, keeps_duplicates=keeps_duplicates)
+            root = reading.read(events)
+            if root is not None:
+                yield root, reading.duplicates

@@ -14,6 +14,7 @@ from policies.migration.text_nodes import read_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from policies.kubernetes.yaml import Limits
     from policies.migration.text_nodes import Entry, TextNode
 
 __all__ = ["LIST_BEGIN", "LIST_END", "RECORD_KEY", "record_of", "restored_json"]
@@ -37,22 +38,22 @@ def record_of(text: str, splices: Sequence[Splice], start: int, templates: int) 
     return json.dumps(record, separators=(",", ":"))
 
 
-def restored_json(text: str) -> str:
+def restored_json(text: str, limits: Limits) -> str:
     """The text in which every migrated object is as before.
 
     Raises:
         UneditableError: An object was edited since, or a record is invalid.
     """
-    (document,) = read_text(text)
-    value = json.loads(text)
-    items = document.root.child("items")
+    documents = read_text(text, limits)
+    items = documents[0].root.child("items") if documents else None
     if items is None or not items.entries:
         return text
+    root, value = documents[0].root, json.loads(text)
     splices = list(_splices(text, value["items"], items))
-    if len(items.entries) == 2 and text.startswith(_ADDED_LIST, document.root.start):
+    if len(items.entries) == 2 and text.startswith(_ADDED_LIST, root.start):
         object_node = items.entries[1].value
         own = [each for each in splices if each.start >= object_node.start]
-        first, last = document.root.start, document.root.end
+        first, last = root.start, root.end
         splices = [Splice(first, object_node.start, ""), *own, Splice(object_node.end, last, "")]
     return apply_splices(text, splices)
 

@@ -1,7 +1,7 @@
 """The values of a YAML or JSON text with the places where each begins and ends.
 
-PyYAML's events carry the positions that are needed to edit a text, and `policies.kubernetes.yaml_events` reads them as
-Kubernetes does. Libraries that write a whole document back (ruamel.yaml) change line widths, indentation or quotes.
+The composer in `policies.kubernetes.yaml_nodes` reads the text; here it also records what is needed to edit it. Libraries
+that write a whole document back (ruamel.yaml) change line widths, indentation or quotes.
 """
 
 from __future__ import annotations
@@ -9,57 +9,57 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
 from policies.kubernetes.yaml_events import YAMLError, pieces
-from policies.kubernetes.yaml_scalars import key as key_of
-from policies.kubernetes.yaml_scalars import plain, tagged_scalar
+from policies.kubernetes.yaml_nodes import Budget, Composition, Node, compose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from policies.kubernetes.yaml_events import Piece
+    from policies.kubernetes.yaml import Limits
+    from policies.kubernetes.yaml_events import Mark, Piece
 
 __all__ = ["Entry", "TextDocument", "TextNode", "read_text"]
 
 _JSON_SCALAR = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^ \t\r\n\[\]{},:"]+')
 
 
-@dataclass(slots=True, eq=False)
-class TextNode:
-    """A value in a text; offsets are characters of the whole text."""
+class TextNode(Node):
+    """A value in a text.
 
-    start: int
-    end: int
-    column: int
-    is_flow: bool = True
-    """True for scalars, and for collections in brackets."""
-    entries: list[Entry] | None = None
-    """The entries of a mapping or list; None for scalars."""
-    is_mapping: bool = False
-    target: TextNode | None = None
-    """The value with the anchor, if this is an alias."""
-    anchor: str = ""
+    Attributes:
+        start: Where it begins, in characters of the whole text.
+        end: Where it ends, without what a block scalar leaves empty at its end.
+        is_flow: True for scalars, and for collections in brackets.
+        entries: The entries of a mapping or list as they are written; None for scalars and aliases.
+        target: The value with the anchor, if this is an alias of a value.
+        anchor: The name of its own anchor.
+    """
+
+    __slots__ = ("anchor", "end", "entries", "is_flow", "start", "target")
+
+    def __init__(self, value: Any, mark: Mark, children: dict[str, Node] | list[Node] | None = None) -> None:
+        super().__init__(value, mark, children)
+        self.start = self.end = 0
+        self.is_flow = True
+        self.entries: list[Entry] | None = None
+        self.target: TextNode | None = None
+        self.anchor = ""
 
     @property
     def resolved(self) -> TextNode:
         """The value itself, where the text has it."""
         return self.target or self
 
+    @property
+    def is_mapping(self) -> bool:
+        """True for mappings."""
+        return isinstance(self.value, dict)
+
     def child(self, step: str | int) -> TextNode | None:
         """The value under a key or index, also one that a merge key (`<<`) brings."""
-        entries = self.resolved.entries or []
-        if isinstance(step, int):
-            return entries[step].value if step < len(entries) else None
-        found = None
-        for entry in entries:
-            if entry.key == step:
-                found = entry.value
-            for merged in entry.merged:
-                found = merged.child(step) or found
-        return found
+        return cast("TextNode | None", super().child(step))
 
 
 @dataclass(slots=True, eq=False)
@@ -94,121 +94,93 @@ class TextDocument:
     column: int
 
 
-@dataclass(slots=True)
-class _Open:
-    """A collection whose end is not read yet, with the key that waits for its value."""
-
-    node: TextNode
-    key: str | int | None = None
-    key_start: int = 0
-    is_merge: bool = False
-
-
-def read_text(text: str) -> list[TextDocument]:
-    """The documents of a text that can be parsed; the text has no byte order mark."""
+def read_text(text: str, limits: Limits) -> list[TextDocument]:
+    """The documents of a text that can be read; the text has no byte order mark."""
     documents: list[TextDocument] = []
-    offset = 0
+    budget = Budget(limits.nodes, limits.aliased)
     for piece in pieces(text):
-        with suppress(YAMLError, ValueError):  # the reader of manifests reports it
-            documents += [
-                TextDocument(root, offset, offset + len(piece.text), line, column)
-                for root, line, column in _roots(piece, offset)
-            ]
-        offset += len(piece.text)
+        with suppress(YAMLError):  # the reader of manifests reports it
+            found = compose(piece, budget, limits.depth, keeps_duplicates=True, composition=_TextComposition)
+            documents += [_document(piece, cast("TextNode", root)) for root, _ in found]
     return documents
 
 
-def _roots(piece: Piece, offset: int) -> Iterator[tuple[TextNode, int, int]]:
-    composition = _Composition(piece.text, offset)
-    for event in piece.events():
-        if isinstance(event, yaml.DocumentStartEvent):
-            composition = _Composition(piece.text, offset)
-        elif isinstance(event, yaml.DocumentEndEvent) and composition.root is not None:
-            yield composition.root, piece.line + composition.line + 1, composition.column + 1
-        else:
-            composition.add(event)
+def _document(piece: Piece, root: TextNode) -> TextDocument:
+    line, column = piece.line + root.mark.line + 1, root.mark.column + 1
+    return TextDocument(root, piece.begin, piece.begin + len(piece.text), line, column)
 
 
-class _Composition:
-    """One document while it is read."""
+class _TextComposition(Composition):
+    """Records where each node begins and ends, and the entries of collections."""
 
-    def __init__(self, text: str, offset: int) -> None:
-        self.root: TextNode | None = None
-        self.line = self.column = 0
-        self._text = text
-        self._offset = offset
-        self._open: list[_Open] = []
-        self._anchors: dict[str, TextNode] = {}
+    node_type = TextNode
 
-    def add(self, event: yaml.Event) -> None:
-        if isinstance(event, yaml.CollectionEndEvent):
-            self._end(event)
-            return
-        if not isinstance(event, yaml.NodeEvent):
-            return
-        mark = cast("yaml.Mark", event.start_mark)
-        if self.root is None and not self._open:
-            self.line, self.column = mark.line, mark.column
-        start = mark.index + self._offset
-        node = TextNode(start, self._end_of(event, mark.index) + self._offset, mark.column)
-        if isinstance(event, yaml.AliasEvent):
-            node.target = self._anchors[str(event.anchor)].resolved
-        elif event.anchor is not None:
-            node.anchor = event.anchor
-            self._anchors[event.anchor] = node
-        if isinstance(event, yaml.CollectionStartEvent):
-            node.is_mapping = isinstance(event, yaml.MappingStartEvent)
-            node.is_flow = event.flow_style is not False
-            node.entries = []
-            self._open.append(_Open(node))
-        elif self._expects_key() and not isinstance(event, yaml.AliasEvent):
-            self._add_key(cast("yaml.ScalarEvent", event), start)
-        else:
-            self._add_value(node)
+    def __init__(self, piece: Piece, budget: Budget, depth: int, *, keeps_duplicates: bool) -> None:
+        super().__init__(piece, budget, depth, keeps_duplicates=keeps_duplicates)
+        self._event: yaml.NodeEvent | None = None
+        """The scalar or alias that is read."""
+        self._targets: dict[str, TextNode] = {}
+        """The values with anchors."""
 
-    def _expects_key(self) -> bool:
-        return bool(self._open) and self._open[-1].node.is_mapping and self._open[-1].key is None
+    def _read_scalar(self, event: yaml.ScalarEvent, mark: Mark) -> None:
+        self._event = event
+        if event.anchor is not None:
+            self._targets.pop(event.anchor, None)  # that of a key is the target of no alias
+        super()._read_scalar(event, mark)
 
-    def _add_key(self, event: yaml.ScalarEvent, start: int) -> None:
-        is_plain = event.tag is None and event.implicit[0]
-        parent = self._open[-1]
-        scalar = (
-            plain(event.value)
-            if is_plain
-            else event.value
-            if event.tag is None
-            else tagged_scalar(event.tag, event.value)
-        )
-        parent.is_merge = is_plain and event.value == "<<"
-        parent.key, parent.key_start = key_of(scalar), start
+    def _read_alias(self, event: yaml.AliasEvent, mark: Mark) -> None:
+        self._event = event
+        super()._read_alias(event, mark)
 
-    def _add_value(self, node: TextNode) -> None:
-        if not self._open:
-            self.root = node
-            return
-        parent = self._open[-1]
-        entries = parent.node.entries
-        if entries is None or (parent.node.is_mapping and parent.key is None):
-            raise ValueError("an alias cannot be a key")
-        key, start = (parent.key, parent.key_start) if parent.key is not None else (len(entries), node.start)
-        entries.append(Entry(key, start, node, parent.is_merge))
-        parent.key, parent.is_merge = None, False
+    def _begin(self, event: yaml.CollectionStartEvent, mark: Mark) -> None:
+        super()._begin(event, mark)
+        node = cast("TextNode", self._open[-1].node)
+        node.start = self._index(mark)
+        node.is_flow = event.flow_style is not False
+        node.entries = []
+        self._name(node, event)
 
-    def _end(self, event: yaml.CollectionEndEvent) -> None:
-        node = self._open.pop().node
-        mark = cast("yaml.Mark", event.start_mark)
+    def _end(self, mark: Mark) -> None:
+        node = cast("TextNode", self._open[-1].node)
         if node.is_flow:
-            node.end = mark.index + 1 + self._offset
-        elif node.entries:
-            node.end = max(node.start, node.entries[-1].value.end)
-        self._add_value(node)
+            node.end = self._index(mark) + 1
+        else:
+            node.end = max(node.start, node.entries[-1].value.end) if node.entries else node.start
+        super()._end(mark)
 
-    def _end_of(self, event: yaml.NodeEvent, index: int) -> int:
-        """The index behind a scalar or an alias, without what a block scalar leaves empty at its end."""
-        if isinstance(event, yaml.CollectionStartEvent):
-            return index
+    def _add(self, node: Node, height: int) -> None:
+        added = cast("TextNode", node)
+        if added.entries is None:
+            self._add_places(added, cast("yaml.NodeEvent", self._event))
+        if self._open:
+            parent = self._open[-1]
+            entries = cast("list[Entry]", cast("TextNode", parent.node).entries)
+            if isinstance(parent.node.children, dict):
+                key = "<<" if parent.merges else parent.key
+                entries.append(Entry(key, self._index(cast("Mark", parent.key_mark)), added, parent.merges))
+            else:
+                entries.append(Entry(len(entries), added.start, added))
+        super()._add(node, height)
+
+    def _add_places(self, node: TextNode, event: yaml.NodeEvent) -> None:
+        """Add the places of a scalar or an alias, and what it refers to."""
+        text, index = self._piece.text, cast("yaml.Mark", event.start_mark).index
         if event.end_mark is not None:
-            end = cast("yaml.Mark", event.end_mark).index
-            return index + len(self._text[index:end].rstrip())
-        found = _JSON_SCALAR.match(self._text, index)
-        return found.end() if found is not None else index
+            end = index + len(text[index : cast("yaml.Mark", event.end_mark).index].rstrip())
+        else:
+            scalar = _JSON_SCALAR.match(text, index)
+            end = scalar.end() if scalar is not None else index
+        node.start, node.end = self._piece.begin + index, self._piece.begin + end
+        if isinstance(event, yaml.AliasEvent):
+            node.target = self._targets.get(str(event.anchor))
+        else:
+            self._name(node, event)
+
+    def _name(self, node: TextNode, event: yaml.NodeEvent) -> None:
+        if event.anchor is not None:
+            node.anchor = event.anchor
+            self._targets[event.anchor] = node
+
+    def _index(self, mark: Mark) -> int:
+        """A mark as a place in the whole text."""
+        return self._piece.begin + cast("yaml.Mark", mark).index

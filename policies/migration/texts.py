@@ -49,7 +49,7 @@ def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> st
     """
     whole = text if text.endswith("\n") else f"{text}\n"
     in_json = _is_json(text)
-    documents = {(document.line, document.column): document for document in read_text(text)}
+    documents = {(document.line, document.column): document for document in read_text(text, limits)}
     editor = TextEditor(whole, is_json=in_json)
     splices: list[Splice] = []
     written: list[TextChange] = []
@@ -74,13 +74,13 @@ def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> st
     return result
 
 
-def restored_text(text: str) -> str:
+def restored_text(text: str, limits: Limits) -> str:
     """The text before its migration, as far as it has marks; the text itself if it has none."""
     if _is_json(text):
-        return restored_json(text) if RECORD_KEY in text else text
+        return restored_json(text, limits) if RECORD_KEY in text else text
     if not has_marks(text):
         return text
-    scalars = [span for document in read_text(text) for span in _scalars(document.root)]
+    scalars = [span for document in read_text(text, limits) for span in _scalars(document.root)]
     if text.endswith("\n"):
         return without_marks(text, scalars)
     return without_marks(f"{text}\n", scalars).removesuffix("\n")
@@ -179,7 +179,7 @@ def _style(root: TextNode) -> BlockStyle:
     """The indentation of a document; the default for what it does not show."""
     widths: list[int] = []
     lists: list[int] = []
-    waiting = [(root, root.column)]
+    waiting = [(root, root.mark.column)]
     while waiting and not (widths and lists):
         node, column = waiting.pop(0)
         for entry in node.entries or []:
@@ -187,8 +187,8 @@ def _style(root: TextNode) -> BlockStyle:
             if child.is_flow or child.target is not None or child.anchor or not child.entries:
                 continue
             if node.is_mapping:
-                (widths if child.is_mapping else lists).append(child.column - column)
-            waiting.append((child, child.column))
+                (widths if child.is_mapping else lists).append(child.mark.column - column)
+            waiting.append((child, child.mark.column))
     return BlockStyle(
         *(max(values[0], least) if values else default for values, least, default in ((widths, 1, 2), (lists, 0, 0)))
     )

@@ -106,8 +106,10 @@ async def test_claims_are_unknown_if_another_version_of_them_may_be_served(live,
     assert (done.returncode, json.loads(done.stdout)["notes"]) == (
         1,
         [
-            "the API server does not serve ResourceClaims of resource.k8s.io/v1, so it is unknown how many GPUs of the DRA "
-            "driver are held"
+            (
+                "the API server does not serve ResourceClaims of resource.k8s.io/v1, so it is unknown how many GPUs of the DRA "
+                "driver are held"
+            )
         ],
     )
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.kubernetes.yaml import DEFAULT_LIMITS
 from policies.migration.text_edits import UneditableError
+from policies.migration.text_nodes import read_text
 from tests.migration.texts import migrate_text, restored_text
 from tests.properties import examples
 
@@ -275,3 +277,9 @@ def test_invalid_record_in_json_is_reported(record):
     template = {"metadata": {"annotations": {"gpu-admission.io/migrated": record}}}
     with pytest.raises(UneditableError, match=r"the annotation gpu-admission\.io/migrated of its template is invalid"):
         restored_text(json.dumps({"items": [template, {"kind": "Pod"}]}))
+
+
+def test_alias_of_a_key_does_not_lead_to_an_earlier_value_of_that_anchor():
+    (document,) = read_text("a: &x one\n&x two: 2\nb: *x\n", DEFAULT_LIMITS)
+    node = document.root.child("b")
+    assert (node.value, node.resolved) == ("two", node)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import DEFAULT_LIMITS, scan_documents
+from policies.migration import texts
 from policies.migration.objects import migrate_object
-from policies.migration.texts import TextChange, changed_text, restored_text
+from policies.migration.texts import TextChange, changed_text
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
@@ -27,6 +28,10 @@ def changes(text):
                 yield TextChange(
                     (place.line, place.column), FieldPath(path), before, migrated.after, migrated.templates, about
                 )
+
+
+def restored_text(text):
+    return texts.restored_text(text, DEFAULT_LIMITS)
 
 
 def migrate_text(text):

@@ -38,7 +38,7 @@ def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> No
     templates = gpu_templates(manifest.object for manifest in file.manifests)
     migrated = [each for each in file.manifests if names_template(each.object, templates)]
     try:
-        after = restored_text(text)
+        after = restored_text(text, LIMITS)
         restored = _objects(after)
         migrated = [each for each in file.manifests if each in migrated or _differs(each, migrated, restored)]
         problems = _problems(restored, migrated, templates, migrator)
