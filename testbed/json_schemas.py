@@ -31,6 +31,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from policies.audit import AuditJSON
 from policies.json_documents import documents_adapter
+from policies.quota.report.quota_json import QuotasJSON
 from policies.usage import UsageJSON
 from webhook.cli.explanations import ExplanationsJSON
 
@@ -62,7 +63,7 @@ OUTPUTS: dict[str, Any] = {
     "migrate": ("webhook.cli.migrations.proofs", "ProofJSON"),
     "plan": ("webhook.cli.plan_reports", "PlanReportJSON"),
     "preflight": ("webhook.cli.preflight.report", "PreflightJSON"),
-    "quota": ("webhook.cli.quota_reports", "QuotasJSON"),
+    "quota": QuotasJSON,
     "review": ("webhook.cli.review_outputs.json", "ReviewsJSON"),
     "rules": ("webhook.cli.commands.rules", "RulesJSON"),
     "usage": UsageJSON,
@@ -77,7 +78,6 @@ _ELSEWHERE = (
     "policies.preflight",
     "policies.migration_proof",
     "policies.quota.charges",
-    "policies.quota.report.report",
     "policies.admission.objects",
     "webhook.cli.check_reports",
 )

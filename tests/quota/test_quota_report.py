@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import pytest
 
+from policies.json_documents import json_document
+from policies.quota.report.quota_json import QuotasJSON, quotas_json
 from policies.quota.report.report import QuotaState
 from tests.quota.reported_quotas import before, charge, counted, namespace, node, pod, quota, reported
 
@@ -116,7 +118,7 @@ def test_json_has_exact_amounts_as_text():
     document = counted(quota({"name": "all", "gpus": "1/2"}), charge(time=before(seconds=3), amount="1/7"), all="1/3")
     document["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": "Counted", "message": "all is"}]
     objects = (namespace(**{"gpu-admission.io/quota": "enforced"}),)
-    assert reported(document, *objects).as_json() == {
+    assert json_document(quotas_json([reported(document, *objects)]), QuotasJSON)["quotas"][0] == {
         "namespace": "team-a",
         "name": "gpu",
         "state": "within",
@@ -156,6 +158,7 @@ def test_json_has_exact_amounts_as_text():
 
 def test_json_names_holders_with_their_age_in_seconds():
     held = pod("a", 2, created=before(hours=1))
-    assert reported(counted(quota(), all="2"), namespace(), node(), held).as_json()["holders"] == [
+    report = reported(counted(quota(), all="2"), namespace(), node(), held)
+    assert json_document(quotas_json([report]), QuotasJSON)["quotas"][0]["holders"] == [
         {"name": "team-a/a", "seconds": 3600, "amounts": {"all": "2"}}
     ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
 from policies.kubernetes.printable import printable
 from policies.quota.limits.amounts import amount_with_unit
+from policies.quota.report.quota_json import QuotasJSON, quotas_json
 from policies.quota.report.report import QuotaState
 from policies.quota.report.reporting import COUNTED_FROM, QUOTA, quota_reports
 from policies.view import UNKNOWN, Unknown
@@ -24,7 +25,7 @@ from webhook.cli.text_layout import (
     bar,
     column,
     item,
-    json_text,
+    output_text,
     paragraph,
     table,
     terminal_width,
@@ -38,14 +39,13 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.quota.charges import Amounts, Unit
-    from policies.quota.report.report import LimitUse, QuotaReport, QuotaReportJSON
+    from policies.quota.report.report import LimitUse, QuotaReport
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = [
     "WITHOUT",
     "QuotaReports",
-    "QuotasJSON",
     "as_json",
     "report_quotas_of_files",
     "report_quotas_of_view",
@@ -118,17 +118,9 @@ def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:
     return [kind for kind in COUNTED_FROM if view.list(kind, namespace) is UNKNOWN]
 
 
-class QuotasJSON(TypedDict):
-    """The output of `gpu-admission quota -o json`."""
-
-    quotas: list[QuotaReportJSON]
-    notes: list[str]
-
-
 def as_json(quotas: QuotaReports) -> str:
     """The reports and the notes as one mapping."""
-    document: QuotasJSON = {"quotas": [report.as_json() for report in quotas.reports], "notes": list(quotas.notes)}
-    return json_text(document)
+    return output_text(quotas_json(quotas.reports, quotas.notes), QuotasJSON)
 
 
 _MOST_SHOWN = 20

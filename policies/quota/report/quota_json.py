@@ -1,0 +1,144 @@
+"""The report on a quota as JSON; docs/schemas is generated from the types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
+from dataclasses import dataclass
+from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
+from typing import TYPE_CHECKING, Literal
+
+from policies.quota.charges import Unit  # noqa: TC001 - pydantic reads the annotation
+from policies.quota.ledger.sums import amount_texts
+from policies.quota.report.report import Condition, QuotaState  # noqa: TC001 - pydantic reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from policies.quota.charging.messages import Holder
+    from policies.quota.report.report import LimitUse, QuotaReport, Reservation
+
+__all__ = ["QuotasJSON", "quotas_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class _LimitUseJSON:
+    """A limit and its use. Amounts are exact text, memory is in bytes."""
+
+    name: str
+    unit: Unit
+    hard: Fraction
+    used: Fraction | None
+    reserved: Fraction
+    left: Fraction | None
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _HolderJSON:
+    """A pod or claim, and what it holds of each limit."""
+
+    name: str
+    seconds: int | None
+    amounts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReservationJSON:
+    """An object that was admitted and has not been seen yet."""
+
+    kind: str
+    name: str
+    uid: str
+    seconds: int | None
+    amounts: Mapping[str, str]
+    waits_for: tuple[str, ...]
+    counted_with_pod: str
+    counted_with_pod_group: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ProblemJSON:
+    """Why a GPUQuota is invalid."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _QuotaReportJSON:
+    """The report on one GPUQuota."""
+
+    namespace: str
+    name: str
+    state: QuotaState
+    mode: Literal["Enforce", "Warn"] | None
+    unknown_products: Literal["WorstCase", "Deny"] | None
+    enforced: bool | None
+    exempt: str
+    limits: tuple[_LimitUseJSON, ...]
+    holders: tuple[_HolderJSON, ...] | None
+    reservations: tuple[_ReservationJSON, ...]
+    conditions: tuple[Condition, ...]
+    problems: tuple[_ProblemJSON, ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotasJSON:
+    """The output of `gpu-admission quota -o json`."""
+
+    quotas: tuple[_QuotaReportJSON, ...]
+    notes: tuple[str, ...]
+
+
+def quotas_json(reports: Sequence[QuotaReport], notes: Sequence[str] = ()) -> QuotasJSON:
+    """The reports and notes on them, as their JSON has them."""
+    return QuotasJSON(tuple(map(_report, reports)), tuple(notes))
+
+
+def _report(report: QuotaReport) -> _QuotaReportJSON:
+    quota, held = report.quota, report.holders
+    return _QuotaReportJSON(
+        namespace=report.namespace,
+        name=report.name,
+        state=report.state,
+        mode=None if quota is None else quota.mode,
+        unknown_products=None if quota is None else quota.unknown_products,
+        enforced=report.enforced,
+        exempt=report.exempt,
+        limits=tuple(map(_limit, report.limits)),
+        holders=None if held is None else tuple(map(_holder, held)),
+        reservations=tuple(map(_reservation, report.reservations)),
+        conditions=report.conditions,
+        problems=tuple(_ProblemJSON(str(path), message) for path, message in report.problems),
+        remarks=report.remarks,
+    )
+
+
+def _limit(use: LimitUse) -> _LimitUseJSON:
+    limit = use.limit
+    return _LimitUseJSON(limit.name, limit.unit, limit.hard, use.used, use.reserved, use.left, use.counted)
+
+
+def _holder(holder: Holder) -> _HolderJSON:
+    return _HolderJSON(holder.name, _seconds(holder.age), amount_texts(holder.amounts))
+
+
+def _reservation(reservation: Reservation) -> _ReservationJSON:
+    is_of_pod = reservation.of_kind == "Pod"
+    return _ReservationJSON(
+        kind=reservation.kind,
+        name=reservation.name,
+        uid=reservation.uid,
+        seconds=_seconds(reservation.age),
+        amounts=amount_texts(reservation.amounts),
+        waits_for=reservation.waits_for,
+        counted_with_pod=reservation.of if is_of_pod else "",
+        counted_with_pod_group="" if is_of_pod else reservation.of,
+    )
+
+
+def _seconds(age: timedelta | None) -> int | None:
+    """The age in whole seconds; None if it is unknown, as in manifests."""
+    return max(int(age.total_seconds()), 0) if age else None
