@@ -34,6 +34,8 @@ from policies.json_documents import documents_adapter
 from policies.quota.report.quota_json import QuotasJSON
 from policies.usage import UsageJSON
 from webhook.cli.explanations import ExplanationsJSON
+from webhook.cli.migrations.proofs import ProofJSON
+from webhook.cli.plan_reports import PlanReportJSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,8 +62,8 @@ OUTPUTS: dict[str, Any] = {
     "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
     "doctor": ("webhook.cli.doctor.report", "DiagnosisJSON"),
     "explain": ExplanationsJSON,
-    "migrate": ("webhook.cli.migrations.proofs", "ProofJSON"),
-    "plan": ("webhook.cli.plan_reports", "PlanReportJSON"),
+    "migrate": ProofJSON,
+    "plan": PlanReportJSON,
     "preflight": ("webhook.cli.preflight.report", "PreflightJSON"),
     "quota": QuotasJSON,
     "review": ("webhook.cli.review_outputs.json", "ReviewsJSON"),
@@ -70,13 +72,8 @@ OUTPUTS: dict[str, Any] = {
 }
 """The module and the name of the type of each command's output."""
 _ELSEWHERE = (
-    "policies.comparison",
     "policies.dra.workbench.selector_report",
-    "policies.plan.disruptions",
-    "policies.plan.plan",
-    "policies.plan.prediction",
     "policies.preflight",
-    "policies.migration_proof",
     "policies.quota.charges",
     "policies.admission.objects",
     "webhook.cli.check_reports",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from policies.comparison.comparison import (
     MOST_SUBJECTS,
     FitComparison,
-    FitComparisonJSON,
     Outcome,
     affected_subjects,
     compare_fits,
@@ -17,7 +16,6 @@ from policies.comparison.comparison import (
 from policies.comparison.fits import Fit, FitFinder, Situation
 from policies.comparison.quotas import (
     LimitComparison,
-    LimitComparisonJSON,
     LimitUse,
     QuotaRefusal,
     compare_limits,
@@ -29,10 +27,8 @@ __all__ = [
     "MOST_SUBJECTS",
     "Fit",
     "FitComparison",
-    "FitComparisonJSON",
     "FitFinder",
     "LimitComparison",
-    "LimitComparisonJSON",
     "LimitUse",
     "Outcome",
     "QuotaRefusal",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.comparison.fits import Fit, FitFinder
 from policies.explanation import Feasibility
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.comparison.subjects import Subject
     from policies.kubernetes.objects import Object
 
-__all__ = ["MOST_SUBJECTS", "FitComparison", "FitComparisonJSON", "Outcome", "affected_subjects", "compare_fits"]
+__all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
 
 MOST_SUBJECTS = 2_000
 """Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""
@@ -34,29 +34,6 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class _FitJSON(TypedDict):
-    """Where something fits; `room` is null if it is unknown."""
-
-    verdict: Annotated[str, Feasibility]
-    room: int | None
-    nodes: int
-    why: str
-    remedy: str
-
-
-class FitComparisonJSON(TypedDict):
-    """The places of pods or claims before and after a change."""
-
-    subject: str
-    namespace: str
-    pods: list[str]
-    count: int
-    outcome: Annotated[str, Outcome]
-    sentence: str
-    before: _FitJSON
-    after: _FitJSON
-
-
 @dataclass(frozen=True, slots=True)
 class FitComparison:
     """The places of one subject before and after a change."""
@@ -67,19 +44,6 @@ class FitComparison:
     outcome: Outcome
     sentence: str
     """What becomes of it, a clause without a full stop."""
-
-    def as_json(self) -> FitComparisonJSON:
-        """As plain data; `room` is null if it is unknown, and `nodes` is a number."""
-        return {
-            "subject": self.subject.label,
-            "namespace": self.subject.namespace,
-            "pods": list(self.subject.pod_names),
-            "count": self.subject.count,
-            "outcome": str(self.outcome),
-            "sentence": self.sentence,
-            "before": _fit_json(self.before),
-            "after": _fit_json(self.after),
-        }
 
 
 def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[FitComparison]:
@@ -157,13 +121,3 @@ def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> st
     if not after.is_possible or not after.room:
         return after.why
     return f"only {after.room:,} of {all_of_them} would find a place; before, {before.room:,}"
-
-
-def _fit_json(fit: Fit) -> _FitJSON:
-    return {
-        "verdict": str(fit.verdict),
-        "room": fit.room,
-        "nodes": len(fit.nodes),
-        "why": fit.why,
-        "remedy": fit.remedy,
-    }

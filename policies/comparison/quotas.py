@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.admission import review
 from policies.changed_view import ChangedView
@@ -35,28 +35,9 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Limit
     from policies.view import ClusterView, Key
 
-__all__ = ["LimitComparison", "LimitComparisonJSON", "LimitUse", "QuotaRefusal", "compare_limits", "quota_refusals"]
+__all__ = ["LimitComparison", "LimitUse", "QuotaRefusal", "compare_limits", "quota_refusals"]
 
 _DECIDING = (FITS, COUNTABLE)
-
-
-class _UseJSON(TypedDict):
-    """A limit and its use. Amounts are exact text, memory is in bytes; unknown use is null."""
-
-    hard: str
-    used: str | None
-
-
-class LimitComparisonJSON(TypedDict):
-    """A limit before and after a change; null where it does not exist."""
-
-    namespace: str
-    limit: str
-    unit: Unit
-    outcome: Annotated[str, Outcome]
-    sentence: str
-    before: _UseJSON | None
-    after: _UseJSON | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +69,6 @@ class LimitComparison:
     """LOST if the limit is exceeded after the change only, or counts other amounts; GAINED if it is exceeded no more."""
     sentence: str
     """A clause without a full stop."""
-
-    def as_json(self) -> LimitComparisonJSON:
-        """As plain data; amounts are exact text, memory is in bytes, and unknown amounts are null."""
-        return {
-            "namespace": self.namespace,
-            "limit": self.name,
-            "unit": self.unit,
-            "outcome": str(self.outcome),
-            "sentence": self.sentence,
-            "before": _use_json(self.before),
-            "after": _use_json(self.after),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +204,3 @@ def _claims_made_for(pod: Object, view: ClusterView) -> Iterator[str]:
         made = origin_of(claim)
         if made is not None and made.uid == uid_of(pod):
             yield name_of(claim)
-
-
-def _use_json(use: LimitUse | None) -> _UseJSON | None:
-    if use is None:
-        return None
-    return {"hard": str(use.hard), "used": None if use.used is None else str(use.used)}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from policies.comparison import Outcome
+from policies.comparison import Outcome  # noqa: TC001 - pydantic reads the annotation
 
 __all__ = ["Cell"]
 
 
-class Cell(NamedTuple):
-    """What becomes of one property of a workload."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What becomes of one property."""
 
     outcome: Outcome
     sentence: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.comparison import Outcome, Situation, compare_fits, subjects_of
 from policies.decision import Severity
@@ -23,32 +23,11 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["PROPERTIES", "Proof", "WorkloadProof", "WorkloadProofJSON", "prove_migration"]
+__all__ = ["PROPERTIES", "Proof", "WorkloadProof", "prove_migration"]
 
 PROPERTIES = ("fit", "devices", "quota", "preemption", "autoscaling")
 """The properties of a workload that are compared, in the order of the columns."""
 _PREEMPTION = "GA335"
-
-
-class _CellJSON(TypedDict):
-    """What becomes of one property."""
-
-    outcome: Annotated[str, Outcome]
-    sentence: str
-
-
-class WorkloadProofJSON(TypedDict):
-    """What becomes of a workload; `left` says why it is not migrated."""
-
-    workload: str
-    namespace: str
-    pods: int
-    left: str
-    fit: _CellJSON
-    devices: _CellJSON
-    quota: _CellJSON
-    preemption: _CellJSON
-    autoscaling: _CellJSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +47,6 @@ class WorkloadProof:
     def loses(self) -> bool:
         """True if something is lost."""
         return any(cell.outcome is Outcome.LOST for cell in self.cells.values())
-
-    def as_json(self) -> WorkloadProofJSON:
-        """As plain data."""
-        return {
-            "workload": self.label,
-            "namespace": self.namespace,
-            "pods": self.pods,
-            "left": self.left,
-            "fit": self._cell_json("fit"),
-            "devices": self._cell_json("devices"),
-            "quota": self._cell_json("quota"),
-            "preemption": self._cell_json("preemption"),
-            "autoscaling": self._cell_json("autoscaling"),
-        }
-
-    def _cell_json(self, name: str) -> _CellJSON:
-        cell = self.cells[name]
-        return {"outcome": str(cell.outcome), "sentence": cell.sentence}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from policies.plan.changes import KINDS, ChangeError, changed_objects, key_of
 from policies.plan.disruptions import Disruption
-from policies.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change
+from policies.plan.plan import READ_FROM, Plan, PlannedChange, plan_change
+from policies.plan.plan_json import PlanJSON, plan_json
 from policies.plan.prediction import NodeChange, Prediction, predict
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "changed_objects",
     "key_of",
     "plan_change",
+    "plan_json",
     "predict",
 ]

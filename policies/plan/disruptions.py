@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from policies.audit.pod_forms import controller_label
 from policies.dra.resource_claims import Claim
@@ -22,19 +22,9 @@ if TYPE_CHECKING:
     from policies.plan.prediction import NodeChange
     from policies.view import ClusterView
 
-__all__ = ["Disruption", "DisruptionJSON", "disruptions"]
+__all__ = ["Disruption", "disruptions"]
 
 _EVICTING = "NoExecute"
-
-
-class DisruptionJSON(TypedDict):
-    """A pod or claim that cannot go on as it is."""
-
-    node: str
-    name: str
-    workload: str
-    why: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +40,6 @@ class Disruption:
     """A clause without a full stop."""
     remedy: str
     """What to do, an imperative without a full stop."""
-
-    def as_json(self) -> DisruptionJSON:
-        """As plain data."""
-        return {
-            "node": self.node,
-            "name": self.name,
-            "workload": self.workload,
-            "why": self.why,
-            "remedy": self.remedy,
-        }
 
 
 def disruptions(before: ClusterView, after: ClusterView, nodes: Sequence[NodeChange]) -> list[Disruption]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from policies.comparison import (
-    FitComparisonJSON,
     Outcome,
     Situation,
     affected_subjects,
@@ -28,14 +27,14 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.comparison import FitComparison, LimitComparison, LimitComparisonJSON, QuotaRefusal, Subject
+    from policies.comparison import FitComparison, LimitComparison, QuotaRefusal, Subject
     from policies.kubernetes.objects import Object
-    from policies.plan.disruptions import Disruption, DisruptionJSON
-    from policies.plan.prediction import NodeChange, NodeChangeJSON, Prediction
+    from policies.plan.disruptions import Disruption
+    from policies.plan.prediction import NodeChange, Prediction
     from policies.settings import GPUAdmissionPolicy
     from policies.view import Key
 
-__all__ = ["READ_FROM", "Plan", "PlanJSON", "PlannedChange", "plan_change"]
+__all__ = ["READ_FROM", "Plan", "PlannedChange", "plan_change"]
 
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
 """Kinds without which a plan is unknown in part."""
@@ -44,34 +43,6 @@ _OF_NODES = frozenset({"ClusterPolicy", "ConfigMap", "GPUCluster", "GPUQuota", "
 """Kinds that concern pods only by the nodes that they change, and by quotas, which are compared apart."""
 _MANY_NODES = 500
 """With more changed nodes than this, everything is compared at once."""
-
-
-class _PlannedFitJSON(FitComparisonJSON):
-    """The places of pods or claims before and after the change, and what to do."""
-
-    remedy: str
-
-
-class _RefusalJSON(TypedDict):
-    """Pods that a quota would refuse when one of them starts again."""
-
-    subject: str
-    pods: list[str]
-    sentence: str
-
-
-class PlanJSON(TypedDict):
-    """What a change would do. `fits` has only what is not kept, and `counts` counts everything."""
-
-    isHarmless: bool
-    nodes: list[NodeChangeJSON]
-    disrupted: list[DisruptionJSON]
-    fits: list[_PlannedFitJSON]
-    counts: dict[str, int]
-    limits: list[LimitComparisonJSON]
-    refusals: list[_RefusalJSON]
-    unknown: list[str]
-    remarks: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +102,6 @@ class Plan:
     def counts(self) -> Mapping[Outcome, int]:
         """How many templates and claims have each outcome."""
         return Counter(each.outcome for each in self.fits) + Counter({Outcome.KEPT: len(self.unaffected)})
-
-    def as_json(self) -> PlanJSON:
-        """As plain data; `fits` has only what is not kept, and `counts` counts everything."""
-        return {
-            "isHarmless": self.is_harmless,
-            "nodes": [each.as_json() for each in self.nodes],
-            "disrupted": [each.as_json() for each in self.disrupted],
-            "fits": [
-                {**each.as_json(), "remedy": self.remedies.get(each.subject.label, "")}
-                for each in self.fits
-                if each.outcome is not Outcome.KEPT
-            ],
-            "counts": {str(outcome): self.counts.get(outcome, 0) for outcome in Outcome},
-            "limits": [each.as_json() for each in self.limits],
-            "refusals": [
-                {"subject": each.subject.label, "pods": list(each.subject.pod_names), "sentence": each.sentence}
-                for each in self.refusals
-            ],
-            "unknown": list(self.unknown),
-            "remarks": list(self.remarks),
-        }
 
 
 def plan_change(change: PlannedChange) -> Plan:

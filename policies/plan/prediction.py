@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.changed_view import ChangedView
 from policies.comparison import Situation
@@ -32,18 +32,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
 
-__all__ = ["NodeChange", "NodeChangeJSON", "Prediction", "predict"]
-
-
-class NodeChangeJSON(TypedDict):
-    """A node whose GPUs are configured otherwise after the change."""
-
-    node: str
-    before: str
-    after: str
-    reasons: list[str]
-    interrupts: str
-    unknown: str
+__all__ = ["NodeChange", "Prediction", "predict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +52,6 @@ class NodeChange:
     """Why it is unknown what the node offers afterwards; empty if it is known."""
     resources: frozenset[str] = frozenset()
     """The resources of the device plugin that it offers afterwards."""
-
-    def as_json(self) -> NodeChangeJSON:
-        """As plain data."""
-        return {
-            "node": self.node,
-            "before": self.before,
-            "after": self.after,
-            "reasons": list(self.reasons),
-            "interrupts": self.interrupts,
-            "unknown": self.unknown,
-        }
 
 
 @dataclass(frozen=True, slots=True)

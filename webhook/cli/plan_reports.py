@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
 from policies.comparison import Outcome
 from policies.kubernetes.printable import printable
 from policies.phrases import format_count, format_list
-from webhook.cli.text_layout import GAP, Column, column, item, json_text, paragraph, table, terminal_width, truncation
+from policies.plan import PlanJSON, plan_json
+from webhook.cli.text_layout import GAP, Column, column, item, output_text, paragraph, table, terminal_width, truncation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.comparison import FitComparison
-    from policies.plan import NodeChange, Plan, PlanJSON
+    from policies.plan import NodeChange, Plan
     from policies.plan.disruptions import Disruption
     from webhook.cli.plans import PlanReport
 
@@ -27,22 +29,19 @@ _MOST_SHOWN = 20
 _NARROWEST_REASON = 30
 
 
-class PlanReportJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class PlanReportJSON:
     """The output of `gpu-admission plan -o json`; `plan` is null if something is refused."""
 
     plan: PlanJSON | None
-    refusals: list[str]
-    warnings: list[str]
+    refusals: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def as_json(report: PlanReport) -> str:
     """The plan and the warnings of the review as one mapping; `plan` is null if something is refused."""
-    document: PlanReportJSON = {
-        "plan": None if report.plan is None else report.plan.as_json(),
-        "refusals": list(report.refusals),
-        "warnings": list(report.warnings),
-    }
-    return json_text(document)
+    plan = None if report.plan is None else plan_json(report.plan)
+    return output_text(PlanReportJSON(plan, report.refusals, report.warnings), PlanReportJSON)
 
 
 def text(report: PlanReport, width: int | None = None) -> str:

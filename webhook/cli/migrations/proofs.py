@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from policies.comparison import Outcome
 from policies.kubernetes.printable import printable
-from policies.migration_proof import PROPERTIES, prove_migration
+from policies.migration_proof import PROPERTIES, Cell, prove_migration
 from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import Column, column, item, json_text, paragraph, table, terminal_width
+from webhook.cli.text_layout import Column, column, item, output_text, paragraph, table, terminal_width
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.migration_proof import Proof, WorkloadProof, WorkloadProofJSON
+    from policies.migration_proof import Proof, WorkloadProof
 
 __all__ = ["ProofJSON", "as_json", "prove_cluster", "text"]
 
@@ -55,20 +56,35 @@ def prove_cluster(cluster: Sequence[str], namespace: str, settings: str | None) 
         return prove_migration(view, files.settings, namespace)
 
 
-class ProofJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _WorkloadProofJSON:
+    """What becomes of a workload; `left` says why it is not migrated."""
+
+    workload: str
+    namespace: str
+    pods: int
+    left: str
+    fit: Cell
+    devices: Cell
+    quota: Cell
+    preemption: Cell
+    autoscaling: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class ProofJSON:
     """The output of `gpu-admission migrate --prove -o json`."""
 
-    workloads: list[WorkloadProofJSON]
-    assumptions: list[str]
+    workloads: tuple[_WorkloadProofJSON, ...]
+    assumptions: tuple[str, ...]
 
 
 def as_json(proof: Proof) -> str:
     """The workloads and the assumptions as one mapping."""
-    document: ProofJSON = {
-        "workloads": [each.as_json() for each in proof.workloads],
-        "assumptions": [*proof.assumptions],
-    }
-    return json_text(document)
+    workloads = tuple(
+        _WorkloadProofJSON(each.label, each.namespace, each.pods, each.left, **each.cells) for each in proof.workloads
+    )
+    return output_text(ProofJSON(workloads, proof.assumptions), ProofJSON)
 
 
 def text(proof: Proof, width: int | None = None) -> str:
