@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import not_
 
 __all__ = ["Check", "Status", "forbidden_check"]
 
@@ -18,16 +19,21 @@ class Status(StrEnum):
     OK = "ok"
 
 
+# Read by pydantic when a check is written as JSON.
+_WITHOUT_EMPTY = {"exclude_if": not_}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One answer. Several checks may have one name."""
+    """The answer of a check, without empty fields."""
 
     name: str
+    """Several checks may have one name."""
     status: Status
     what: str
-    where: str = ""
-    why: str = ""
-    remedy: str = ""
+    where: str = field(default="", metadata=_WITHOUT_EMPTY)
+    why: str = field(default="", metadata=_WITHOUT_EMPTY)
+    remedy: str = field(default="", metadata=_WITHOUT_EMPTY)
 
 
 def forbidden_check(name: str, what: str, right: str) -> Check:

@@ -33,9 +33,13 @@ from policies.audit import AuditJSON
 from policies.json_documents import documents_adapter
 from policies.quota.report.quota_json import QuotasJSON
 from policies.usage import UsageJSON
+from webhook.cli.commands.rules import RulesJSON
+from webhook.cli.doctor.report import DiagnosisJSON
 from webhook.cli.explanations import ExplanationsJSON
 from webhook.cli.migrations.proofs import ProofJSON
 from webhook.cli.plan_reports import PlanReportJSON
+from webhook.cli.preflight.report import PreflightJSON
+from webhook.cli.review_outputs.json import ReviewsJSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,23 +64,21 @@ VERSION = 1
 OUTPUTS: dict[str, Any] = {
     "audit": AuditJSON,
     "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
-    "doctor": ("webhook.cli.doctor.report", "DiagnosisJSON"),
+    "doctor": DiagnosisJSON,
     "explain": ExplanationsJSON,
     "migrate": ProofJSON,
     "plan": PlanReportJSON,
-    "preflight": ("webhook.cli.preflight.report", "PreflightJSON"),
+    "preflight": PreflightJSON,
     "quota": QuotasJSON,
-    "review": ("webhook.cli.review_outputs.json", "ReviewsJSON"),
-    "rules": ("webhook.cli.commands.rules", "RulesJSON"),
+    "review": ReviewsJSON,
+    "rules": RulesJSON,
     "usage": UsageJSON,
 }
 """The module and the name of the type of each command's output."""
 _ELSEWHERE = (
     "policies.dra.workbench.selector_report",
-    "policies.preflight",
     "policies.quota.charges",
     "policies.admission.objects",
-    "webhook.cli.check_reports",
 )
 """Modules with types that others import for type checking only."""
 _SIMPLE: dict[Any, dict[str, Any]] = {
@@ -125,6 +127,8 @@ def _published_schema(schema: Any, definitions: Mapping[str, Any]) -> dict[str, 
     if name and "enum" in definitions[name]:
         return {"type": "string", "enum": definitions[name]["enum"]}
     kept = {key: schema[key] for key in ("description", "type", "enum") if key in schema}
+    if "description" in kept:
+        kept["description"] = " ".join(kept["description"].split())
     if name:
         kept["$ref"] = f"#/$defs/{_published_name(name)}"
     for key in ("items", "additionalProperties"):

@@ -1,17 +1,15 @@
 """What an installation or upgrade of gpu-admission would meet in a cluster."""
 
-from policies.preflight.covered_pods import Coverage, CoverageJSON, coverage_json, webhooks_in
+from policies.preflight.covered_pods import Coverage, webhooks_in
 from policies.preflight.planned_objects import DryRun, PlannedObject
 from policies.preflight.preflight import Facts, Preflight, preflight
 
 __all__ = [
     "Coverage",
-    "CoverageJSON",
     "DryRun",
     "Facts",
     "PlannedObject",
     "Preflight",
-    "coverage_json",
     "preflight",
     "webhooks_in",
 ]

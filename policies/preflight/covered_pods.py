@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.cluster_checks import Check, Status, forbidden_check
 from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
@@ -18,30 +18,11 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Coverage", "CoverageJSON", "EntryCount", "coverage_checks", "coverage_json", "webhooks_in"]
+__all__ = ["Coverage", "EntryCount", "coverage_checks", "webhooks_in"]
 
 _NEW_POD = Write("CREATE", "", "", "pods")
 _SUFFIX = ".gpu-admission.io"
 _MOST = 5
-
-
-class _EntryCountJSON(TypedDict):
-    """The pods that an entry would review, and their namespaces."""
-
-    namespaces: int
-    pods: int
-
-
-class CoverageJSON(TypedDict):
-    """The namespaces and pods that would be reviewed."""
-
-    covered: list[str]
-    exempt: list[str]
-    converting: list[str]
-    preview: list[str]
-    quotaEnforced: list[str]
-    pods: int
-    entries: dict[str, _EntryCountJSON]
 
 
 @dataclass(slots=True)
@@ -189,21 +170,6 @@ def _names(names: Sequence[str]) -> str:
 
 def _verb(names: Sequence[str], verb: str) -> str:
     return verb if len(names) > 1 else f"{verb}s"
-
-
-def coverage_json(coverage: Coverage) -> CoverageJSON:
-    """The counts as JSON."""
-    return {
-        "covered": [namespace.name for namespace in coverage.covered],
-        "exempt": coverage.exempt,
-        "converting": coverage.namespaces_with(DRA_LABEL, "enabled"),
-        "preview": coverage.namespaces_with(DRA_LABEL, "preview"),
-        "quotaEnforced": coverage.namespaces_with(QUOTA_LABEL, "enforced"),
-        "pods": coverage.pods,
-        "entries": {
-            entry: {"namespaces": len(count.namespaces), "pods": count.pods} for entry, count in coverage.counts.items()
-        },
-    }
 
 
 def webhooks_in(documents: Iterable[Object]) -> list[Object]:

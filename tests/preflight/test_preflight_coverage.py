@@ -2,13 +2,15 @@
 
 import pytest
 
-from policies.preflight import Coverage, coverage_json, webhooks_in
+from policies.json_documents import json_document
+from policies.preflight import Coverage, webhooks_in
 from policies.preflight.component_versions import component_checks, component_of, kubernetes_checks
 from policies.preflight.covered_pods import coverage_checks
 from policies.view import UNKNOWN
 from testbed.webhook_configurations import current_configurations
 from tests.preflight.planned_objects import texts
 from webhook.cli.preflight.pod_counts import conditions_hold
+from webhook.cli.preflight.report import CoverageJSON, coverage_json
 
 
 def namespace(name, **labels):
@@ -90,7 +92,7 @@ def test_webhooks_are_those_of_the_manifests():
 
 
 def test_counts_are_in_json():
-    shown = coverage_json(counted(pod("team-a", requests=GPU)))
+    shown = json_document(coverage_json(counted(pod("team-a", requests=GPU))), CoverageJSON)
     assert shown["entries"].pop("convert-pods") == {"namespaces": 1, "pods": 1}
     assert {key: shown[key] for key in ("exempt", "converting", "preview", "quotaEnforced", "pods")} == {
         "exempt": ["kube-system"],

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
-from policies.cluster_checks import Status
+from policies.cluster_checks import Check, Status
 from policies.kubernetes.printable import printable
 from webhook.cli.text_layout import paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.cluster_checks import Check
-
-__all__ = ["CheckJSON", "check_sections", "checks_json", "exit_code"]
+__all__ = ["check_sections", "exit_code", "printable_checks"]
 
 _COLOURS = {Status.FAILING: "red", Status.UNKNOWN: "magenta", Status.WARNING: "yellow", Status.OK: "green"}
 _NAME_WIDTH = 12
@@ -39,35 +37,19 @@ def _lines(check: Check, width: int) -> Iterator[str]:
             yield from (f"{_INDENT}{line}" for line in paragraph(f"{title}: {text}", width - len(_INDENT)))
 
 
-class CheckJSON(TypedDict):
-    """The answer of a check, without empty fields."""
-
-    name: str
-    status: Annotated[str, Status]
-    what: str
-    where: NotRequired[str]
-    why: NotRequired[str]
-    remedy: NotRequired[str]
-
-
-def checks_json(checks: Sequence[Check]) -> list[CheckJSON]:
-    """The checks as mappings, without empty fields."""
-    return [_check_json(each) for each in checks]
-
-
-def _check_json(check: Check) -> CheckJSON:
-    document: CheckJSON = {
-        "name": printable(check.name),
-        "status": str(check.status),
-        "what": printable(check.what),
-    }
-    if check.where:
-        document["where"] = printable(check.where)
-    if check.why:
-        document["why"] = printable(check.why)
-    if check.remedy:
-        document["remedy"] = printable(check.remedy)
-    return document
+def printable_checks(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """The checks as their JSON has them, without characters that a terminal would obey."""
+    return tuple(
+        Check(
+            name=printable(each.name),
+            status=each.status,
+            what=printable(each.what),
+            where=printable(each.where),
+            why=printable(each.why),
+            remedy=printable(each.remedy),
+        )
+        for each in checks
+    )
 
 
 def exit_code(checks: Sequence[Check], *, of_warnings: int = 0) -> int:

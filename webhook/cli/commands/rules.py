@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,7 +17,7 @@ from policies.kubernetes.printable import shown
 from policies.rules import all_rules, get_rule, ruled_kinds, rules_of_kind
 from webhook.cli.completions import complete_from
 from webhook.cli.options import output_option
-from webhook.cli.text_layout import json_text
+from webhook.cli.text_layout import output_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,24 +32,31 @@ _LIKENESS = 0.7
 _COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
 
 
-class RuleJSON(TypedDict):
+# Read by pydantic: without an alias generator, because these names were published in snake case.
+_SNAKE_CASE: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleJSON:
     """A rule: one with an ID, else a list of them. `needs` is a setting and the value that it must have."""
+
+    __pydantic_config__ = _SNAKE_CASE
 
     id: str
     title: str
-    default: Annotated[str, Severity]
+    default: Severity
     why: str
     remedy: str
     source: str
     wrong: str
     right: str
     setting: str
-    rows: list[str]
+    rows: tuple[str, ...]
     fixed: bool
     shared_cause: bool
-    kinds: list[str]
-    beside: list[str]
-    needs: list[str | bool] | None
+    kinds: tuple[str, ...]
+    beside: tuple[str, ...]
+    needs: tuple[str | bool, ...] | None
     cluster_scoped: bool
 
 
@@ -105,12 +113,12 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
     if search is not None:
         rules = _search(search, rules, kind)
     if rule_id is None:
-        click.echo(json_text([_fields(rule) for rule in rules]) if output == "json" else _table(rules))
+        click.echo(output_text([_fields(rule) for rule in rules], RulesJSON) if output == "json" else _table(rules))
         return
     rule = get_rule(rule_id.upper())
     if rule is None:
         raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
-    click.echo(json_text(_fields(rule)) if output == "json" else _in_full(rule))
+    click.echo(output_text(_fields(rule), RulesJSON) if output == "json" else _in_full(rule))
 
 
 def _known_kind(text: str) -> str:
@@ -162,24 +170,24 @@ def _table(rules: Sequence[Rule]) -> str:
 def _fields(rule: Rule) -> RuleJSON:
     """The fields of a rule that users need; its examples follow the other texts."""
     examples = read_examples(rule.id)
-    return {
-        "id": rule.id,
-        "title": rule.title,
-        "default": str(rule.default),
-        "why": rule.why,
-        "remedy": rule.remedy,
-        "source": rule.source,
-        "wrong": examples.wrong,
-        "right": examples.right,
-        "setting": rule.setting,
-        "rows": list(rule.rows),
-        "fixed": rule.fixed,
-        "shared_cause": rule.shared_cause,
-        "kinds": list(rule.kinds),
-        "beside": [each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule)],
-        "needs": None if rule.needs is None else list(rule.needs),
-        "cluster_scoped": rule.cluster_scoped,
-    }
+    return RuleJSON(
+        id=rule.id,
+        title=rule.title,
+        default=rule.default,
+        why=rule.why,
+        remedy=rule.remedy,
+        source=rule.source,
+        wrong=examples.wrong,
+        right=examples.right,
+        setting=rule.setting,
+        rows=tuple(rule.rows),
+        fixed=rule.fixed,
+        shared_cause=rule.shared_cause,
+        kinds=tuple(rule.kinds),
+        beside=tuple(each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule)),
+        needs=None if rule.needs is None else tuple(rule.needs),
+        cluster_scoped=rule.cluster_scoped,
+    )
 
 
 def _is_ground(rule: Rule, circumstance: Rule) -> bool:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
+from policies.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.health import MEDIAN, SLOWEST, bound_text
-from webhook.cli.check_reports import check_sections, checks_json
-from webhook.cli.text_layout import GAP, column, json_text, paragraph, table, terminal_width
+from webhook.cli.check_reports import check_sections, printable_checks
+from webhook.cli.text_layout import GAP, column, output_text, paragraph, table, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.health import APIServerCalls, Diagnosis, WebhookCalls
-    from webhook.cli.check_reports import CheckJSON
 
 __all__ = ["DiagnosisJSON", "as_json", "text"]
 
@@ -56,7 +58,8 @@ def _calls(calls: APIServerCalls) -> Iterator[str]:
     yield from (f"{' ' * GAP}{line}" for line in table(columns, [[[cell] for cell in row] for row in rows]))
 
 
-class _WebhookCallsJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _WebhookCallsJSON:
     """The calls of a webhook.
 
     A time is null without calls, or if it is longer than the API server measures.
@@ -64,59 +67,60 @@ class _WebhookCallsJSON(TypedDict):
 
     calls: int
     refused: int
-    failedClosed: int
-    failedOpen: int
+    failed_closed: int
+    failed_open: int
     excluded: int
-    conditionErrors: int
-    secondsOfHalf: float | None
-    secondsOf99Percent: float | None
+    condition_errors: int
+    seconds_of_half: float | None
+    seconds_of_99_percent: float | None
 
 
-class _CallsJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _CallsJSON:
     """The calls of our webhooks as the API server counts them, by webhook."""
 
     since: str | None
-    webhooks: dict[str, _WebhookCallsJSON]
+    webhooks: Mapping[str, _WebhookCallsJSON]
 
 
-class DiagnosisJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class DiagnosisJSON:
     """The output of `gpu-admission doctor -o json`."""
 
     format: int
-    checks: list[CheckJSON]
+    checks: tuple[Check, ...]
     calls: _CallsJSON | None
     conclusion: str
 
 
 def as_json(diagnosis: Diagnosis) -> str:
     """Everything, for programs."""
-    document: DiagnosisJSON = {
-        "format": _FORMAT,
-        "checks": checks_json(diagnosis.checks),
-        "calls": None if diagnosis.calls is None else _calls_json(diagnosis.calls),
-        "conclusion": diagnosis.conclusion,
-    }
-    return json_text(document)
-
-
-def _calls_json(calls: APIServerCalls) -> _CallsJSON:
-    return {
-        "since": None if calls.since is None else calls.since.isoformat(),
-        "webhooks": {name: _webhook_json(each) for name, each in sorted(calls.webhooks.items())},
-    }
+    calls = diagnosis.calls
+    document = DiagnosisJSON(
+        format=_FORMAT,
+        checks=printable_checks(diagnosis.checks),
+        calls=None
+        if calls is None
+        else _CallsJSON(
+            since=None if calls.since is None else calls.since.isoformat(),
+            webhooks={name: _webhook_json(each) for name, each in sorted(calls.webhooks.items())},
+        ),
+        conclusion=diagnosis.conclusion,
+    )
+    return output_text(document, DiagnosisJSON)
 
 
 def _webhook_json(calls: WebhookCalls) -> _WebhookCallsJSON:
-    return {
-        "calls": calls.calls,
-        "refused": calls.refused,
-        "failedClosed": calls.failed_closed,
-        "failedOpen": calls.failed_open,
-        "excluded": calls.excluded,
-        "conditionErrors": calls.condition_errors,
-        "secondsOfHalf": _finite_seconds(calls.bound(MEDIAN)),
-        "secondsOf99Percent": _finite_seconds(calls.bound(SLOWEST)),
-    }
+    return _WebhookCallsJSON(
+        calls=calls.calls,
+        refused=calls.refused,
+        failed_closed=calls.failed_closed,
+        failed_open=calls.failed_open,
+        excluded=calls.excluded,
+        condition_errors=calls.condition_errors,
+        seconds_of_half=_finite_seconds(calls.bound(MEDIAN)),
+        seconds_of_99_percent=_finite_seconds(calls.bound(SLOWEST)),
+    )
 
 
 def _finite_seconds(seconds: float | None) -> float | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Mapping, Sequence  # noqa: TC003 - pydantic reads the annotation
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from policies.preflight import coverage_json
-from webhook.cli.check_reports import check_sections, checks_json
-from webhook.cli.text_layout import json_text, paragraph, terminal_width
+from policies.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
+from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
+from webhook.cli.check_reports import check_sections, printable_checks
+from webhook.cli.text_layout import output_text, paragraph, terminal_width
 
 if TYPE_CHECKING:
-    from policies.preflight import CoverageJSON, Preflight
-    from webhook.cli.check_reports import CheckJSON
+    from policies.preflight import Coverage, Preflight
 
-__all__ = ["PreflightJSON", "as_json", "text"]
+__all__ = ["CoverageJSON", "PreflightJSON", "as_json", "coverage_json", "text"]
 
 
 def text(preflight: Preflight) -> str:
@@ -23,26 +25,66 @@ def text(preflight: Preflight) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections)
 
 
-_StepJSON = TypedDict("_StepJSON", {"verb": str, "from": str | None, "to": str | None})
-"""The step between two versions; null if there is none. `from` is a keyword."""
+@dataclass(frozen=True, slots=True)
+class _StepJSON:
+    """The step between two versions; null if one is unknown or there is none."""
+
+    verb: str
+    from_: str | None
+    to: str | None
 
 
-class PreflightJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _EntryCountJSON:
+    """The pods that an entry would review, and their namespaces."""
+
+    namespaces: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageJSON:
+    """The namespaces and pods that would be reviewed."""
+
+    covered: Sequence[str]
+    exempt: Sequence[str]
+    converting: Sequence[str]
+    preview: Sequence[str]
+    quota_enforced: Sequence[str]
+    pods: int
+    entries: Mapping[str, _EntryCountJSON]
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightJSON:
     """The output of `gpu-admission preflight -o json`."""
 
     step: _StepJSON
-    checks: list[CheckJSON]
+    checks: tuple[Check, ...]
     namespaces: CoverageJSON | None
     conclusion: str
 
 
 def as_json(preflight: Preflight) -> str:
     """Everything, with the counts of namespaces and pods."""
-    step = preflight.step
-    document: PreflightJSON = {
-        "step": {"verb": step.verb, "from": step.before or None, "to": step.after or None},
-        "checks": checks_json(preflight.checks),
-        "namespaces": None if preflight.coverage is None else coverage_json(preflight.coverage),
-        "conclusion": preflight.conclusion,
-    }
-    return json_text(document)
+    step, coverage = preflight.step, preflight.coverage
+    document = PreflightJSON(
+        step=_StepJSON(step.verb, step.before or None, step.after or None),
+        checks=printable_checks(preflight.checks),
+        namespaces=None if coverage is None else coverage_json(coverage),
+        conclusion=preflight.conclusion,
+    )
+    return output_text(document, PreflightJSON)
+
+
+def coverage_json(coverage: Coverage) -> CoverageJSON:
+    """The counts as JSON has them."""
+    return CoverageJSON(
+        covered=[namespace.name for namespace in coverage.covered],
+        exempt=coverage.exempt,
+        converting=coverage.namespaces_with(DRA_LABEL, "enabled"),
+        preview=coverage.namespaces_with(DRA_LABEL, "preview"),
+        quota_enforced=coverage.namespaces_with(QUOTA_LABEL, "enforced"),
+        pods=coverage.pods,
+        entries={entry: _EntryCountJSON(len(count.namespaces), count.pods) for entry, count in coverage.counts.items()},
+    )

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.decision import Severity
+from policies.admission.objects import Verdict  # noqa: TC001 - pydantic reads the annotation
+from policies.decision import Severity  # noqa: TC001 - pydantic reads the annotation
 from policies.kubernetes.objects import name_of
-from webhook.cli.text_layout import json_text
+from webhook.cli.text_layout import output_text
 
 if TYPE_CHECKING:
-    from policies.admission.objects import Verdict
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
 
 __all__ = ["ReviewedObjectJSON", "ReviewsJSON", "show"]
 
 
-class _ObjectJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _ObjectJSON:
     """The reviewed object."""
 
-    apiVersion: str
+    api_version: str
     kind: str
     namespace: str
     name: str
 
 
-class _SourceJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _SourceJSON:
     """Where the object is written."""
 
     file: str
     line: int
 
 
-class _FindingJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class _FindingJSON:
     """A finding, with its place in the file; `known` if a baseline has it."""
 
     rule: str
-    severity: Annotated[str, Severity]
+    severity: Severity
     path: str
     message: str
     remedy: str
@@ -48,18 +52,19 @@ class _FindingJSON(TypedDict):
     known: bool
 
 
-class ReviewedObjectJSON(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ReviewedObjectJSON:
     """What admission would do with one object."""
 
     object: _ObjectJSON
     source: _SourceJSON
     verdict: Verdict
-    notReviewed: str
-    findings: list[_FindingJSON]
-    findingsLeftOut: int
-    warnings: list[str]
-    patch: list[dict[str, Any]]
-    templates: list[dict[str, Any]]
+    not_reviewed: str
+    findings: tuple[_FindingJSON, ...]
+    findings_left_out: int
+    warnings: tuple[str, ...]
+    patch: tuple[dict[str, Any], ...]
+    templates: tuple[dict[str, Any], ...]
 
 
 ReviewsJSON = list[ReviewedObjectJSON]
@@ -68,40 +73,38 @@ ReviewsJSON = list[ReviewedObjectJSON]
 
 def show(review: Review, options: TextOptions) -> None:
     """Print everything about every object."""
-    document: ReviewsJSON = [_fields(reviewed) for reviewed in review.objects]
-    click.echo(json_text(document))
+    click.echo(output_text([_reviewed_object(reviewed) for reviewed in review.objects], ReviewsJSON))
 
 
-def _fields(reviewed: ReviewedObject) -> ReviewedObjectJSON:
+def _reviewed_object(reviewed: ReviewedObject) -> ReviewedObjectJSON:
     result = reviewed.result
     subject = result.subject
-    findings: list[_FindingJSON] = [
-        {
-            "rule": finding.rule.id,
-            "severity": str(finding.severity),
-            "path": str(finding.path),
-            "message": finding.message,
-            "remedy": finding.remedy,
-            "waived": finding.waived,
-            "line": reported.line,
-            "column": reported.column,
-            "known": reported.is_known,
-        }
-        for finding, reported in zip(result.findings, reviewed.findings, strict=False)
-    ]
-    return {
-        "object": {
-            "apiVersion": subject.api_version,
-            "kind": subject.request.kind,
-            "namespace": subject.request.namespace,
-            "name": subject.request.name or name_of(subject.document),
-        },
-        "source": {"file": click.format_filename(subject.manifest.file), "line": subject.position().line},
-        "verdict": result.verdict,
-        "notReviewed": result.not_reviewed,
-        "findings": findings,
-        "findingsLeftOut": result.left_out,
-        "warnings": list(result.warnings),
-        "patch": list(result.patch),
-        "templates": [template.manifest() for template in result.templates],
-    }
+    return ReviewedObjectJSON(
+        object=_ObjectJSON(
+            subject.api_version,
+            subject.request.kind,
+            subject.request.namespace,
+            subject.request.name or name_of(subject.document),
+        ),
+        source=_SourceJSON(click.format_filename(subject.manifest.file), subject.position().line),
+        verdict=result.verdict,
+        not_reviewed=result.not_reviewed,
+        findings=tuple(
+            _FindingJSON(
+                rule=finding.rule.id,
+                severity=finding.severity,
+                path=str(finding.path),
+                message=finding.message,
+                remedy=finding.remedy,
+                waived=finding.waived,
+                line=reported.line,
+                column=reported.column,
+                known=reported.is_known,
+            )
+            for finding, reported in zip(result.findings, reviewed.findings, strict=False)
+        ),
+        findings_left_out=result.left_out,
+        warnings=tuple(result.warnings),
+        patch=tuple(result.patch),
+        templates=tuple(template.manifest() for template in result.templates),
+    )
