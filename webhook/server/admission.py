@@ -176,19 +176,11 @@ class Admission:
 
         Of a pod whose template has a known answer, only the concerns that are not `REPEATABLE` are judged.
         """
-        found = None if run.is_long else self._memo.find(entry, request, settings)
-        course = Course.start(request)
+        course = None if run.is_long else await self._repeatable_course(entry, request, settings, run)
         concerns: AbstractSet[Concern] = entry.concerns.keys()
-        if isinstance(found, Recording):
-            common = Course.start(found.request)
-            steps = decide(entry, found.settings, common, REPEATABLE)
-            await self._driver.drive(steps, found, found.settings, run)
-            found.keep(common)
-            course.decision, course.answers, course.failures = common.decision, common.answers, common.failures
-            concerns -= REPEATABLE
-        elif found is not None and await self._has_templates(entry, found, request, settings, run):
-            course.decision = found.decision
-            course.answers = {} if found.conversion is None else {"conversion": found.conversion}
+        if course is None:
+            course = Course.start(request)
+        else:
             concerns -= REPEATABLE
         # Without a GPUQuota nothing is charged, so the rules need not run.
         if is_unlimited := "quota" in concerns and self._driver.is_unlimited(request):
@@ -200,6 +192,25 @@ class Admission:
         if not request.dry_run and (converted := course.answers.get("conversion")) is not None:
             self.metrics.count_conversion(converted)
         return course
+
+    async def _repeatable_course(
+        self, entry: Entry, request: Request, settings: GPUAdmissionPolicy, run: Run
+    ) -> Course | None:
+        """The course after the concerns that are `REPEATABLE`, from the memo or recorded for it.
+
+        None if the memo has no use for the request.
+        """
+        found = self._memo.find(entry, request, settings)
+        if isinstance(found, Recording):
+            course = Course.start(found.request)
+            steps = decide(entry, found.settings, course, REPEATABLE)
+            await self._driver.drive(steps, found, found.settings, run)
+            found.keep(course)
+            course.request = request
+            return course
+        if found is None or not await self._has_templates(entry, found, request, settings, run):
+            return None
+        return Course(request, found.decision, {} if found.conversion is None else {"conversion": found.conversion})
 
     async def _has_templates(
         self, entry: Entry, known: KnownAnswer, request: Request, settings: GPUAdmissionPolicy, run: Run

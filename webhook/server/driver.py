@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from policies.admission import Charge, Ensure, Failure, Judge, Read, judge
 from policies.decision import TEMPLATE
-from policies.quota.counting.by_view import outcome_by_view
 from policies.quota.ledger.admit import NoQuota
 from policies.quota.opt_in import quota_shown
 from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import Overlay
 from webhook.server.logs import log_failure
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import Busy
@@ -100,9 +98,12 @@ class Driver:
 
     def is_unlimited(self, request: Request) -> bool:
         """True if the namespace certainly has no GPUQuota, so that nothing is charged."""
-        if self.quotas is None:
-            return quota_shown(request.namespace, self.view) is None
-        return self.quotas.is_unlimited(request.namespace)
+        try:
+            if self.quotas is None:
+                return quota_shown(request.namespace, self.view) is None
+            return self.quotas.is_unlimited(request.namespace)
+        except Exception:  # noqa: BLE001 - the concern will meet the same, and its policy says what a failure means
+            return False
 
     def count_unlimited(self, request: Request) -> None:
         """Count an object that is admitted without a charge."""
@@ -120,8 +121,9 @@ class Driver:
             case Charge() if self.quotas is not None:
                 await self.quotas.charge(step, settings, run.deadline)
             case Charge():
-                seen = Overlay(self.view, step.objects)
-                step.outcome = await run(partial(outcome_by_view, step.charge, seen, settings))
+                from policies.admission.quota import charge_by_view
+
+                await run(partial(charge_by_view, step, self.view, settings))
 
     def _failure(self, step: Step, error: Exception) -> Failure:
         what = LATE if isinstance(error, TimeoutError) else FAILED
