@@ -8,7 +8,7 @@ import pytest
 
 from policies.explanation import Explanation
 from policies.explanation.device_outcomes import MOST_DEVICES
-from policies.json_documents import json_document, parse_document
+from policies.json_documents import json_document
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("60Gi")) >= 0'
 
@@ -135,10 +135,3 @@ def test_many_devices_are_counted(ask, k8s, memory):
     assert sum(outcome.count for outcome in outcomes) == 100
     assert sum(len(outcome.devices) for outcome in outcomes) == MOST_DEVICES
     assert len(json.dumps(json_document(answer, Explanation))) < 20_000
-
-
-def test_outcomes_of_an_earlier_service_are_none(ask, k8s):
-    (data,) = [json_document(ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1))), Explanation)]
-    del data["groups"][0]["outcomes"]
-    parsed = parse_document(data, Explanation)
-    assert parsed.groups[0].outcomes == ()

@@ -241,6 +241,7 @@ COUNTED = {
     "policies/fleet/gpu_nodes.py": "labels and resources of nodes; keys of at most 256 characters",
     "policies/kubernetes/quantities.py": "texts of at most 64 characters",
     "policies/migration_proof/dra_cluster.py": "labels of stored nodes; only a command uses them",
+    "policies/nvidia/known_products.py": "names of at most 63 characters, and their words",
     "policies/nvidia/mig_layouts.py": "counts of a dozen profiles; only a command uses them",
     "policies/placement/wishes/product_misspellings.py": "the products of all nodes, for 4 states of the cluster",
     "policies/placement/wishes/product_labels.py": "known MIG profiles",
