@@ -1,30 +1,16 @@
-"""The JSON schemas of all `-o json` outputs, made from the types of the printed documents.
+"""The JSON schemas of all `-o json` outputs, as pydantic describes the dataclasses that are printed.
 
-The types are TypedDicts beside the code that makes the documents, so mypy compares each field with them. The published schemas
-allow further fields, because later versions may add some; `closed_schema` does not, for tests.
+The published schemas allow further fields, because later versions may add some; `closed_schema` does not, for tests.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import types
 from functools import cache
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import TYPE_CHECKING, Any
 
 # Stubs of it would serve this file only.
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
@@ -40,6 +26,7 @@ from webhook.cli.migrations.proofs import ProofJSON
 from webhook.cli.plan_reports import PlanReportJSON
 from webhook.cli.preflight.report import PreflightJSON
 from webhook.cli.review_outputs.json import ReviewsJSON
+from webhook.cli.selector_analyses import AnalysesJSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +50,7 @@ VERSION = 1
 
 OUTPUTS: dict[str, Any] = {
     "audit": AuditJSON,
-    "cel": ("webhook.cli.selector_analyses", "AnalysesJSON"),
+    "cel": AnalysesJSON,
     "doctor": DiagnosisJSON,
     "explain": ExplanationsJSON,
     "migrate": ProofJSON,
@@ -74,44 +61,24 @@ OUTPUTS: dict[str, Any] = {
     "rules": RulesJSON,
     "usage": UsageJSON,
 }
-"""The module and the name of the type of each command's output."""
-_ELSEWHERE = (
-    "policies.dra.workbench.selector_report",
-    "policies.quota.charges",
-    "policies.admission.objects",
-)
-"""Modules with types that others import for type checking only."""
-_SIMPLE: dict[Any, dict[str, Any]] = {
-    Any: {},
-    bool: {"type": "boolean"},
-    float: {"type": "number"},
-    int: {"type": "integer"},
-    str: {"type": "string"},
-    types.NoneType: {"type": "null"},
-}
+"""The type of each command's output."""
 
 
 def output_schema(name: str) -> dict[str, Any]:
     """The published schema of a command's output."""
-    if isinstance(OUTPUTS[name], tuple):
-        module, type_name = OUTPUTS[name]
-        definitions = _Definitions()
-        schema = definitions.schema_of(getattr(import_module(module), type_name))
-        found = definitions.schemas
-    else:
-        described = documents_adapter(OUTPUTS[name]).json_schema(mode="serialization")
-        found = {
-            _published_name(key): _published_schema(each, described["$defs"])
-            for key, each in described["$defs"].items()
-            if "enum" not in each
-        }
-        schema = _published_schema(described["items"], described["$defs"])
+    described = documents_adapter(OUTPUTS[name]).json_schema(mode="serialization")
+    definitions = {
+        _published_name(key): _published_schema(each, described["$defs"])
+        for key, each in described["$defs"].items()
+        if "enum" not in each
+    }
+    schema = _published_schema(described["items"], described["$defs"])
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpu-admission:output:{name}:v{VERSION}",
         "title": f"gpu-admission {name} -o json",
     }
-    return {**head, **schema, "$defs": dict(sorted(found.items()))}
+    return {**head, **schema, "$defs": dict(sorted(definitions.items()))}
 
 
 def _published_name(class_name: str) -> str:
@@ -194,63 +161,3 @@ def check_output(arguments: Sequence[str], code: int, text: str) -> None:
         raise ValueError(f"{command} ends with {code} and {'output' if text else 'no output'}; see json-outputs.md")
     if text:
         validator(command).validate(json.loads(text))
-
-
-@cache
-def _names() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for module in _ELSEWHERE:
-        found.update(vars(import_module(module)))
-    return found
-
-
-class _Definitions:
-    """The schemas of types, and of the types that they consist of."""
-
-    def __init__(self) -> None:
-        self.schemas: dict[str, Any] = {}
-        self._records: dict[str, Any] = {}
-
-    def schema_of(self, hint: Any) -> dict[str, Any]:
-        """The schema of a type."""
-        if hint in _SIMPLE:
-            return _SIMPLE[hint]
-        if is_typeddict(hint):
-            return self._reference(hint)
-        origin, arguments = get_origin(hint), get_args(hint)
-        if origin is Annotated:
-            base, *more = arguments
-            values = [value.value for each in more for value in each]
-            return {**self.schema_of(base), "enum": values}
-        if origin is Literal:
-            return {"type": "string", "enum": [*arguments]}
-        if origin is list:
-            return {"type": "array", "items": self.schema_of(arguments[0])}
-        if origin is dict:
-            return {"type": "object", "additionalProperties": self.schema_of(arguments[1])}
-        if origin in (Union, types.UnionType):
-            return {"anyOf": [self.schema_of(each) for each in arguments]}
-        raise TypeError(f"no schema for {hint}")
-
-    def _reference(self, record: Any) -> dict[str, Any]:
-        name = record.__name__.removeprefix("_").removesuffix("JSON")
-        if name not in self._records:
-            self._records[name] = record
-            self.schemas[name] = self._record_schema(record)
-        if self._records[name] is not record:
-            raise TypeError(f"two types of one output are named {name}")
-        return {"$ref": f"#/$defs/{name}"}
-
-    def _record_schema(self, record: Any) -> dict[str, Any]:
-        # The names of the module come last, so that they win.
-        names = {**_names(), **vars(import_module(record.__module__))}
-        hints = get_type_hints(record, localns=names, include_extras=True)
-        optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
-        return {
-            "description": " ".join((record.__doc__ or "").split()),
-            "type": "object",
-            "properties": {
-                name: self.schema_of(get_args(hint)[0] if name in optional else hint) for name, hint in hints.items()
-            },
-            "required": [name for name in hints if name not in optional],
-        }

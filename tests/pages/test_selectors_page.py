@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from policies.dra.workbench import (
     Analysis,
-    ClauseReport,
+    Clause,
     DeviceChange,
     DeviceRow,
     DeviceVerdict,
@@ -32,8 +32,8 @@ def row(kind="H100", verdict=DeviceVerdict.MATCHES, truths=((T,), (T, T)), **fac
 
 def analysis(*rows, **facts):
     """An analysis of a selector of a class and one of a request."""
-    of_class = SelectorReport("DeviceClass gpu", "a", 4, (1, 4), (ClauseReport("a", 16),))
-    own = SelectorReport("", "b && c", 9, (9, 9), (ClauseReport("b", 16), ClauseReport("c", 14, 2, 1, 2, 3)))
+    of_class = SelectorReport("DeviceClass gpu", "a", 4, (1, 4), (Clause("a", 16),))
+    own = SelectorReport("", "b && c", 9, (9, 9), (Clause("b", 16), Clause("c", 14, 2, 1, 2, 3)))
     return Analysis("request gpu", (of_class, own), devices=16, matched=16, rows=rows, **facts)
 
 
@@ -105,7 +105,7 @@ def test_page_names_every_analysis():
 
 
 def hostile_analysis(text):
-    report = SelectorReport(text, text, 1, (1, 1), (ClauseReport(text),))
+    report = SelectorReport(text, text, 1, (1, 1), (Clause(text),))
     one = DeviceRow(text, 1, 1, (text,), DeviceVerdict.EXCLUDED, ((F,),), (0, 0), text, text)
     return Analysis(
         text,

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from policies.dra.cel import MOST_COST, CelRuntimeError, compile_selector
 from policies.dra.published_devices import published_devices
-from policies.dra.workbench import DeviceVerdict, Truth, analysis
+from policies.dra.workbench import AnalysisJSON, DeviceVerdict, Truth, analysis, analysis_json
 from policies.dra.workbench.analysis import MOST_ROWS
+from policies.json_documents import json_document
 from tests.workbench.devices import (
     ARCHITECTURE,
     MEMORY,
@@ -271,7 +272,7 @@ TEXTS = st.text(max_size=60) | st.lists(
 @given(text=TEXTS, edit=st.none() | TEXTS, of_class=st.sampled_from(["", "gpu.nvidia.com", "none"]))
 def test_any_expression_is_analyzed(text, edit, of_class):
     found = analysis_of(text, edit, of_class=of_class)
-    json.dumps(found.as_json())
+    json.dumps(json_document(analysis_json(found), AnalysisJSON))
     assert found.compiles or found.problems or found.notes
 
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.workbench import analyze, edited_selector_set, selector_set_of_expression, selector_sets_of
+from policies.dra.workbench import (
+    AnalysisJSON,
+    analysis_json,
+    analyze,
+    edited_selector_set,
+    selector_set_of_expression,
+    selector_sets_of,
+)
+from policies.json_documents import json_document
 from policies.settings import DEFAULTS
 from tests.explanation.conftest import claim, device_class, selecting, template
 from tests.workbench.devices import cluster
@@ -94,4 +102,4 @@ def test_any_json_is_analyzed_and_edited(version, kind, inner, metadata):
     spec = {"spec": inner} if kind == "ResourceClaimTemplate" else inner
     document = {"apiVersion": f"resource.k8s.io/{version}", "kind": kind, "metadata": metadata, "spec": spec}
     for each in selector_sets_of(document):
-        json.dumps(analyze(each, cluster(), DEFAULTS, "true").as_json())
+        json.dumps(json_document(analysis_json(analyze(each, cluster(), DEFAULTS, "true")), AnalysisJSON))

@@ -13,6 +13,7 @@ from policies.dra.workbench import (
     AnalysisJSON,
     DeviceVerdict,
     Truth,
+    analysis_json,
     analyze,
     selector_set_of_expression,
     selector_sets_of,
@@ -23,7 +24,7 @@ from webhook.cli.folders import SUFFIXES
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.settings import cluster_files
-from webhook.cli.text_layout import GAP, Column, column, item, json_text, paragraph, table, terminal_width, truncation
+from webhook.cli.text_layout import GAP, Column, column, item, output_text, paragraph, table, terminal_width, truncation
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -174,8 +175,7 @@ def exit_code(analyses: Sequence[Analysis]) -> int:
 
 def as_json(analyses: Sequence[Analysis]) -> str:
     """A list with one mapping for each request or class."""
-    document: AnalysesJSON = [each.as_json() for each in analyses]
-    return json_text(document)
+    return output_text([*map(analysis_json, analyses)], AnalysesJSON)
 
 
 def text(analyses: Sequence[Analysis], width: int | None = None) -> str:

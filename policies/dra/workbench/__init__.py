@@ -5,9 +5,9 @@ callers render it.
 """
 
 from policies.dra.workbench.analysis import analyze
+from policies.dra.workbench.analysis_json import AnalysisJSON, analysis_json
 from policies.dra.workbench.report import (
     Analysis,
-    AnalysisJSON,
     DeviceChange,
     DeviceRow,
     DeviceVerdict,
@@ -15,7 +15,7 @@ from policies.dra.workbench.report import (
     EditEffect,
     Truth,
 )
-from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
+from policies.dra.workbench.selector_report import Clause, SelectorProblem, SelectorReport
 from policies.dra.workbench.selector_sets import (
     SelectorSet,
     edited_selector_set,
@@ -26,7 +26,7 @@ from policies.dra.workbench.selector_sets import (
 __all__ = [
     "Analysis",
     "AnalysisJSON",
-    "ClauseReport",
+    "Clause",
     "DeviceChange",
     "DeviceRow",
     "DeviceVerdict",
@@ -36,6 +36,7 @@ __all__ = [
     "SelectorReport",
     "SelectorSet",
     "Truth",
+    "analysis_json",
     "analyze",
     "edited_selector_set",
     "selector_set_of_expression",

@@ -21,7 +21,7 @@ from policies.dra.workbench.report import (
     EditEffect,
     Truth,
 )
-from policies.dra.workbench.selector_report import ClauseReport, SelectorProblem, SelectorReport
+from policies.dra.workbench.selector_report import Clause, SelectorProblem, SelectorReport
 from policies.dra.workbench.selector_sets import edited_selector_set
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.printable import printable
@@ -191,7 +191,7 @@ def _selector_reports(
 
 def _clause_report(
     text: str, place: tuple[int, int], groups: Sequence[DeviceGroup], verdicts: Sequence[GroupVerdict]
-) -> ClauseReport:
+) -> Clause:
     number, part = place
     true = false = failed = excluded = alone = 0
     for group, verdict in zip(groups, verdicts, strict=False):
@@ -203,7 +203,7 @@ def _clause_report(
         failed += size * (truth is Truth.FAILS)
         excluded += size * (verdict.excluded_by == place)
         alone += size * (verdict.only_clause == place)
-    return ClauseReport(text, true, false, failed, excluded, alone)
+    return Clause(text, true, false, failed, excluded, alone)
 
 
 def _problems(selector_set: SelectorSet, facts: Facts) -> Iterable[SelectorProblem]:

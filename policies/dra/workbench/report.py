@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from policies.dra.workbench.selector_report import (
-        SelectorJSON,
         SelectorProblem,
-        SelectorProblemJSON,
         SelectorReport,
     )
 
 __all__ = [
     "Analysis",
-    "AnalysisJSON",
     "DeviceChange",
     "DeviceRow",
     "EditComparison",
@@ -48,27 +45,6 @@ class Truth(StrEnum):
     """The class excludes the device."""
 
 
-class _ExcludedByJSON(TypedDict):
-    """The selector and condition that exclude devices; null if several conditions do together."""
-
-    selector: int
-    clause: int | None
-
-
-class _DeviceRowJSON(TypedDict):
-    """Alike devices for which the selectors have the same result."""
-
-    kind: str
-    count: int
-    nodes: int
-    devices: list[str]
-    verdict: Annotated[str, DeviceVerdict]
-    truths: list[list[Annotated[str, Truth]]]
-    excludedBy: _ExcludedByJSON | None
-    why: str
-    error: str
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
     """Alike devices for which the selectors have the same result."""
@@ -96,21 +72,6 @@ class DeviceRow:
         first = self.devices[0] if self.devices else ""
         return f"{first} and {self.count - 1:,} more" if self.count > 1 else first
 
-    def as_json(self) -> _DeviceRowJSON:
-        """As plain data."""
-        by = self.excluded_by
-        return {
-            "kind": self.kind,
-            "count": self.count,
-            "nodes": self.nodes,
-            "devices": list(self.devices),
-            "verdict": str(self.verdict),
-            "truths": [[str(truth) for truth in each] for each in self.truths],
-            "excludedBy": None if by is None else {"selector": by[0], "clause": by[1] if by[1] >= 0 else None},
-            "why": self.why,
-            "error": self.error,
-        }
-
 
 class EditEffect(StrEnum):
     """What an edit changes for a device."""
@@ -123,12 +84,6 @@ class EditEffect(StrEnum):
     """A selector fails on it that did not before."""
 
 
-class _DeviceChangeJSON(_DeviceRowJSON):
-    """Alike devices for which an edit changes the same."""
-
-    change: Annotated[str, EditEffect]
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceChange:
     """Alike devices for which an edit changes the same."""
@@ -136,21 +91,6 @@ class DeviceChange:
     change: EditEffect
     row: DeviceRow
     """The devices, as the edited selectors see them."""
-
-    def as_json(self) -> _DeviceChangeJSON:
-        """As plain data."""
-        return {"change": str(self.change), **self.row.as_json()}
-
-
-class _ComparisonJSON(TypedDict):
-    """What an edit changes."""
-
-    edited: AnalysisJSON
-    gained: int
-    lost: int
-    failing: int
-    changes: list[_DeviceChangeJSON]
-    changesLeftOut: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,35 +105,6 @@ class EditComparison:
     changes: tuple[DeviceChange, ...] = ()
     """The largest rows first."""
     changes_left_out: int = 0
-
-    def as_json(self) -> _ComparisonJSON:
-        """As plain data."""
-        return {
-            "edited": self.edited.as_json(),
-            "gained": self.gained,
-            "lost": self.lost,
-            "failing": self.failing,
-            "changes": [each.as_json() for each in self.changes],
-            "changesLeftOut": self.changes_left_out,
-        }
-
-
-class AnalysisJSON(TypedDict):
-    """Which devices of a cluster the selectors of one request or class match."""
-
-    label: str
-    selectors: list[SelectorJSON]
-    problems: list[SelectorProblemJSON]
-    compiles: bool
-    devices: int | None
-    matched: int
-    excluded: int
-    failed: int
-    notEvaluated: int
-    rows: list[_DeviceRowJSON]
-    rowsLeftOut: int
-    notes: list[str]
-    comparison: _ComparisonJSON | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,21 +147,3 @@ class Analysis:
         fail = f", {self.failed:,} {'fails' if self.failed == 1 else 'fail'}" if self.failed else ""
         what = f"{self.matched:,} of {format_count(self.devices, 'device')}"
         return f"{what} {'matches' if self.matched == 1 else 'match'}{fail}"
-
-    def as_json(self) -> AnalysisJSON:
-        """As plain data."""
-        return {
-            "label": self.label,
-            "selectors": [each.as_json() for each in self.selectors],
-            "problems": [each.as_json() for each in self.problems],
-            "compiles": self.compiles,
-            "devices": self.devices,
-            "matched": self.matched,
-            "excluded": self.excluded,
-            "failed": self.failed,
-            "notEvaluated": self.not_evaluated,
-            "rows": [each.as_json() for each in self.rows],
-            "rowsLeftOut": self.rows_left_out,
-            "notes": list(self.notes),
-            "comparison": None if self.comparison is None else self.comparison.as_json(),
-        }
