@@ -21,7 +21,7 @@ from policies.placement.place import own_conditions
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import read_wishes, wish_problems
 from policies.placement.wishes.conflicts import IMPOSSIBLE
-from policies.view import Overlay
+from policies.view import ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissi
     if not missing:
         return view
     made = cache(partial(_own_templates, request, view, settings))
-    return Overlay(view, {key: partial(_own_template, key, made, view) for key in missing})
+    return ChangedView(view, {key: partial(_own_template, key, made, view) for key in missing})
 
 
 def _own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> dict[Key, Object]:

@@ -9,7 +9,7 @@ from policies.admission.pods import is_being_converted
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
 from policies.quota.counting.by_view import outcome_by_view
-from policies.view import Overlay
+from policies.view import ChangedView
 
 if TYPE_CHECKING:
     from policies.admission.steps import Charge
@@ -37,7 +37,7 @@ def quota(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> 
 
 def charge_by_view(step: Charge, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
     """Set the outcome of a charge by the quota that the view shows; nothing is written."""
-    step.outcome = outcome_by_view(step.charge, Overlay(view, step.objects), settings)
+    step.outcome = outcome_by_view(step.charge, ChangedView(view, step.objects), settings)
 
 
 def settle_charge(decision: Decision, step: Charge) -> Decision:

@@ -25,7 +25,7 @@ from policies.quota.opt_in import quota_shown
 from policies.settings import settings_for
 from policies.settings.exempt_namespaces import is_excluded
 from policies.settings.workload_kinds import workload_kinds
-from policies.view import Overlay
+from policies.view import ChangedView
 
 if TYPE_CHECKING:
     from policies.admission.entries import Entry
@@ -82,7 +82,7 @@ def review_concern(concern: Concern, request: Request, view: ClusterView, settin
 
 def judge(step: Judge, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The decision of the rules of a step's concern, in a cluster with the objects of the step."""
-    seen = Overlay(view, step.objects) if step.objects else view
+    seen = ChangedView(view, step.objects) if step.objects else view
     return judge_concern(step.part.concern, step.part.request, seen, settings, review)
 
 

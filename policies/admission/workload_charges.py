@@ -10,7 +10,7 @@ from policies.quota.charging.workload_totals import PodsAtOnce, find_shortage
 from policies.quota.counting.counting import decisive_ledger
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.request import Request
-from policies.view import Overlay, PassingView
+from policies.view import ChangedView, PassingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,7 +68,7 @@ def _charges(
     settings: GPUAdmissionPolicy,
 ) -> Iterator[PodsAtOnce]:
     for decision, count in pods:
-        seen = Overlay(view, {each.key: each.manifest() for each in decision.templates})
+        seen = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
         for charge in charge_decision(Request(decision.object, namespace=namespace), seen, settings).charges:
             try:
                 yield PodsAtOnce(charge_under(charge, quota), count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
 from policies.admission.webhooks import kinds_of
@@ -15,20 +15,18 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
 from policies.metadata_keys import IGNORE
 from policies.request import Request
-from policies.view import UNKNOWN, PassingView
+from policies.view import UNKNOWN, ChangedView, PassingView
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Unknown
+    from policies.view import ClusterView, Key
 
-__all__ = ["NarrowedView", "configuration_findings"]
-
-T = TypeVar("T")
+__all__ = ["configuration_findings"]
 
 _REVIEWED = {
     kind: (group, entry) for entry in ("configuration", "nodes", "claims") for group, kind in sorted(kinds_of(entry))
@@ -63,9 +61,10 @@ class _AllConfigMapsView(PassingView):
 
 def _objects_to_review(kind: str, namespace: str, view: ClusterView) -> Iterator[tuple[Sequence[Object], ClusterView]]:
     """The objects of a kind in groups of equal ones, each group with the view for its review."""
-    listed = view.list(kind, "" if kind == "Namespace" else namespace)
+    found = view.list(kind, "" if kind == "Namespace" else namespace)
+    listed = () if found is UNKNOWN else found
     objects = []
-    for each in () if listed is UNKNOWN else listed:
+    for each in listed:
         check_cancelled()
         if _is_reviewed(each, kind, namespace):
             objects.append(each)
@@ -76,8 +75,11 @@ def _objects_to_review(kind: str, namespace: str, view: ClusterView) -> Iterator
         yield from (([each], view) for each in objects)
         return
     objects.sort(key=lambda each: (str(lookup(each, ("metadata", "creationTimestamp")) or ""), name_of(each)))
-    for number, each in enumerate(objects, 1):
-        yield [each], NarrowedView(view, kind, objects[:number])
+    # Each is reviewed in a cluster without those that came after it.
+    later: dict[Key, None] = {(kind, namespace_of(each), name_of(each)): None for each in listed}
+    for each in objects:
+        del later[kind, namespace_of(each), name_of(each)]
+        yield [each], ChangedView(view, {**later})
 
 
 def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
@@ -126,36 +128,3 @@ def _findings(document: Object, view: ClusterView, settings: GPUAdmissionPolicy)
         entry=entry,
     )
     return review(request, view, settings).findings
-
-
-class NarrowedView(PassingView):
-    """The cluster as if it had only some objects of one kind, such as those older than one of them."""
-
-    def __init__(self, view: ClusterView, kind: str, objects: Sequence[Object]) -> None:
-        """Hide all objects of `kind` in `view` other than `objects`."""
-        super().__init__(view)
-        self._kind = kind
-        self._objects = objects
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it does not exist."""
-        if kind != self._kind:
-            return super().get(kind, name, namespace)
-        named = (each for each in self._objects if (name_of(each), namespace_of(each)) == (name, namespace))
-        return next(named, None)
-
-    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind."""
-        if kind != self._kind:
-            return super().list(kind, namespace)
-        return [each for each in self._objects if not namespace or namespace_of(each) == namespace]
-
-    def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """`function(self)`, computed anew: the cached result of the view is about all objects."""
-        return function(self)
-
-    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
-        """`function` of every object of a kind; unknown while the kind is."""
-        if kind == self._kind:
-            return [function(each) for each in self._objects]
-        return super().derive_each(kind, function)

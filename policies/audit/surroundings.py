@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.audit.configuration import NarrowedView
 from policies.audit.report import AuditFinding
 from policies.conversion.opt_in import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
@@ -18,7 +17,7 @@ from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable, shown
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_list
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,9 +98,12 @@ def quota_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPoli
 
 
 def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    namespace, alone = namespace_of(quota), NarrowedView(view, "ResourceQuota", [quota])
+    namespace = namespace_of(quota)
     if strategy_of(namespace, view) == "leave":
         return ()
+    listed = view.list("ResourceQuota", namespace)
+    others = [each for each in (() if listed is UNKNOWN else listed) if each is not quota]
+    alone = ChangedView(view, {("ResourceQuota", namespace_of(each), name_of(each)): None for each in others})
     hard = lookup(quota, _HARD)
     limited = [
         resource

@@ -55,7 +55,7 @@ def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situatio
     Args:
         subjects: Those of `subjects_of`.
         before: The cluster as it is.
-        after: The cluster as it would be; its digests must differ where it does (`policies.changed_view`).
+        after: The cluster as it would be; its digests must differ where it does (`policies.view.ChangedView`).
     """
     first, then = FitFinder(before), FitFinder(after)
     for number, subject in enumerate(subjects):

@@ -24,7 +24,7 @@ from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.quota.opt_in import QUOTA_NAME
-from policies.view import UNKNOWN, Overlay
+from policies.view import UNKNOWN, ChangedView
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class FitFinder:
         changed: dict[Key, Object | None] = {("GPUQuota", subject.namespace, QUOTA_NAME): None}
         if not subject.is_pod:
             document = {key: value for key, value in subject.document.items() if key != "status"}
-            view = Overlay(self._view, changed)
+            view = ChangedView(self._view, changed)
             (question,) = questions(document, subject.namespace, view, self._settings, found=True)
             return replace(question, label=subject.label)
         own = {name_of(pod) for pod in subject.pods}
@@ -167,7 +167,7 @@ class FitFinder:
                 # No other pod uses it, so it loses its devices when these pods end.
                 changed["ResourceClaim", subject.namespace, name] = {**claim, "status": {}}
         changed |= _templates_of_claims(subject, self._view)
-        view = Overlay(self._view, changed)
+        view = ChangedView(self._view, changed)
         return pod_question(subject.document, subject.label, subject.namespace, view, self._settings, stored=False)
 
     def _without_own_devices(self, subject: Subject) -> Cluster:

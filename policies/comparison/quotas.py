@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.admission import review
-from policies.changed_view import ChangedView
 from policies.comparison.comparison import Outcome
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
@@ -20,7 +19,7 @@ from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import QUOTA_NAME, quota_shown
 from policies.request import Request
 from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, ChangedView
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:

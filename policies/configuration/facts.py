@@ -10,7 +10,7 @@ from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
-from policies.view import UNKNOWN, ClusterView, PassingView, Unknown
+from policies.view import UNKNOWN, ChangedView, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ class Facts:
 
     def after(self, document: Object) -> Facts:
         """The facts after an object is stored."""
-        return Facts(_With(self.view, document), self._settings)
+        return Facts(_AfterStored(self.view, document), self._settings)
 
     def cluster_policy(self) -> Object | Unknown | None:
         """The ClusterPolicy that the operator follows: the oldest, then the first by name."""
@@ -114,20 +114,14 @@ class Facts:
         return {name for each in variables if isinstance(name := lookup(each, ("name",)), str)}
 
 
-class _With(PassingView):
-    """The view after an object is stored."""
+class _AfterStored(ChangedView):
+    """The cluster after an object is stored, the only one of its kind under review."""
 
     def __init__(self, view: ClusterView, document: Object) -> None:
-        super().__init__(view)
         self._document = document
-
-    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind, with the stored object replaced."""
-        listed = super().list(kind, namespace)
-        if listed is UNKNOWN or kind != self._document.get("kind"):
-            return listed
-        return [*(each for each in listed if name_of(each) != name_of(self._document)), self._document]
+        self._kind = str(document.get("kind"))
+        super().__init__(view, {(self._kind, namespace_of(document), name_of(document)): document})
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind under review; of the stored object's kind, only that one."""
-        return super().objects_under_review(kind) if kind != self._document.get("kind") else (self._document,)
+        return self._view.objects_under_review(kind) if kind != self._kind else (self._document,)

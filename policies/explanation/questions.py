@@ -29,7 +29,7 @@ from policies.pod_creation import created_pod
 from policies.quota.charging.outcomes import FITS
 from policies.quota.opt_in import QUOTA_NAME
 from policies.request import Request
-from policies.view import Overlay
+from policies.view import ChangedView
 from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _review_pod(
     if not over or controller_of(pod) is None:
         return decision, _warnings(decision)
     # A refusal has neither patch nor templates, so the pod is reviewed once more as if the namespace had no quota.
-    decision = review(request, Overlay(view, {("GPUQuota", namespace, QUOTA_NAME): None}), settings)
+    decision = review(request, ChangedView(view, {("GPUQuota", namespace, QUOTA_NAME): None}), settings)
     exceeded = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
     return decision, (*_warnings(decision), *exceeded)
 

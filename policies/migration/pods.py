@@ -18,7 +18,7 @@ from policies.pod_conditions import REQUESTS_NVIDIA_DEVICES
 from policies.pod_creation import created_pod
 from policies.request import Request
 from policies.settings.exempt_namespaces import exemption
-from policies.view import Overlay
+from policies.view import ChangedView
 
 if TYPE_CHECKING:
     from policies.decision import Decision, Finding, Template
@@ -112,7 +112,7 @@ def _why_unchanged(request: Request) -> str:
 
 def opted_in_view(view: ClusterView, namespace: str) -> ClusterView:
     """The cluster in which a namespace converts its pods with the strategy `template`."""
-    return Overlay(view, {("Namespace", "", namespace): converting_namespace(namespace, view)})
+    return ChangedView(view, {("Namespace", "", namespace): converting_namespace(namespace, view)})
 
 
 def converting_namespace(namespace: str, view: ClusterView) -> Object:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from policies.changed_view import ChangedView
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
 from policies.dra.resource_claims import Claim
 from policies.dra.selected_types import shipped_expression
@@ -26,7 +25,7 @@ from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIV
 from policies.nvidia.resources import parse_resource
 from policies.quota.devices.node_kinds import offer_of
 from policies.usage import pod_use
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,8 +79,10 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
     objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
     labels = {name: each.labels for name, each in by_plugin.items() if name not in sharing}
     claims, unplaced = _claims_of_pods(view, labels, free)
-    changed = ChangedView(view, objects | claims)
-    return MigratedCluster(changed, tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced))
+    objects |= claims
+    return MigratedCluster(
+        ChangedView(view, objects), tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced)
+    )
 
 
 def _shares(node: GPUNode) -> bool:

@@ -20,7 +20,7 @@ from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.opt_in import QUOTA_NAME, quota_shown
 from policies.request import Request
-from policies.view import UNKNOWN, Overlay
+from policies.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,12 +100,12 @@ def _charge_of(subject: Subject, situation: Situation) -> ChargeRequest | None:
     """The charge of a pod of the subject, as it is admitted; None if it is refused, or requests no GPUs."""
     settings = situation.settings
     # The pods of the subject may use up the quota themselves.
-    view = Overlay(situation.view, {("GPUQuota", subject.namespace, QUOTA_NAME): None})
+    view = ChangedView(situation.view, {("GPUQuota", subject.namespace, QUOTA_NAME): None})
     created = Request(created_pod(subject.document, subject.namespace, view), namespace=subject.namespace)
     decision = review(created, view, settings)
     if not decision.allowed:
         return None
-    seen = Overlay(view, {each.key: each.manifest() for each in decision.templates})
+    seen = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
     charges = charge_decision(created.of(decision.object), seen, settings).charges
     return charges[0] if charges else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policies.changed_view import ChangedView
 from policies.comparison import Situation
 from policies.configuration.mig_configs import WHOLE
 from policies.fleet.device_plugin import active_cluster_policy
@@ -20,7 +19,7 @@ from policies.plan.advertised import advertisement, with_advertised
 from policies.plan.hardware import Cut, cut_by, hardware_of
 from policies.plan.node_configuration import Configurations
 from policies.plan.published import gpu_slices_of, slices_after_cut
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

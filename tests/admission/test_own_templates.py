@@ -6,7 +6,7 @@ from policies.admission import review
 from policies.metadata_keys import DRA_LABEL
 from policies.request import Request
 from policies.settings import DEFAULTS
-from policies.view import Overlay
+from policies.view import ChangedView
 from webhook.cluster.manifests import ManifestsView
 
 DEVICE_CLASS = {
@@ -87,6 +87,6 @@ def test_template_that_the_view_shows_is_charged_as_it_is(converted):
         "metadata": {"name": name, "namespace": "team-a"},
         "spec": {"spec": {"devices": {"requests": [request]}}},
     }
-    seen = Overlay(CONVERTING, {("ResourceClaimTemplate", "team-a", name): stored})
+    seen = ChangedView(CONVERTING, {("ResourceClaimTemplate", "team-a", name): stored})
     (charge,) = review(Request(converted, namespace="team-a", entry="enforce-converted-pods"), seen, DEFAULTS).charges
     assert [demand.count for demands in charge.pieces.values() for demand in demands] == [5]

@@ -11,7 +11,7 @@ import yaml
 from aiohttp import web
 
 from policies.settings import DEFAULTS
-from policies.view import Overlay
+from policies.view import ChangedView
 from testbed import libyaml
 from tests.cli.quota_files import AWAY, EXAMPLES
 from tests.sandbox import faults
@@ -86,7 +86,7 @@ async def service(sandbox, tmp_path):
     view = ManifestsView(
         each for file in sorted((EXAMPLES / "cluster").glob("*.yaml")) for each in libyaml.load_all(file.read_text())
     )
-    explainer = Explainer(Overlay(view, {("ResourceClaim", "team-a", "pretrain"): CLAIM}), lambda: DEFAULTS)
+    explainer = Explainer(ChangedView(view, {("ResourceClaim", "team-a", "pretrain"): CLAIM}), lambda: DEFAULTS)
     gate = DelegatedGate(TokenAuthenticator(client), SubjectAccess(client))
     calls = ExplainCalls(Questions(explainer, gate, Metrics()), Traffic())
     runner = web.ServerRunner(web.Server(calls.handle))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from policies.changed_view import ChangedView
 from policies.comparison import Situation
 from policies.settings import DEFAULTS
+from policies.view import ChangedView
 from tests.explanation import conftest as k8s
 from webhook.cluster.manifests import ManifestsView
 

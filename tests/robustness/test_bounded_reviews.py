@@ -15,9 +15,9 @@ from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
 from policies.rules import get_rule
 from policies.settings import DEFAULTS
+from policies.view import ResultsPerObject
 from policies.work import TooMuchWork, Work, bounded_by, count_work
 from tests.counted_work import RecordedWork
-from webhook.cluster.live import ResultsPerObject
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.admission_response import encode

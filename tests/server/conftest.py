@@ -15,7 +15,7 @@ from aiohttp import web
 
 from certs import issue_serving, make_authority
 from policies.settings import DEFAULTS
-from policies.view import Overlay
+from policies.view import ChangedView
 from testbed import libyaml
 from testbed.client_certificates import issue_client
 from tests.sandbox.faults import FaultySandbox
@@ -52,7 +52,7 @@ def limited_cluster(cluster):
         {"metadata": {"name": "gpu", "namespace": name}, "spec": {"limits": limits}}
         for name in ("team-a", "team-legacy")
     ]
-    return Overlay(cluster, {("GPUQuota", each["metadata"]["namespace"], "gpu"): each for each in quotas})
+    return ChangedView(cluster, {("GPUQuota", each["metadata"]["namespace"], "gpu"): each for each in quotas})
 
 
 @pytest.fixture

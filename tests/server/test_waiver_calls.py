@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.view import Overlay
+from policies.view import ChangedView
 from tests.server.test_metrics_page import value
 
 IGNORE = "gpu-admission.io/ignore"
@@ -61,7 +61,7 @@ async def test_warning_about_a_quota_can_be_waived(start_webhook, cluster, pod, 
         "metadata": {"name": "gpu", "namespace": "team-legacy"},
         "spec": {"mode": "Warn", "limits": [{"name": "all", "devices": 8}]},
     }
-    webhook = await start_webhook(view=Overlay(cluster, {("GPUQuota", "team-legacy", "gpu"): quota}))
+    webhook = await start_webhook(view=ChangedView(cluster, {("GPUQuota", "team-legacy", "gpu"): quota}))
     document = pod(9, namespace="team-legacy")
     document["metadata"]["annotations"] = annotations
     response = await webhook.client.ask("check-pods", review_of(document))

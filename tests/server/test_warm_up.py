@@ -25,7 +25,7 @@ from webhook.server.warm_up import warm_up
 files = sorted(Path("examples/cluster").glob("*.yaml"))
 view = ManifestsView(each for file in files for each in libyaml.load_all(file.read_text()) if each)
 warm_up(view, DEFAULTS)
-imported, digests = {*sys.modules}, {*view._derived}
+imported, digests = {*sys.modules}, {*view._digests}
 amounts = {"nvidia.com/gpu": "2", "cpu": "1"}
 resources = {"limits": amounts, "requests": amounts}
 pod = {
@@ -37,7 +37,7 @@ pod = {
 for entry in ("convert-pods", "place-pods", "enforce-converted-pods", "enforce-quota", "check-pods"):
     for namespace in ("team-a", "team-legacy", "team-preview"):
         review(Request(pod, namespace=namespace, entry=entry), view, DEFAULTS)
-print(sorted({*sys.modules} - imported), sorted(str(each) for each in {*view._derived} - digests))
+print(sorted({*sys.modules} - imported), sorted(str(each) for each in {*view._digests} - digests))
 """
 
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.admission import review
-from policies.changed_view import ChangedView
 from policies.comparison import Situation
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.plan import KINDS, ChangeError, PlannedChange, changed_objects, key_of, plan_change
 from policies.request import Request
 from policies.settings.workload_kinds import workload_kinds
-from policies.view import UNKNOWN
+from policies.view import UNKNOWN, ChangedView
 from webhook.cli.admit import admit
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.options import check_namespace_exists

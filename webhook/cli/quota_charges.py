@@ -6,11 +6,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from policies.quota.opt_in import QUOTA_NAME, quota_shown
-from policies.view import Overlay, PassingView
+from policies.view import ChangedView
 from webhook.cli.admit import admit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from policies.kubernetes.objects import Object
     from policies.quota.counting.balance import QuotaBalance
@@ -50,7 +50,7 @@ class ChargedReviews:
         request = subject.request
         # The quota is read and its pods are counted when the first object is charged.
         quota = cache(partial(self._quota_for, subject))
-        view = Overlay(self._view, {(_QUOTA, request.namespace, QUOTA_NAME): quota})
+        view = ChangedView(self._view, {(_QUOTA, request.namespace, QUOTA_NAME): quota})
         result = admit(subject, view, self._settings)
         if result.requested and (balance := self._balance(request.namespace)) is not None:
             key = request.kind, request.name
@@ -74,16 +74,5 @@ class ChargedReviews:
     def _open_balance(self, namespace: str, document: Object) -> QuotaBalance | None:
         from policies.quota.counting.balance import open_balance  # noqa: PLC0415 - few reviews have a quota
 
-        return open_balance(namespace, document, _StoredObjects(self._view), self._settings.quota)
-
-
-class _StoredObjects(PassingView):
-    """The cluster before any object under review is created: its lists have stored objects only."""
-
-    def __init__(self, view: ManifestsView) -> None:
-        super().__init__(view)
-        self._manifests = view
-
-    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All stored objects of a kind."""
-        return self._manifests.list_stored(kind, namespace)
+        before = self._view.before_review("Pod", "ResourceClaim", _QUOTA)
+        return open_balance(namespace, document, before, self._settings.quota)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
-from policies.view import UNKNOWN, ClusterView, Unknown
+from policies.view import UNKNOWN, ChangedView, ClusterView, Unknown
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.kubernetes.objects import Object
 
 __all__ = ["ManifestsView", "unwrap_lists"]
-
-T = TypeVar("T")
-H = TypeVar("H", bound="Hashable")
 
 _NAMESPACE = "Namespace"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
@@ -55,7 +53,7 @@ _RESOURCES = {kind: RESOURCES[kind] for kind in _READ_BY_RULES}
 `ClusterPolicy` of kyverno.io. Objects of all other kinds are kept as they are."""
 
 
-class ManifestsView:
+class ManifestsView(ClusterView):
     """Facts from manifests.
 
     `cluster` has the objects of a cluster: if a kind occurs there, all of its objects are known; every other kind is
@@ -75,7 +73,8 @@ class ManifestsView:
         self._replaced: defaultdict[str, dict[tuple[str, str], Object | None]] = defaultdict(dict)
         """What the cluster has under the name of each object under review; None if it has nothing."""
         self._version: tuple[int, int] | Unknown = UNKNOWN
-        self._derived: dict[Any, Any] = {}
+        self._lists: dict[str, Sequence[Object]] = {}
+        """All objects of each kind that was listed, so that results per object are found by the list."""
         for document in cluster:
             if isinstance(document, dict):
                 self._add_document(document)
@@ -97,15 +96,19 @@ class ManifestsView:
         """All objects of a kind, if they are known."""
         if not self.knows(kind, namespace):
             return UNKNOWN
-        return [item for (where, _), item in self._objects[kind].items() if not namespace or where == namespace]
+        if namespace:
+            return [item for (where, _), item in self._objects[kind].items() if where == namespace]
+        if kind not in self._lists:
+            self._lists[kind] = [*self._objects[kind].values()]
+        return self._lists[kind]
 
-    def list_stored(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind as the cluster has them, without those that are only under review."""
-        if not self.knows(kind, namespace):
-            return UNKNOWN
-        replaced = self._replaced[kind]
-        stored = ((key[0], replaced.get(key, item)) for key, item in self._objects[kind].items())
-        return [item for where, item in stored if item is not None and (not namespace or where == namespace)]
+    def before_review(self, *kinds: str) -> ClusterView:
+        """The cluster in which the objects under review of these kinds are not yet created or changed."""
+        keys = [(kind, *key) for kind in kinds for key in self._replaced[kind]]
+        return ChangedView(self, {key: partial(self._stored_object, *key) for key in keys})
+
+    def _stored_object(self, kind: str, namespace: str, name: str) -> Object | Unknown | None:
+        return self._replaced[kind][namespace, name] if self.knows(kind, namespace) else UNKNOWN
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind under review."""
@@ -114,35 +117,6 @@ class ManifestsView:
     def server_version(self) -> tuple[int, int] | Unknown:
         """The version in the output of `kubectl version`."""
         return self._version
-
-    def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """`function(self)`, computed once: manifests do not change."""
-        if function not in self._derived:
-            self._derived[function] = function(self)
-        derived: T = self._derived[function]
-        return derived
-
-    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
-        """`function` of every object of a kind, computed once."""
-        if not self.knows(kind):
-            return UNKNOWN
-        if (kind, function) not in self._derived:
-            self._derived[kind, function] = [function(item) for item in self._objects[kind].values()]
-        results: Sequence[T] = self._derived[kind, function]
-        return results
-
-    def count_each(
-        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
-    ) -> Mapping[H, int] | Unknown:
-        """The number of objects of a kind for each wanted value of `function`."""
-        results = self.derive_each(kind, function)
-        if results is UNKNOWN:
-            return UNKNOWN
-        return Counter(each for each in results if each is not None and wanted(each))
-
-    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """Empty if pods are known: manifests list all of them."""
-        return {} if self.knows("Pod") else UNKNOWN
 
     def knows(self, kind: str, namespace: str = "") -> bool:
         """True if all objects of a kind are known, or all of those in a namespace."""
@@ -154,6 +128,7 @@ class ManifestsView:
         Objects that are there already win, such as those under review.
         """
         self._known.add((kind, namespace))
+        self._lists.pop(kind, None)
         for each in objects:
             key = namespace_of(each), name_of(each)
             if self._objects[kind].setdefault(key, each) is not each and self._replaced[kind].get(key, each) is None:

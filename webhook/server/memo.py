@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from operator import is_, methodcaller
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 import orjson
@@ -24,10 +24,11 @@ import orjson
 from policies.admission.common_part import REPEATABLE, common_object, common_request
 from policies.caches import BoundedCache
 from policies.settings import ExemptPolicy, settings_for
+from policies.view import PassingView
 from policies.work import Work, bounded_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable
 
     from policies.admission import Course
     from policies.admission.entries import Entry
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.request import Request
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Unknown
+    from policies.view import ClusterView, Digest
 
 __all__ = ["KnownAnswer", "Memo", "Recording"]
 
 T = TypeVar("T")
-H = TypeVar("H", bound="Hashable")
+Ts = TypeVarTuple("Ts")
 
 _MOST_BYTES = 16 * 1024 * 1024
 """All answers together, with their keys and the facts that they depend on."""
@@ -185,6 +186,8 @@ def _is_same(question: _Question, before: Any, now: Any) -> bool:
     if before is now:
         return True
     method = question[0]
+    if method == "digest":
+        return before.result is now.result
     if method in _VALUES:
         return bool(before == now)
     if method in _LISTS and isinstance(before, list | tuple) and isinstance(now, list | tuple):
@@ -213,7 +216,7 @@ def _key(request: Request, common: Object, settings: GPUAdmissionPolicy) -> byte
     return key if len(key) <= _LONGEST_KEY else None
 
 
-class Recording:
+class Recording(PassingView):
     """A view that records the facts that the rules of one review read, to keep its answer with them.
 
     A question has the same answer throughout the review, so that all rules see the same cluster.
@@ -227,6 +230,7 @@ class Recording:
         request: Request,
         settings: GPUAdmissionPolicy,
     ) -> None:
+        super().__init__(memo.view)
         self.request = request
         """The request as rules see it."""
         self.settings = settings
@@ -234,7 +238,6 @@ class Recording:
         self._memo = memo
         self._key = key
         self._server_settings = server_settings
-        self._view = memo.view
         self._read: dict[_Question, tuple[Any, _Fact]] = {}
 
     def keep(self, course: Course) -> None:
@@ -250,43 +253,15 @@ class Recording:
         key = bytes(memoryview(self._key))
         self._memo.answers.put(key, known, len(key) + known.size)
 
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None if it certainly does not exist."""
-        return cast("Object | Unknown | None", self._ask("get", kind, name, namespace))
+    def digest(self, function: Callable[[ClusterView], T]) -> Digest[T]:
+        """The digest of the view."""
+        return self._ask("", self._view.digest, function)
 
-    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
-        """All objects of a kind, or those of one namespace."""
-        return cast("Sequence[Object] | Unknown", self._ask("list", kind, namespace))
-
-    def objects_under_review(self, kind: str) -> Sequence[Object]:
-        """The objects of a kind that are reviewed together."""
-        return cast("Sequence[Object]", self._ask("objects_under_review", kind))
-
-    def server_version(self) -> tuple[int, int] | Unknown:
-        """Major and minor version of the API server."""
-        return cast("tuple[int, int] | Unknown", self._ask("server_version"))
-
-    def derive(self, function: Callable[[ClusterView], T]) -> T:
-        """The cached result of a function of the view."""
-        return cast("T", self._ask("derive", function))
-
-    def derive_each(self, kind: str, function: Callable[[Object], T]) -> Sequence[T] | Unknown:
-        """The results of a function for all objects of a kind."""
-        return cast("Sequence[T] | Unknown", self._ask("derive_each", kind, function))
-
-    def count_each(
-        self, kind: str, function: Callable[[Object], H | None], wanted: Callable[[H], bool]
-    ) -> Mapping[H, int] | Unknown:
-        """The number of objects of a kind for each wanted result of a function."""
-        return cast("Mapping[H, int] | Unknown", self._ask("count_each", kind, function, wanted))
-
-    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """The resources of a node that pods use which `list` does not show."""
-        return cast("Mapping[str, int] | Unknown", self._ask("others_on", node))
-
-    def _ask(self, *question: Any) -> Any:
-        read = self._read.get(question)
+    def _ask(self, kind: str, question: Callable[[*Ts], T], *args: *Ts) -> T:
+        key = question.__name__, *args
+        read = self._read.get(key)
         if read is None:
-            answer = methodcaller(*question)(self._view)
-            read = self._read[question] = answer, self._memo.fact(question, answer)
-        return read[0]
+            answer = super()._ask(kind, question, *args)
+            read = self._read[key] = answer, self._memo.fact(key, answer)
+        answered: T = read[0]
+        return answered

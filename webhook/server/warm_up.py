@@ -14,7 +14,7 @@ from policies.admission import Course, decide
 from policies.admission.entries import ENTRIES
 from policies.admission.warm import warm
 from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
-from policies.view import Overlay
+from policies.view import ChangedView
 from webhook.server.admission_response import encode
 from webhook.server.admission_review import decode
 from webhook.server.deadlines import Deadline
@@ -62,7 +62,7 @@ def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[
                     _logger.warning("the first calls may be slow: the warm-up took more than %g seconds", _MOST_SECONDS)
                     return
                 namespace = {"metadata": {"name": _NAMESPACE, "labels": labels}}
-                seen = Overlay(
+                seen = ChangedView(
                     view, {("Namespace", "", _NAMESPACE): namespace, ("GPUQuota", _NAMESPACE, "gpu"): _QUOTA}
                 )
                 try:

@@ -14,7 +14,7 @@ from policies.kubernetes.objects import name_of
 from policies.quota.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
 from policies.request import Request, UserInfo
-from policies.view import Overlay
+from policies.view import ChangedView
 from testbed import libyaml
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
@@ -88,7 +88,7 @@ def create(
         entry = webhook["name"].partition(".")[0]
         asked = replace(request, entry=entry)
         is_charging = "quota" in ENTRIES[entry].concerns
-        seen = Overlay(view, {each.key: each.manifest() for each in templates}) if is_charging else view
+        seen = ChangedView(view, {each.key: each.manifest() for each in templates}) if is_charging else view
         decision = review(asked, seen, settings)
         findings += decision.findings
         templates += decision.templates

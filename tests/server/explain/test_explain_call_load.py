@@ -10,6 +10,7 @@ import pytest
 
 from policies.explanation import Audience
 from policies.settings import DEFAULTS
+from policies.view import PassingView
 from tests.server.explain.calls import CLAIM, answered, ask, plain
 from webhook.cluster.lookups import NotFoundError, find_resource
 from webhook.server.explain_question import NamedObject, PostedObject
@@ -20,11 +21,11 @@ def as_bytes(explanations):
     return str(explanations).encode()
 
 
-class Gated:
+class Gated(PassingView):
     """A cluster that is slow to answer explanations: they wait until a test opens the gate."""
 
     def __init__(self, view):
-        self._view = view
+        super().__init__(view)
         self.gate = threading.Event()
         self.reached = threading.Event()
 
@@ -32,25 +33,7 @@ class Gated:
         if threading.current_thread() is not threading.main_thread():
             self.reached.set()
             self.gate.wait()
-        return self._view.get(kind, name, namespace)
-
-    def list(self, kind, namespace=""):
-        return self._view.list(kind, namespace)
-
-    def server_version(self):
-        return self._view.server_version()
-
-    def derive(self, function):
-        return self._view.derive(function)
-
-    def derive_each(self, kind, function):
-        return self._view.derive_each(kind, function)
-
-    def count_each(self, kind, function, wanted):
-        return self._view.count_each(kind, function, wanted)
-
-    def others_on(self, node):
-        return self._view.others_on(node)
+        return super().get(kind, name, namespace)
 
 
 @pytest.fixture

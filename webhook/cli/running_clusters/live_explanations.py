@@ -11,7 +11,7 @@ import click
 from policies.explanation import READ_FROM, explain, questions
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.phrases import format_list
-from policies.view import Overlay
+from policies.view import ChangedView
 from webhook.cli.explanations import Name, check_found, read_sources
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
@@ -218,7 +218,9 @@ async def _may_list(client: APIClient, kind: str) -> bool:
 def _explain_by_objects(cluster: ClusterView, asked: _Asked, progress: Progress) -> list[Explanation]:
     subjects, home, policy = asked.subjects, asked.namespace, asked.policy
     of_files = [subject.document for subject in subjects if subject.document and not subject.name]
-    view = Overlay(cluster, {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files})
+    keyed = {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files}
+    # Objects of files refer to each other. They run nowhere, so what is in use is that of the cluster.
+    view = ChangedView(cluster, keyed, lists=False)
     found = [
         each
         for subject in subjects
