@@ -215,10 +215,12 @@ class Composition:
         self._add(ended.node, ended.height)
 
     def _add_scalar(self, scalar: scalars.Scalar, mark: Mark) -> None:
+        # Most scalars are strings, which need no conversion.
         if self._open and self._open[-1].expects_key:
-            self._add_key(self._convert(mark, scalars.key, scalar), mark)
+            self._add_key(scalar if isinstance(scalar, str) else self._convert(mark, scalars.key, scalar), mark)
         else:
-            self._add(self.node_type(self._convert(mark, scalars.value, scalar), mark), 0)
+            value = scalar if isinstance(scalar, str) else self._convert(mark, scalars.value, scalar)
+            self._add(self.node_type(value, mark), 0)
 
     def _add_key(self, key: str, mark: Mark) -> None:
         mapping = self._open[-1]
