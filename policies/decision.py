@@ -250,19 +250,21 @@ class Decision:
     retry_after: int | None = None
     """For a temporary refusal: the seconds after which a retry may succeed."""
     left_out: int = 0
-    """The number of findings beyond `MOST_FINDINGS`. The most severe are kept, so a refusal always has a finding that
+    """The number of findings that `limit_findings` has left out. The most severe are kept, so a refusal always has a finding that
     denies. One of each rule is kept, so that no rule is missing from the metrics and the audit log."""
 
     not_reviewed: str = ""
     """Why no rule reviewed the object; empty if one did. Set only where no entry is named, as offline."""
 
-    def __post_init__(self) -> None:
-        if len(self.findings) > MOST_FINDINGS:
-            by_severity = sorted(self.findings, key=_severity_order)
-            first = {found.rule: id(found) for found in reversed(by_severity)}
-            kept = sorted(by_severity, key=lambda found: first[found.rule] != id(found))[:MOST_FINDINGS]
-            object.__setattr__(self, "findings", tuple(sorted(kept, key=_severity_order)))
-            object.__setattr__(self, "left_out", self.left_out + len(by_severity) - MOST_FINDINGS)
+    def limit_findings(self) -> Decision:
+        """The decision with at most `MOST_FINDINGS` findings, which must have the severities of the settings."""
+        if len(self.findings) <= MOST_FINDINGS:
+            return self
+        by_severity = sorted(self.findings, key=_severity_order)
+        first = {found.rule: id(found) for found in reversed(by_severity)}
+        kept = sorted(by_severity, key=lambda found: first[found.rule] != id(found))[:MOST_FINDINGS]
+        findings = tuple(sorted(kept, key=_severity_order))
+        return replace(self, findings=findings, left_out=self.left_out + len(by_severity) - MOST_FINDINGS)
 
     @property
     def allowed(self) -> bool:
@@ -289,7 +291,7 @@ class Decision:
             annotations={**self.annotations, **later.annotations},
             retry_after=later.retry_after or self.retry_after,
             left_out=self.left_out + later.left_out,
-        )
+        ).limit_findings()
 
     def found_by(self, entry: str) -> Decision:
         """The decision with the entry set in every finding that has no entry yet."""

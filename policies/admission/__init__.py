@@ -3,19 +3,22 @@
 from policies.admission.concerns import load_rules
 from policies.admission.pipeline import Course, decide
 from policies.admission.review import entries_called, judge, review, review_concern
-from policies.admission.steps import Charge, Ensure, Failure, Judge, Part, Read, Step
+from policies.admission.severities import finish
+from policies.admission.steps import Charge, Ensure, Failure, Finish, Judge, Part, Read, Step
 
 __all__ = [
     "Charge",
     "Course",
     "Ensure",
     "Failure",
+    "Finish",
     "Judge",
     "Part",
     "Read",
     "Step",
     "decide",
     "entries_called",
+    "finish",
     "judge",
     "load_rules",
     "review",

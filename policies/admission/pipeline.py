@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.admission.severities import finish
-from policies.admission.steps import Charge, Ensure, Failure, Judge, Part, Read, Step
+from policies.admission.severities import is_final
+from policies.admission.steps import Charge, Ensure, Failure, Finish, Judge, Part, Read, Step
 from policies.decision import Decision
 from policies.settings.exempt_namespaces import exemption_in_cluster
 
@@ -79,7 +79,7 @@ def decide(
             continue
         part = Part(entry, concern, request, None if policy == "Fail" else len(entry.concerns) - number)
         try:
-            answer = yield from _answer(part, settings, course)
+            answer = yield from _answer(part, course)
         except _Skipped as skipped:
             course.failures.append(skipped.failure)
             answer = Decision(object=request.object, remarks=(skipped.failure.remark,))
@@ -90,7 +90,7 @@ def decide(
             return
 
 
-def _answer(part: Part, settings: GPUAdmissionPolicy, course: Course) -> Generator[Step, None, Decision]:
+def _answer(part: Part, course: Course) -> Generator[Step, None, Decision]:
     """The answer of one concern, after its effects."""
     request = part.request
     objects: dict[Key, Object | None] = {each.key: each.manifest() for each in course.decision.templates}
@@ -116,7 +116,12 @@ def _answer(part: Part, settings: GPUAdmissionPolicy, course: Course) -> Generat
             if charged.outcome is None:
                 yield from _done(charged)
             decision = settle_charge(decision, charged)
-        answer = finish(part.concern, decision, request, settings)
+        answer = decision
+        if not is_final(part.concern, decision, request):
+            finished = yield from _done(Finish(part, objects, decision))
+            if finished.answer is None:
+                raise TypeError(f"the driver returned no answer of {part.concern}")
+            answer = finished.answer
         if not answer.templates or request.dry_run or not course.is_repeatable:
             return answer
         ensured = yield from _done(Ensure(part, objects, answer.templates))

@@ -15,7 +15,7 @@ from policies.admission.entries import ENTRIES
 from policies.admission.pipeline import Course, decide
 from policies.admission.pods import reapplies_pod, refused_amounts, unknown_namespace
 from policies.admission.severities import finish, judged_findings
-from policies.admission.steps import Charge, Ensure, Judge, Read
+from policies.admission.steps import Charge, Ensure, Finish, Judge, Read
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.decision import Decision
 from policies.kubernetes.paths import lookup
@@ -95,6 +95,8 @@ def _decide_by_view(entry: Entry, course: Course, view: ClusterView, settings: G
                 step.decision = Decision(object=part.request.object)
             case Judge():
                 step.decision = judge(step, view, settings)
+            case Finish(part=part, decision=decision):
+                step.answer = finish(part.concern, decision, part.request, settings)
             case Charge():
                 from policies.admission.quota import charge_by_view
 

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from policies.request import Concern, Request
     from policies.settings import GPUAdmissionPolicy
 
-__all__ = ["finish", "judged_findings"]
+__all__ = ["finish", "is_final", "judged_findings"]
 
 _WAIVERS = ("metadata", "annotations", IGNORE)
 _REPORTED = (Severity.DENY, Severity.WARN)
+
+
+def is_final(concern: Concern, decision: Decision, request: Request) -> bool:
+    """True if the decision of a concern's rules is its answer, so that `finish` would change nothing."""
+    return not decision.findings and concern != "preview" and lookup(request.object, _WAIVERS) is None
 
 
 def finish(concern: Concern, decision: Decision, request: Request, settings: GPUAdmissionPolicy) -> Decision:
@@ -37,8 +42,6 @@ def finish(concern: Concern, decision: Decision, request: Request, settings: GPU
         request: The request that was judged.
         settings: The administrator's settings.
     """
-    if not decision.findings and concern != "preview" and lookup(request.object, _WAIVERS) is None:
-        return decision
     own = settings_for(request.user, request.namespace, settings)
     findings = _settings_of(concern, request, settings, own).judge(decision.findings, _namespace(request))
     findings = without_repeats(tuple(map(_with_consequence, findings)), request.object)
@@ -48,11 +51,14 @@ def finish(concern: Concern, decision: Decision, request: Request, settings: GPU
         from policies.admission.previews import preview_warnings
 
         decision = preview_warnings(decision, request)
-    elif not decision.allowed:
-        decision = replace(decision, patch=(), object=request.object, templates=(), annotations={})
     findings = with_waivers(decision.findings, request, own)
     is_reported = any(found.severity in _REPORTED and not found.waived for found in findings)
-    return replace(decision, findings=findings, remarks=(*decision.remarks, *(context if is_reported else ())))
+    remarks = (*decision.remarks, *(context if is_reported else ()))
+    decision = replace(decision, findings=findings, remarks=remarks).limit_findings()
+    if decision.allowed:
+        return decision
+    # A waiver that settings refuse refuses the object as well.
+    return replace(decision, patch=(), object=request.object, templates=(), annotations={})
 
 
 def _settings_of(

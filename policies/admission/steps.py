@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.request import Concern, Request
     from policies.view import Key
 
-__all__ = ["Charge", "Ensure", "Failure", "Judge", "Part", "Read", "Step"]
+__all__ = ["Charge", "Ensure", "Failure", "Finish", "Judge", "Part", "Read", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,16 @@ class Judge(_Step):
 
 
 @dataclass(slots=True)
+class Finish(_Step):
+    """Apply the severities of the settings and the waivers of the object. Pure, as `Judge`."""
+
+    decision: Decision
+    """The decision of the rules, after the charge."""
+    answer: Decision | None = None
+    """The answer of the concern. None only after a failure."""
+
+
+@dataclass(slots=True)
 class Ensure(_Step):
     """Create the templates that a converted pod refers to, if they do not exist."""
 
@@ -98,4 +108,4 @@ class Charge(_Step):
     """False if the refusal only says how many there are."""
 
 
-Step = Judge | Ensure | Read | Charge
+Step = Judge | Finish | Ensure | Read | Charge

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.admission import Charge, Course, Ensure, Failure, Judge, Read, decide
+from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish
 from policies.admission.entries import ENTRIES
 from policies.decision import Decision, Severity, Template
 from policies.kubernetes.paths import FieldPath
@@ -30,10 +30,11 @@ def request(entry, **fields):
 def run(entry, answers, settings=DEFAULTS, **fields):
     """The course of a request, and the steps that were asked for.
 
-    `answers` has a function for each type of step; each sets what the step found.
+    `answers` has a function for each type of step; each sets what the step found. Without one, a concern is finished.
     """
     asked = request(entry, **fields)
     course, steps = Course.start(asked), []
+    answers = {Finish: lambda step: end(step, settings), **answers}
     for step in decide(ENTRIES[entry], settings, course, ENTRIES[entry].concerns):
         steps.append(step)
         answers[type(step)](step)
@@ -42,6 +43,10 @@ def run(entry, answers, settings=DEFAULTS, **fields):
 
 def nothing(step):
     step.decision = Decision(object=step.part.request.object)
+
+
+def end(step, settings=DEFAULTS):
+    step.answer = finish(step.part.concern, step.decision, step.part.request, settings)
 
 
 def convert(step):
@@ -107,7 +112,7 @@ def test_refusal_ends_the_concerns_before_the_charge():
         step.decision = Decision(findings=(denial(),), object=POD)
 
     course, steps = run("enforce-quota", {Judge: judge})
-    assert steps == [Judge]
+    assert steps == [Judge, Finish]
     assert not course.decision.allowed
 
 
@@ -120,6 +125,18 @@ def test_severity_of_the_settings_is_applied_when_the_concern_ends():
     settings = GPUAdmissionPolicy(rules=(RuleOverride("GA321", Severity.WARN),))
     course, _ = run("enforce-quota", {Judge: judge}, settings)
     assert [finding.severity for finding in course.decision.findings] == [Severity.WARN]
+
+
+def test_invalid_waiver_that_settings_refuse_leaves_no_template():
+    waiving = {**POD, "metadata": {"name": "train", "annotations": {"gpu-admission.io/ignore": "GA321"}}}
+    settings = GPUAdmissionPolicy(rules=(RuleOverride("GA708", Severity.DENY),))
+    entry = ENTRIES["convert-pods"]
+    course, steps = Course.start(Request(waiving, namespace="team-a", entry=entry.name)), []
+    for step in decide(entry, settings, course, entry.concerns):
+        steps.append(type(step))
+        convert(step) if isinstance(step, Judge) else end(step, settings)
+    assert steps == [Judge, Finish]
+    assert (course.decision.patch, course.decision.object, course.decision.templates) == ((), waiving, ())
 
 
 @pytest.mark.parametrize("failing", [Judge, Ensure])
@@ -184,13 +201,15 @@ def test_charge_is_not_judged_again_if_nothing_can_be_read():
 
 def test_object_that_cannot_be_read_decides_without_a_charge():
     course, steps = Charging(read_outcome=Unavailable("the API server takes too long")).run()
-    assert steps[-2:] == [Judge, Read]
+    assert steps[-3:] == [Judge, Read, Finish]
     assert [finding.rule.id for finding in course.decision.denials] == ["GA504"]
 
 
-@pytest.mark.parametrize("forgotten", [Judge, Charge])
+@pytest.mark.parametrize("forgotten", [Judge, Charge, Finish])
 def test_driver_that_forgets_an_answer_admits_nothing(forgotten):
-    charging = Charging(found={UNSEEN: STORED})
+    charging = Charging(read_outcome=Unavailable("the API server takes too long"))
+    if forgotten is Charge:
+        charging = Charging(found={UNSEEN: STORED})
     answers = {Judge: charging.judge, Read: charging.read, Charge: charging.charge, forgotten: ignore}
     with pytest.raises(TypeError):
         run("enforce-quota", answers)

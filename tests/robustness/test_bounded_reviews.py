@@ -14,7 +14,7 @@ from policies.dra.cel import selectors
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import load_document
 from policies.rules import get_rule
-from policies.settings import DEFAULTS
+from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from policies.view import ResultsPerObject
 from policies.work import TooMuchWork, Work, bounded_by, count_work
 from tests.counted_work import RecordedWork
@@ -208,23 +208,38 @@ def found(number, severity):
 
 
 def test_decision_keeps_fifty_findings_and_counts_the_others():
-    decision = Decision(findings=tuple(found(number, Severity.WARN) for number in range(18_000)))
+    decision = Decision(findings=tuple(found(number, Severity.WARN) for number in range(18_000))).limit_findings()
     assert (len(decision.findings), decision.left_out) == (MOST_FINDINGS, 17_950)
     assert "and 17,950 more findings" in decision.warnings
 
 
 def test_denial_behind_many_warnings_is_kept():
     findings = [*(found(number, Severity.WARN) for number in range(100)), found(100, Severity.DENY)]
-    decision = Decision(findings=tuple(findings))
+    decision = Decision(findings=tuple(findings)).limit_findings()
     assert not decision.allowed
     assert decision.findings[0].severity is Severity.DENY
 
 
 def test_finding_behind_many_graver_ones_of_another_rule_is_kept():
     hidden = Finding(get_rule("GA601"), Severity.AUDIT, FieldPath(["spec"]), "is what nobody should see", "")
-    decision = Decision(findings=(*(found(number, Severity.WARN) for number in range(100)), hidden))
+    decision = Decision(findings=(*(found(number, Severity.WARN) for number in range(100)), hidden)).limit_findings()
     assert (len(decision.findings), decision.left_out) == (MOST_FINDINGS, 51)
     assert decision.findings[-1] is hidden
+
+
+def test_findings_that_are_off_hide_no_others_and_are_not_counted():
+    containers = [
+        {"name": f"c{number}", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]} for number in range(60)
+    ]
+    for container in containers[55:]:
+        container["volumeMounts"] = [{"name": "dev", "mountPath": "/dev/nvidia0"}]
+    volumes = [{"name": "dev", "hostPath": {"path": "/dev/nvidia0"}}]
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
+    pod["spec"] = {"containers": containers, "volumes": volumes}
+    settings = GPUAdmissionPolicy(rules=(RuleOverride("GA601", Severity.OFF),))
+    decision = review(decode(review_body(pod), "guard-pods"), VIEW, settings)
+    assert [finding.rule.id for finding in decision.findings] == ["GA604"] * 5
+    assert decision.left_out == 0
 
 
 def test_refusal_counts_what_it_leaves_out():

@@ -64,6 +64,17 @@ async def test_placement_that_is_late_leaves_the_conversion(webhook, break_conce
     assert warning.startswith("convert-pods.gpu-admission.io has not reviewed this for placement: it ran out of time; ")
 
 
+async def test_severities_that_fail_fail_their_concern_only(webhook, monkeypatch, pod, review_of):
+    def finish(*_):
+        raise KeyError(LOST)
+
+    monkeypatch.setattr(driver, "finish", finish)
+    document = pod(namespace="team-preview")
+    document["metadata"]["annotations"] = {"gpu-admission.io/owner": "me"}
+    response = await webhook.client.ask("place-pods", review_of(document))
+    assert [line.split(":")[0].split()[-1] for line in response["warnings"]] == ["preview", "placement"]
+
+
 async def test_conversion_that_fails_refuses(webhook, break_concern, pod, review_of):
     break_concern("conversion")
     response = await webhook.client.ask("convert-pods", review_of(pod()))

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission"]
 
+_QUOTA: frozenset[Concern] = frozenset({"quota"})
 _LARGE_BODY = 128 * 1024
 """Bytes; a body of this size is read in about a millisecond, one of 8 MiB in a tenth of a second."""
 _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
@@ -182,13 +183,15 @@ class Admission:
             course = Course.start(request)
         else:
             concerns -= REPEATABLE
-        # Without a GPUQuota nothing is charged, so the rules need not run.
-        if is_unlimited := "quota" in concerns and self._driver.is_unlimited(request):
-            concerns -= {"quota"}
-        if concerns and course.decision.allowed:
-            await self._driver.drive(decide(entry, settings, course, concerns), self._view, settings, run)
-        if is_unlimited and course.decision.allowed:
-            self._driver.count_unlimited(request)
+        others = concerns - _QUOTA
+        if others and course.decision.allowed:
+            await self._driver.drive(decide(entry, settings, course, others), self._view, settings, run)
+        if "quota" in concerns and course.decision.allowed:
+            # Not asked before the other concerns: a GPUQuota may appear while they wait for their turn.
+            if self._driver.is_unlimited(request):
+                self._driver.count_unlimited(request)
+            else:
+                await self._driver.drive(decide(entry, settings, course, _QUOTA), self._view, settings, run)
         if not request.dry_run and (converted := course.answers.get("conversion")) is not None:
             self.metrics.count_conversion(converted)
         return course

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.admission import Charge, Ensure, Failure, Judge, Read, judge
+from policies.admission import Charge, Ensure, Failure, Finish, Judge, Read, finish, judge
 from policies.decision import TEMPLATE
 from policies.quota.ledger.admit import NoQuota
 from policies.quota.opt_in import quota_shown
@@ -114,6 +114,8 @@ class Driver:
         match step:
             case Judge():
                 step.decision = await run(partial(judge, step, view, settings))
+            case Finish(part=part, decision=decision):
+                step.answer = await run(partial(finish, part.concern, decision, part.request, settings))
             case Ensure():
                 await self.ensure(step, settings, run)
             case Read() if self.quotas is not None:

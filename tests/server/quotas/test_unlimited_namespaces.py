@@ -4,6 +4,7 @@ import pytest
 
 from tests.server.quotas.quota_calls import ENTRIES, example_cluster
 from webhook.cluster.manifests import ManifestsView
+from webhook.server import driver
 
 NO_QUOTAS = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUQuotaList", "items": []}
 
@@ -38,6 +39,20 @@ async def test_pod_is_charged_if_quotas_are_unknown(serve, namespace, ask, train
 async def test_pod_is_charged_if_the_view_shows_the_quota(serve, namespace, shown, ask, train):
     namespace.limit(used=8)
     webhook = await serve(ManifestsView([*example_cluster(), *shown]), trusts_view=lambda: True)
+    assert (await ask(webhook, train(1)))["allowed"] is False
+
+
+async def test_quota_that_appears_during_the_other_concerns_holds(serve, namespace, ask, train, monkeypatch):
+    view = ManifestsView([*example_cluster(), NO_QUOTAS])
+    webhook, real = await serve(view, trusts_view=lambda: True), driver.judge
+
+    def judge(step, seen, settings):
+        if step.part.concern == "access":
+            namespace.limit(used=8)
+            view.__init__([*example_cluster(), *namespace.shown])
+        return real(step, seen, settings)
+
+    monkeypatch.setattr(driver, "judge", judge)
     assert (await ask(webhook, train(1)))["allowed"] is False
 
 
