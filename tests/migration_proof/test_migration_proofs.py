@@ -3,7 +3,7 @@
 import pytest
 
 from policies.comparison import Outcome
-from policies.migration_proof import PROPERTIES, prove_migration
+from policies.migration_proof import PROPERTIES, Cell, prove_migration
 from policies.settings import DEFAULTS, parse_settings
 from tests.comparison.clusters import BASE, GPU, bound, gpu_node
 from tests.explanation import conftest as k8s
@@ -157,7 +157,7 @@ def test_resourcequota_of_the_device_plugin_limits_claims_no_more():
         }
     )
     view = ManifestsView([*BASE, *EMPTY, h100(), bound("train"), quota])
-    assert prove_migration(view, lenient).workloads[0].cells["quota"] == (
+    assert prove_migration(view, lenient).workloads[0].cells["quota"] == Cell(
         Outcome.LOST,
         "ResourceQuota gpus limits requests.nvidia.com/gpu, which claims do not use",
     )
@@ -173,7 +173,7 @@ def test_gpuquota_counts_the_same():
         "spec": {"limits": [{"name": "all", "gpus": 1}, {"name": "mem", "memory": "100Gi"}]},
     }
     found = cells(h100(), bound("train"), quota)["quota"]
-    assert found == (Outcome.KEPT, "the GPUQuota counts the same: all 1 GPU and mem 81559Mi")
+    assert found == Cell(Outcome.KEPT, "the GPUQuota counts the same: all 1 GPU and mem 81559Mi")
 
 
 def test_preemption_of_lower_pods_is_lost():
