@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.explanation.node_groups import device_names
-from policies.explanation.question import AllocationFailure, ObstacleKind
+from policies.explanation.question import ObstacleKind
 from policies.explanation.report import Feasibility
 from policies.phrases import format_count, format_list
 
@@ -36,9 +36,7 @@ def obstacle_headline(obstacles: Sequence[Obstacle]) -> tuple[Feasibility, str]:
         return Feasibility.UNKNOWN, "whether it fits is unknown: facts of the cluster are missing"
     if kinds[0] is ObstacleKind.REFUSED:
         return Feasibility.BLOCKED, "it is refused before scheduling"
-    worst = obstacles[0]
-    cause = worst.cause if isinstance(worst, AllocationFailure) else _CAUSES[worst.kind]
-    return Feasibility.BLOCKED, f"it fits no node: {cause}"
+    return Feasibility.BLOCKED, f"it fits no node: {obstacles[0].cause or _CAUSES[kinds[0]]}"
 
 
 def scheduled_headline(question: Question, audience: Audience) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
 
-__all__ = ["AllocationFailure", "NamedClaim", "Obstacle", "ObstacleKind", "Question"]
+__all__ = ["NamedClaim", "Obstacle", "ObstacleKind", "Question"]
 
 
 class ObstacleKind(StrEnum):
@@ -50,14 +50,8 @@ class Obstacle:
     """What to do, an imperative without a full stop; empty if it is obvious."""
     rule: str = ""
     """The rule that refuses, `GA301`; only with REFUSED."""
-
-
-@dataclass(frozen=True, slots=True)
-class AllocationFailure(Obstacle):
-    """An error of Kubernetes' scheduler."""
-
-    cause: str = ""
-    """The cause in a few words, for the headline; no part of the JSON."""
+    cause: str = field(default="", metadata={"exclude": True})
+    """The cause in a few words, for a headline; empty if the kind says enough. pydantic leaves it out of JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from policies.dra.claims.cluster.wording import path_of, text_place
 from policies.dra.claims.subject import Subject
 from policies.dra.conditions import device_reads
 from policies.dra.resource_claims import Claim
-from policies.explanation.question import AllocationFailure, Obstacle, ObstacleKind
+from policies.explanation.question import Obstacle, ObstacleKind
 from policies.explanation.rejected_devices import value_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.phrases import shorten
@@ -56,23 +56,23 @@ class _Culprit:
 
 def failure_obstacle(
     failure: Failure, problem: AllocationProblem, solver: Solver, resources: frozenset[str], facts: Facts
-) -> AllocationFailure:
+) -> Obstacle:
     """The obstacle for an error: what fails, on which device, and what to write instead."""
     if _RUNTIME not in failure.message:
         cause = "a selector does not compile" if _COMPILE in failure.message else "Kubernetes' scheduler fails"
         sentence = f"Kubernetes' scheduler fails with this: {_first_line(failure.message)}"
-        return AllocationFailure(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
+        return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
     found = _culprit(failure, problem, solver, resources)
     where, _, error = failure.message.partition(_RUNTIME)
     cause = "a selector fails on a device"
     if found is None:
         sentence = f"Kubernetes' scheduler fails with this: {where}{_RUNTIME}{error}"
-        return AllocationFailure(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
+        return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, cause=cause)
     checks = solver.allocator(resources).question.checks
     node = name_of(problem.nodes[failure.position])
     sentence = f"a selector fails on device {found.device.name} of node {node}: {where}{_RUNTIME}{error}"
     remedy = _remedy(found, error, checks, facts)
-    return AllocationFailure(ObstacleKind.ALLOCATION_FAILS, sentence, remedy, cause=cause)
+    return Obstacle(ObstacleKind.ALLOCATION_FAILS, sentence, remedy, cause=cause)
 
 
 def _first_line(text: str) -> str:

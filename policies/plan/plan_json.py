@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from policies.comparison import Outcome
 from policies.explanation import Feasibility  # noqa: TC001 - pydantic reads the annotation
 from policies.plan.disruptions import Disruption  # noqa: TC001 - pydantic reads the annotation
+from policies.plan.prediction import NodeChange  # noqa: TC001 - pydantic reads the annotation
 from policies.quota.charges import Unit  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
@@ -17,18 +18,6 @@ if TYPE_CHECKING:
     from policies.plan.plan import Plan
 
 __all__ = ["PlanJSON", "plan_json"]
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeChangeJSON:
-    """A node whose GPUs are configured otherwise after the change."""
-
-    node: str
-    before: str
-    after: str
-    reasons: tuple[str, ...]
-    interrupts: str
-    unknown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +81,7 @@ class PlanJSON:
     """What a change would do. `fits` has only what is not kept, and `counts` counts everything."""
 
     is_harmless: bool
-    nodes: tuple[_NodeChangeJSON, ...]
+    nodes: tuple[NodeChange, ...]
     disrupted: tuple[Disruption, ...]
     fits: tuple[_PlannedFitJSON, ...]
     counts: Mapping[str, int]
@@ -106,10 +95,7 @@ def plan_json(plan: Plan) -> PlanJSON:
     """The plan as its JSON has it."""
     return PlanJSON(
         is_harmless=plan.is_harmless,
-        nodes=tuple(
-            _NodeChangeJSON(each.node, each.before, each.after, each.reasons, each.interrupts, each.unknown)
-            for each in plan.nodes
-        ),
+        nodes=plan.nodes,
         disrupted=plan.disrupted,
         fits=tuple(
             _fit_comparison(each, plan.remedies.get(each.subject.label, ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.comparison import Situation
@@ -49,8 +49,8 @@ class NodeChange:
     """Why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
     unknown: str = ""
     """Why it is unknown what the node offers afterwards; empty if it is known."""
-    resources: frozenset[str] = frozenset()
-    """The resources of the device plugin that it offers afterwards."""
+    resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
+    """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from policies.explanation import Explanation, Feasibility, Obstacle, ObstacleKind
-from policies.explanation.question import AllocationFailure
 from policies.json_documents import json_document, parse_document
 
 EXPLANATION = Explanation("pod team-a/train", Feasibility.BLOCKED, "it fits no node")
 
 
 def test_cause_for_the_headline_is_no_part_of_the_json():
-    failure = AllocationFailure(ObstacleKind.ALLOCATION_FAILS, "it fails", cause="a selector fails")
+    failure = Obstacle(ObstacleKind.ALLOCATION_FAILS, "it fails", cause="a selector fails")
     assert json_document(failure, Obstacle) == {
         "kind": "allocation fails",
         "sentence": "it fails",
