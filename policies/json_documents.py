@@ -20,7 +20,7 @@ def documents_adapter(kind: Any) -> TypeAdapter[list[Any]]:
 
     pydantic takes no configuration for a dataclass itself, but for a list of it.
     """
-    from pydantic import TypeAdapter  # noqa: PLC0415 - costs more than most commands
+    from pydantic import TypeAdapter
 
     return TypeAdapter(
         list[kind], config={"alias_generator": _camel, "json_schema_serialization_defaults_required": True}
@@ -40,7 +40,7 @@ def parse_document(document: Any, kind: Any) -> Any:
     Raises:
         ValueError: The document has other types, or lacks a key that has no default.
     """
-    from pydantic import ValidationError  # noqa: PLC0415 - as above
+    from pydantic import ValidationError
 
     try:
         (value,) = documents_adapter(kind).validate_python([document])

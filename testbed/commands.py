@@ -18,6 +18,7 @@ import subprocess
 import sys
 from functools import cache
 from importlib import import_module
+from pkgutil import walk_packages
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -122,11 +123,11 @@ def _become(request: bytes, files: list[int]) -> None:
 
 
 if __name__ == "__main__":
+    import webhook.cli
     from policies.dra.cel import compile_selector
-    from webhook.cli.lazy_modules import MODULES
 
-    for module in MODULES.values():
-        import_module(module)
+    for module in walk_packages(webhook.cli.__path__, "webhook.cli."):
+        import_module(module.name)
     compile_selector("true")  # the first call creates the parser of CEL, which takes a sixth of a second
     # Objects that the collector never looks at are not copied into each process.
     gc.collect()

@@ -19,8 +19,8 @@ from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
 from policies.placement.place import own_conditions
 from policies.placement.selector_misspellings import selector_misspellings
-from policies.placement.wishes import read_wishes, wish_problems
-from policies.placement.wishes.conflicts import IMPOSSIBLE
+from policies.placement.wishes import read_wishes
+from policies.placement.wishes.conflicts import IMPOSSIBLE, wish_problems
 from policies.view import ChangedView
 
 if TYPE_CHECKING:

@@ -34,9 +34,10 @@ class DeviceGroup:
     @cached_property
     def sample(self) -> CelDevice:
         """The first device, as selectors see it."""
-        from policies.dra.cel import CelDevice  # noqa: PLC0415 - most offline reviews evaluate no selector
+        # Most offline reviews evaluate no selector.
+        from policies.dra.device_samples import as_selectors_see
 
-        return CelDevice.read({"driver": self.first.driver, **self.first.body})
+        return as_selectors_see(self.first)
 
     @cached_property
     def on_node(self) -> Mapping[str, Sequence[Device]]:

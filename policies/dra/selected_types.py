@@ -40,7 +40,7 @@ def selected_types(expressions: Iterable[str]) -> frozenset[str]:
             break
         shipped = _SHIPPED_TEXTS.get(" ".join(text.replace('"', "'").split()))
         if shipped is None:
-            from policies.dra.possible_types import possible_types  # noqa: PLC0415 - loads the CEL engine
+            from policies.dra.possible_types import possible_types
 
             left -= len(text)
             types &= possible_types(text) if left >= 0 else TYPES

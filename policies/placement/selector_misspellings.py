@@ -98,7 +98,8 @@ def _conditions(spec: Mapping[str, Any]) -> Iterator[_Condition]:
 
 
 def _describes_gpus(key: str) -> bool:
-    from policies.nvidia.labels import is_gpu_label  # noqa: PLC0415 - few pods select nodes by a label that no node has
+    # Few pods select nodes by a label that no node has.
+    from policies.nvidia.labels import is_gpu_label
 
     return is_gpu_label(key)
 

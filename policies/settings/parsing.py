@@ -43,7 +43,7 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
     Raises:
         SettingsError: with every problem of the document.
     """
-    from pydantic import ValidationError  # noqa: PLC0415 - costs more than reviewing a pod
+    from pydantic import ValidationError
 
     if not isinstance(document, dict):
         said = "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec"
@@ -70,7 +70,7 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
 
 @cache
 def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - costs more than reviewing a pod
+    from pydantic import TypeAdapter
 
     return TypeAdapter(GPUAdmissionPolicy)
 

@@ -10,6 +10,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import quote
 from policies.kubernetes.taints import NodeTaint, node_taint
 from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.wishes import Wish, WishError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +28,6 @@ def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     texts = {str(word): text for word, text in wish.items() if isinstance(text, str)} if isinstance(wish, dict) else {}
     if not texts:
         return
-    from policies.nvidia.wishes import Wish, WishError  # noqa: PLC0415 - for settings that wish something only
-
     readable = {}
     for word, text in texts.items():
         try:
@@ -49,8 +48,6 @@ def joint_problems(defaults: Sequence[WishDefault]) -> Iterator[tuple[int, str]]
     """
     if not defaults:
         return
-    from policies.nvidia.wishes import Wish  # noqa: PLC0415 - for settings that wish something only
-
     told: set[tuple[str, frozenset[int]]] = set()
     for index, default in enumerate(defaults):
         sources = {

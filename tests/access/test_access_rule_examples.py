@@ -6,7 +6,7 @@ import yaml
 import policies.access
 from policies.rules import all_rules
 from testbed import libyaml
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 
 RULES = [rule for rule in all_rules() if rule.id.startswith("GA6")]
 

@@ -4,7 +4,7 @@ import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 
 RULES = [rule for rule in all_rules() if rule.id.startswith("GA2")]
 

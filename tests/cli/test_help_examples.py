@@ -13,7 +13,7 @@ import pytest
 from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
 from tests.cli.shells import EXECUTABLES
 from webhook.cli import COMMANDS
-from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.lazy_group import find_command
 
 LIVE = (
     "serve",
@@ -56,7 +56,7 @@ cases:
 
 def examples_of(name):
     """The command lines in the help of a command."""
-    text = cleandoc(lazy_module(f"command {name}").command.help)
+    text = cleandoc(find_command(name).help)
     return re.findall(r"^  (?=.*\bgpu-admission\b)(\S.*)$", text, re.MULTILINE)
 
 

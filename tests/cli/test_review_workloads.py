@@ -16,7 +16,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import pod_templates
 from policies.settings import DEFAULTS
 from webhook.cli.admit import admit
-from webhook.cli.lazy_modules import lazy_module
+from webhook.cli.file_reviews import print_review
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.review_outputs import FORMATS, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
@@ -347,5 +347,5 @@ def test_any_json_in_place_of_a_template_has_a_report(tmp_path_factory, index, f
 
 def standard_output(output, review):
     with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()):
-        lazy_module(f"review output {output}").show(review, TextOptions())
+        print_review(review, output, TextOptions())
     return printed.getvalue()

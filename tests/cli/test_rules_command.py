@@ -9,7 +9,7 @@ import pytest
 
 import policies.admission  # noqa: F401 - registers all rules
 from policies.rules import all_rules, get_rule
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 
 
 def test_table_has_a_line_for_each_rule(run):

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from webhook.cli.commands.serve import ServeOptions
+from webhook.cli.serve_options import ServeOptions
 from webhook.cli.server_start import replica_config
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"

@@ -5,7 +5,7 @@ import pytest
 import policies.admission  # noqa: F401 - registers every rule
 from policies.rules import all_rules
 from tests.rules.advice import OF_SCHEMA
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 
 UNTRIED = {"GA709", "GA710"}
 """Rules about all findings on an object, and about the text of a document, which the review of an object does not see."""

@@ -13,7 +13,7 @@ from policies.request import Request
 from policies.rules import all_rules
 from testbed import libyaml
 from tests.deploy.match_conditions import Question, called
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}

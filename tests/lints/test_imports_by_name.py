@@ -1,13 +1,10 @@
 """The lint for modules that are found by their names."""
 
-from pathlib import Path
 from textwrap import indent
 
 import pytest
 
-from lints.imports_by_name import NOT_DONE_YET, imports_by_name, main
-
-ROOT = Path(__file__).parents[2]
+from lints.imports_by_name import imports_by_name, main
 
 
 @pytest.mark.parametrize(
@@ -57,8 +54,3 @@ def test_import_by_name_in_what_is_shipped_is_refused(monkeypatch, tmp_path, cap
 
 def test_what_is_shipped_has_no_imports_by_name():
     assert main([]) == 0
-
-
-def test_files_that_are_not_done_yet_exist_and_need_the_exemption():
-    found = {name for name in NOT_DONE_YET if any(imports_by_name((ROOT / name).read_text()))}
-    assert found == NOT_DONE_YET

@@ -18,7 +18,7 @@ from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.properties import examples
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]

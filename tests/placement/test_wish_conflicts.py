@@ -3,7 +3,8 @@
 import pytest
 
 from policies.decision import Severity
-from policies.placement.wishes import read_wishes, wish_problems
+from policies.placement.wishes import read_wishes
+from policies.placement.wishes.conflicts import wish_problems
 from policies.settings import DEFAULTS
 
 GPU = {"nvidia.com/gpu": 1}

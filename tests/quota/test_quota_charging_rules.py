@@ -8,7 +8,7 @@ from policies.request import Request
 from policies.rules import all_rules
 from policies.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 load_rules()

@@ -8,7 +8,7 @@ from policies.request import Request, UserInfo
 from policies.rules import get_rule
 from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
 from testbed import libyaml
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 VALID = {"limits": [{"name": "h100", "gpus": 8}]}

@@ -24,7 +24,7 @@ from testbed import libyaml
 from tests.configuration.conftest import completed
 from tests.conversion import test_golden as golden
 from tests.rules.advice import OF_SCHEMA, proposals, written
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

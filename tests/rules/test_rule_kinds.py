@@ -13,7 +13,7 @@ from policies.rules import all_rules, ruled_kinds, rules_of_kind
 from policies.settings import DEFAULTS
 from testbed import libyaml
 from tests.robustness.fuzzing.review_seeds import cluster_seeds, seeds
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 OF_CIRCUMSTANCES = {"GA312", "GA319", "GA323", "GA331", "GA332", "GA333"}

@@ -24,13 +24,14 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.callers import Callers
+from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import NamedClients
 from webhook.server.explainer import Explainer
 from webhook.server.guarded_connection import Endpoint
 from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.metrics import Metrics
-from webhook.server.open_connections import ConnectionLimits, OpenConnections
+from webhook.server.open_connections import OpenConnections
 from webhook.server.questions import Questions
 from webhook.server.tls import server_context
 

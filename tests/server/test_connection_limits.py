@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.open_connections import ConnectionLimits, OpenConnections, counted_address
+from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.open_connections import OpenConnections, counted_address
 
 
 class Connection:

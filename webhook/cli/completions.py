@@ -6,8 +6,6 @@ from contextlib import redirect_stderr
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal
 
-from webhook.cli.lazy_modules import lazy_module
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,7 +19,7 @@ __all__ = ["complete_from", "complete_paths"]
 
 
 def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
-    """Completes a parameter by a function of `completion_values`, silently by nothing if that fails.
+    """Completes a parameter by values of `completion_values`, silently by nothing if that fails.
 
     With `or_paths`, the shell completes names of files and folders if there is no other value.
     """
@@ -30,7 +28,7 @@ def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
         # Whatever fails, an error message would be printed into the command line that the user is writing.
         try:
             with redirect_stderr(StringIO()):
-                found: list[CompletionItem[Any]] = getattr(lazy_module("completion values"), values)(ctx, incomplete)
+                found = _items(values, ctx, incomplete)
         except Exception:  # noqa: BLE001 - see above
             found = []
         return found or (complete_paths(ctx, param, incomplete) if or_paths else [])
@@ -40,6 +38,35 @@ def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
 
 def complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     """Leaves the names of files and folders to the shell."""
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed while a shell completes
+    from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
+
+
+def _items(values: Values, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+    """The values that begin with what is written so far."""
+    match values:
+        case "contexts":
+            from webhook.cli.completion_values.contexts import contexts
+
+            return contexts(ctx, incomplete)
+        case "kinds":
+            from webhook.cli.completion_values.ruled_kinds import kinds
+
+            return kinds(incomplete)
+        case "namespaces":
+            from webhook.cli.completion_values.objects import namespaces
+
+            return namespaces(ctx, incomplete)
+        case "objects":
+            from webhook.cli.completion_values.objects import objects
+
+            return objects(ctx, incomplete)
+        case "products":
+            from webhook.cli.completion_values.products import products
+
+            return products(incomplete)
+        case "rules":
+            from webhook.cli.completion_values.rule_ids import rule_ids
+
+            return rule_ids(incomplete)

@@ -13,11 +13,10 @@ from policies.kubernetes.printable import printable
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds
 from webhook.cli.folders import NamedFiles, exclusion_of
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import show_problems
 from webhook.cli.quota_charges import ChargedReviews
 from webhook.cli.repository import RepositoryReader
-from webhook.cli.review_outputs import PROBLEM_FORMATS, TextOptions
+from webhook.cli.review_outputs import PROBLEM_FORMATS, Format, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.running_clusters.live_facts import RunningCluster
 
-__all__ = ["Circumstances", "ReviewInput", "TextOptions", "UserInfo", "exclusion_of", "print_review", "review_files"]
+__all__ = ["Circumstances", "ReviewInput", "UserInfo", "exclusion_of", "print_review", "review_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def review_files(
     )
 
 
-def print_review(review: Review, output: str, options: TextOptions) -> None:
+def print_review(review: Review, output: Format, options: TextOptions) -> None:
     """Print the results in one format, then quotas that are too small, what was skipped, and the problems.
 
     If no object was reviewed, only formats that show problems have anything to show, and the empty list in JSON of an
@@ -125,7 +124,22 @@ def print_review(review: Review, output: str, options: TextOptions) -> None:
         click.UsageError: The output is `patch`, and the review has not exactly one result.
     """
     if review.objects or output in PROBLEM_FORMATS or (review.unreviewed and output == "json"):
-        lazy_module(f"review output {output}").show(review, options)
+        match output:
+            case "text":
+                from webhook.cli.review_outputs.text import show
+            case "json":
+                from webhook.cli.review_outputs.json import show
+            case "yaml":
+                from webhook.cli.review_outputs.yaml import show
+            case "patch":
+                from webhook.cli.review_outputs.patch import show
+            case "junit":
+                from webhook.cli.review_outputs.junit import show
+            case "sarif":
+                from webhook.cli.review_outputs.sarif import show
+            case "github":
+                from webhook.cli.review_outputs.github import show
+        show(review, options)
     if review.objects or output in PROBLEM_FORMATS or review.unreviewed:
         for line in (*map(printable, review.shortages), *review.skipped, *review.interruption):
             click.echo(line, err=output != "text")

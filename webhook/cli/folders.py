@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -36,12 +34,13 @@ def exclusion_of(exclude: tuple[str, ...], ignore_file: str | None) -> Exclusion
     """
     if not exclude and ignore_file is None:
         return None
+    from pathspec import GitIgnoreSpec
+
     patterns = [*_patterns(ignore_file), *exclude]
     try:
-        exclusion: Exclusion = lazy_module("patterns of a .gitignore").GitIgnoreSpec.from_lines(patterns)
+        return GitIgnoreSpec.from_lines(patterns)
     except ValueError as error:
         raise click.UsageError(f"--exclude and --ignore-file need patterns as in a .gitignore: {error}") from error
-    return exclusion
 
 
 class NamedFiles:

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 
 from webhook.cli import COMMANDS
 from webhook.cli.lazy_group import LazyGroup
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import connection_options, namespace_option
 
 __all__ = ["complete", "main", "plugin"]
@@ -49,9 +48,8 @@ class _Plugin(LazyGroup):
     """The group of `kubectl gpu`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.summaries:
-            return None
-        return _as_plugin(lazy_module(f"command {_NAMES[cmd_name]}").command, cmd_name)
+        command = super().get_command(ctx, _NAMES.get(cmd_name, ""))
+        return None if command is None else _as_plugin(command, cmd_name)
 
 
 def _as_plugin(command: click.Command, name: str) -> click.Command:
@@ -106,9 +104,11 @@ def plugin(ctx: click.Context, *, kubeconfig: str | None, context: str | None, n
             return ""
         if namespace or _written_value(command, "cluster"):
             return namespace
-        chosen = [_written_value(command, option) or given[option] for option in ("kubeconfig", "context")]
-        found: str = lazy_module("contexts").context_namespace(*chosen)
-        return found
+        from webhook.cluster.contexts import context_namespace
+
+        return context_namespace(
+            _written_value(command, "kubeconfig") or kubeconfig, _written_value(command, "context") or context
+        )
 
     def default_live() -> bool:
         return not _written_value(click.get_current_context(), "cluster")
@@ -136,7 +136,7 @@ def main() -> None:
 
 def complete() -> None:
     """Print what completes the last argument, for kubectl."""
-    from click.shell_completion import ShellComplete  # noqa: PLC0415 - only needed while a shell completes
+    from click.shell_completion import ShellComplete
 
     *before, incomplete = sys.argv[1:] or [""]
     items = ShellComplete(plugin, {}, _PROGRAM, "").get_completions(before, incomplete)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +17,6 @@ __all__ = ["LazyGroup"]
 
 _FAILED = 3
 """The exit code of an internal error; the other codes are about the input."""
-_TRACE = "GPU_ADMISSION_TRACE"
 
 
 class LazyGroup(click.Group):
@@ -36,7 +32,9 @@ class LazyGroup(click.Group):
         try:
             return super().main(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - errors that click does not handle are internal errors
-            _report_internal_error(error)
+            from webhook.cli.internal_errors import report_internal_error
+
+            report_internal_error(error)
             sys.exit(_FAILED)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -50,10 +48,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command with a name, imported now; None if there is none."""
-        if cmd_name not in self.summaries:
-            return None
-        command: click.Command = lazy_module(f"command {cmd_name}").command
-        return command
+        return find_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands into the help."""
@@ -62,12 +57,62 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands and options that begin with what is written."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed while a shell completes
+        from click.shell_completion import CompletionItem
 
         commands = [
             CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def find_command(name: str) -> click.Command | None:
+    """The command of a name, imported now; None if the name is unknown."""
+    match name:
+        case "review":
+            from webhook.cli.commands.review import command
+        case "test":
+            from webhook.cli.commands.test import command
+        case "migrate":
+            from webhook.cli.commands.migrate import command
+        case "explain":
+            from webhook.cli.commands.explain import command
+        case "cel":
+            from webhook.cli.commands.cel import command
+        case "plan":
+            from webhook.cli.commands.plan import command
+        case "audit":
+            from webhook.cli.commands.audit import command
+        case "quota":
+            from webhook.cli.commands.quota import command
+        case "usage":
+            from webhook.cli.commands.usage import command
+        case "report":
+            from webhook.cli.commands.report import command
+        case "snapshot":
+            from webhook.cli.commands.snapshot import command
+        case "generate":
+            from webhook.cli.commands.generate import command
+        case "rules":
+            from webhook.cli.commands.rules import command
+        case "serve":
+            from webhook.cli.commands.serve import command
+        case "preflight":
+            from webhook.cli.commands.preflight import command
+        case "doctor":
+            from webhook.cli.commands.doctor import command
+        case "apply-webhooks":
+            from webhook.cli.commands.apply_webhooks import command
+        case "delete-webhooks":
+            from webhook.cli.commands.delete_webhooks import command
+        case "sandbox":
+            from webhook.cli.commands.sandbox import command
+        case "demo":
+            from webhook.cli.commands.demo import command
+        case "completion":
+            from webhook.cli.commands.completion import command
+        case _:
+            return None
+    return command
 
 
 def _has_colours(environment: Mapping[str, str]) -> bool | None:
@@ -80,11 +125,3 @@ def _has_colours(environment: Mapping[str, str]) -> bool | None:
     if environment.get("FORCE_COLOR"):
         return True
     return False if environment.get("TERM") == "dumb" else None
-
-
-def _report_internal_error(error: Exception) -> None:
-    if os.environ.get(_TRACE) == "1":
-        traceback.print_exception(error)
-    what = lazy_module("printable text").printable(f"{type(error).__name__}: {error}")
-    hint = f"please report it with the command, its input and the output with {_TRACE}=1 in the environment"
-    click.echo(f"Error: internal error in gpu-admission ({what}); {hint}", err=True)

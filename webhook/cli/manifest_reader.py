@@ -17,7 +17,6 @@ from policies.kubernetes.yaml_nodes import Node
 from webhook.cli.folders import SUFFIXES, files_of
 from webhook.cli.other_files import OtherFiles, is_version
 from webhook.cli.problems import Problem, UnreadableInputError
-from webhook.cli.quick_json import quick_json
 from webhook.cluster.garbage_collection import CollectionPause
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ __all__ = ["LIMITS", "STDIN", "Content", "Manifest", "ManifestReader", "untyped_
 STDIN = "STDIN"
 """The name of standard input in messages of kubectl."""
 
+_JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*[{\[]")
+"""How a mapping or list of JSON begins, with or without a byte order mark."""
 _LABELS = FieldPath(("metadata", "labels"))
 LIMITS = Limits(size=1 << 30, depth=100, nodes=100_000_000, aliased=100_000)
 """Wider than for the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes. Aliases are limited,
@@ -75,6 +76,18 @@ class Content:
     content: bytes
     others: OtherFiles | None
     """Recognises other files than manifests; None for a file that must be a manifest."""
+
+    @property
+    def quick_json(self) -> dict[str, Any] | list[Any] | None:
+        """The mapping or list of a JSON text, without positions.
+
+        None if only the reader with positions can read or report it.
+        """
+        if not _JSON_BEGIN.match(self.content):
+            return None
+        from webhook.cli.quick_json import quick_json
+
+        return quick_json(self.content, LIMITS)
 
 
 class ManifestReader:
@@ -183,7 +196,7 @@ class ManifestReader:
     def _read_facts(self, found: Content) -> list[Object]:
         known = len(self.problems)
         with CollectionPause():
-            value = quick_json(found.content, LIMITS)
+            value = found.quick_json
         if found.others is not None and found.others.skips_json(value):
             return []
         facts = None if value is None else self._facts(found.file, [_without_places(value)])

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the checks of their values."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from webhook.cli.completions import complete_from, complete_paths
-from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = [
-    "check_cluster_options",
     "check_namespace_exists",
     "cluster_options",
     "connection_options",
@@ -97,22 +95,6 @@ def cluster_options(command: F) -> F:
     """Add the options of commands that read a running cluster or the files of one, and print text or JSON."""
     namespace = namespace_option("Read only this namespace.")
     return connection_options(namespace(settings_option("the one of the cluster")(command)))
-
-
-def check_cluster_options(
-    cluster: tuple[str, ...], kubeconfig: str | None, context: str | None, namespace: str, *, live: bool = False
-) -> None:
-    """Refuse options that exclude each other, and invalid namespaces; an empty one stands for all.
-
-    Raises:
-        click.UsageError: An option is wrong.
-    """
-    if cluster and live:
-        raise click.UsageError("--cluster is for files, and --live is for a running cluster; give one of them")
-    if cluster and (kubeconfig or context):
-        raise click.UsageError("--cluster is for files, and --kubeconfig and --context are for a running cluster")
-    if namespace and not lazy_module("names of objects").is_dns_label(namespace):
-        raise click.UsageError(f"invalid namespace name {lazy_module('printable text').shown(namespace)}")
 
 
 def check_namespace_exists(view: ClusterView, namespace: str) -> None:

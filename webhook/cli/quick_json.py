@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from policies.kubernetes import yaml_scalars as scalars
-from webhook.cli.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from policies.kubernetes.yaml import Limits
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["quick_json"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BLANKS = b" \t\r\n"
 _BEFORE_VALUES = (b":", b",", b"[", b"{")
 """The characters before each key and value, except the outermost."""
 
@@ -30,11 +30,10 @@ def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | N
     if len(content) > limits.size or sum(map(content.count, _BEFORE_VALUES)) >= limits.nodes:
         return None
     content = content.removeprefix(_BYTE_ORDER_MARK)
-    if not content.lstrip(_BLANKS).startswith((b"{", b"[")):
-        return None
-    orjson = lazy_module("JSON")
     try:
-        value: dict[str, Any] | list[Any] = orjson.loads(content)
+        value = orjson.loads(content)
+        if not isinstance(value, dict | list):
+            return None
         _settle_numbers(value, limits.depth)
     except ValueError:
         return None

@@ -72,7 +72,7 @@ class ChargedReviews:
         return self._balances[namespace]
 
     def _open_balance(self, namespace: str, document: Object) -> QuotaBalance | None:
-        from policies.quota.counting.balance import open_balance  # noqa: PLC0415 - few reviews have a quota
+        from policies.quota.counting.balance import open_balance
 
         before = self._view.before_review("Pod", "ResourceClaim", _QUOTA)
         return open_balance(namespace, document, before, self._settings.quota)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import FieldPath
-from webhook.cli.manifest_reader import LIMITS, ManifestReader
+from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.other_files import is_kustomization, is_suite
 from webhook.cli.problems import Problem
-from webhook.cli.quick_json import quick_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,7 +77,7 @@ class RepositoryReader(ManifestReader):
 
     def _objects_among_others(self, found: Content, others: OtherFiles) -> Iterator[Manifest]:
         """The objects of a file that may have other documents."""
-        if others.skips_json(quick_json(found.content, LIMITS)):
+        if others.skips_json(found.quick_json):
             return
         documents, errors = others.sort(*self._parse(found.content))
         self._add_broken(found.file, errors)

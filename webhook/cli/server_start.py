@@ -20,8 +20,8 @@ from webhook.replica.config import NAMESPACE, ReplicaConfig
 from webhook.replica.replica import Replica
 from webhook.server import log_handler
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
+from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.lifecycle import run
-from webhook.server.open_connections import ConnectionLimits
 from webhook.server.service import Service
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
-    from webhook.cli.commands.serve import ServeOptions
+    from webhook.cli.serve_options import ServeOptions
     from webhook.server.lifecycle import Server
 
 __all__ = ["replica_config", "serve"]

@@ -12,7 +12,6 @@ from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.patch import Editor
 from policies.pod_creation import created_pod
 from policies.request import ANONYMOUS, Request
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.problems import Problem
 from webhook.cluster.manifests import ManifestsView
 
@@ -131,10 +130,11 @@ class SubjectReader:
         yield Subject(request, manifest, FieldPath())
 
     def _subjects_of_review(self, manifest: Manifest) -> Iterator[Subject]:
-        admission_review = lazy_module("AdmissionReviews")
+        from webhook.server.admission_review import BadReview, decode
+
         try:
-            request: Request = admission_review.decode(manifest.object)
-        except admission_review.BadReview as error:
+            request = decode(manifest.object)
+        except BadReview as error:
             self.problems.append(Problem(manifest.file, str(error).rstrip("."), manifest.position()))
             return
         request = replace(request, name=request.name or name_of(request.object or {}))

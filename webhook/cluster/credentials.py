@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from yaml import YAMLError
 
-from webhook.cluster.contexts import SERVICE_ACCOUNT, SERVICE_HOST, kubeconfig_files
 from webhook.cluster.errors import NoCluster
+from webhook.cluster.kubeconfigs import SERVICE_ACCOUNT, SERVICE_HOST, kubeconfig_files
 from webhook.cluster.proxies import proxy_for
 
 if TYPE_CHECKING:

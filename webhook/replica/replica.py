@@ -128,7 +128,7 @@ class Replica:
         )
         self._page: Page | None = None
         if config.ui_port is not None:
-            from webhook.replica.page import Page  # noqa: PLC0415 - without the page, nothing needs templates
+            from webhook.replica.page import Page
 
             self._page = Page(client, sync, self._settings, leading.audit, questions)
         self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from webhook.server.open_connections import ConnectionLimits
+from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.tls import POLL_SECONDS
 
 if TYPE_CHECKING:

@@ -14,25 +14,15 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Protocol
 
+from webhook.server.connection_limits import FEWEST
+from webhook.server.logs import log_closed_connections
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CLOSED", "FEWEST", "ConnectionLimits", "LimitedConnection", "OpenConnections", "counted_address"]
+    from webhook.server.connection_limits import ConnectionLimits
 
-FEWEST = 8
-"""The smallest limit: an eighth of it is one connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """How many connections one port may have open. Connections of known client certificates do not count."""
-
-    total: int = 2048
-    """With a TLS handshake begun in each of them they take 140 MiB; silent ones take 2 MiB."""
-    per_address: int = 1024
-    """An API server holds one connection per concurrent call, and Konnectivity puts several API servers behind one
-    address."""
-
+__all__ = ["CLOSED", "LimitedConnection", "OpenConnections", "counted_address"]
 
 CLOSED = ("address_limit", "total_limit", "handshake_timeout", "head_timeout", "head_size")
 """Why the server closes a connection."""
@@ -137,8 +127,6 @@ class OpenConnections:
         self._count_closed(reason)
         self._unlogged += 1
         if self._clock() >= self._next_line:
-            from webhook.server.logs import log_closed_connections  # noqa: PLC0415 - the command line needs the limits only
-
             log_closed_connections(connection.address, reason, self._unlogged)
             self._next_line = self._clock() + _SECONDS_BETWEEN_LINES
             self._unlogged = 0

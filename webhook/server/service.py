@@ -72,7 +72,7 @@ class Service:
         self._explain_calls = ExplainCalls(questions, self._calls.traffic)
         self._ui_calls: UICalls | None = None
         if config.ui_port is not None:
-            from webhook.server.ui_calls import create_ui_calls  # noqa: PLC0415 - without the page, nothing needs templates
+            from webhook.server.ui_calls import create_ui_calls
 
             self._ui_calls = create_ui_calls(view, lambda: settings, self._audit, questions)
         self._listeners = Listeners(config, Readiness([self._certificate.problem], [callers.notes]), metrics)

@@ -8,6 +8,7 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import lookup
+from policies.kubernetes.yaml import Limits, YAMLError, load_document
 from policies.nvidia.resources import parse_resource
 from policies.placement.sharing import sharing_strategy, ways_of_sharing
 from policies.rules import rule
@@ -131,8 +132,6 @@ class _Configurations:
 
     def _document(self, key: str) -> Any:
         """The device plugin configuration of a name; None if it is unknown or unreadable."""
-        from policies.kubernetes.yaml import Limits, YAMLError, load_document  # noqa: PLC0415 - few pods need it
-
         if key not in self._read:
             text = next((data[key] for data in self._texts if isinstance(data, dict) and key in data), None)
             limits = Limits(size=1024 * 1024, depth=20, nodes=10_000)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["DAEMON_SET", "read_wishes", "wish_problems"]
+__all__ = ["DAEMON_SET", "read_wishes"]
 
 DAEMON_SET = "DaemonSet"
 
@@ -81,23 +81,11 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
         without_effect = (read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE),) if read.own else ()
         return PodWishes(findings=(*read.without_effect().findings, *without_effect))
     if defaults:
-        # Only here, because most namespaces have none.
-        from policies.placement.wishes.conflicts import without_conflicting_defaults  # noqa: PLC0415
+        # Most namespaces have none.
+        from policies.placement.wishes.conflicts import without_conflicting_defaults
 
         texts = without_conflicting_defaults(pod, view, texts, defaults)
     return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
-
-
-def wish_problems(pod: Pod, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
-    """Findings about a wish however GPUs are handed out: contradictions, and unknown products."""
-    if wishes.wish:
-        # Only here, because most pods wish nothing.
-        from policies.placement.wishes.conflicts import conflicts  # noqa: PLC0415
-        from policies.placement.wishes.product_misspellings import product_misspellings  # noqa: PLC0415
-        from policies.placement.wishes.requested_gpus import requested_gpus  # noqa: PLC0415
-
-        yield from conflicts(pod, requested_gpus(pod, view), view, wishes)
-        yield from product_misspellings(view, wishes)
 
 
 def _defaults(namespace: str, settings: GPUAdmissionPolicy) -> dict[str, str]:

@@ -14,6 +14,7 @@ from policies.nvidia.product_globs import fold_name, matching_texts
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
+from policies.placement.wishes.product_misspellings import product_misspellings
 from policies.placement.wishes.requested_gpus import requested_gpus
 from policies.placement.wishes.wanted_nodes import wanted_nodes
 from policies.rules import rule
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 
-__all__ = ["conflicts", "without_conflicting_defaults"]
+__all__ = ["IMPOSSIBLE", "wish_problems", "without_conflicting_defaults"]
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """Text that only names of MIG devices contain."""
@@ -56,12 +57,16 @@ class ResourceConflict:
     remedy: str
 
 
-def conflicts(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
-    """Findings about everything that makes a wish impossible in any cluster."""
+def wish_problems(pod: Pod, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
+    """Findings about a wish however GPUs are handed out: contradictions, and unknown products."""
+    if not wishes.wish:
+        return
+    requested = requested_gpus(pod, view)
     found = [*_with_itself(wishes), *_with_resources(requested, wishes)]
     yield from found
     if not found:
         yield from _with_nodes(pod, requested, view, wishes)
+    yield from product_misspellings(view, wishes)
 
 
 def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:

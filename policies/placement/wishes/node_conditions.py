@@ -13,8 +13,8 @@ from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.phrases import format_count, format_list, format_ranges
 from policies.placement.affinity import TooManyTermsError, require, without_requirements
 from policies.placement.sharing import unshared_conditions, unshared_nodes
-from policies.placement.wishes.annotations import DAEMON_SET, wish_problems
-from policies.placement.wishes.conflicts import IMPOSSIBLE
+from policies.placement.wishes.annotations import DAEMON_SET
+from policies.placement.wishes.conflicts import IMPOSSIBLE, wish_problems
 from policies.placement.wishes.pod_wishes import NO_EFFECT
 from policies.placement.wishes.requested_gpus import requested_gpus
 from policies.placement.wishes.unmet_wishes import unmet_wishes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.admission import load_rules
 from policies.rules import all_rules
 from testbed import libyaml
-from webhook.cli.commands.rules import read_examples
+from webhook.cli.rule_examples import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 if TYPE_CHECKING:

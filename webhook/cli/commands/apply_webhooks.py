@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import connection_options
+from webhook.cli.progress import Progress
 
 __all__ = ["command"]
 
@@ -58,10 +58,11 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if check and rollback:
         raise click.UsageError("--check and --rollback exclude each other.")
-    changes = lazy_module("webhook changes")
-    with lazy_module("progress").Progress() as progress:
+    from webhook.cli.webhook_changes.changes import apply_webhooks, check_webhooks
+
+    with Progress() as progress:
         if check:
-            lines = changes.check_webhooks(file, kubeconfig, context, timeout, progress)
+            lines = check_webhooks(file, kubeconfig, context, timeout, progress)
         else:
-            lines = changes.apply_webhooks(file, kubeconfig, context, timeout, progress, rolls_back=rollback)
+            lines = apply_webhooks(file, kubeconfig, context, timeout, progress, rolls_back=rollback)
     click.echo("\n".join(lines))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, cluster_options, files_option, output_option
+from webhook.cli.options import cluster_options, files_option, output_option
 
 __all__ = ["command"]
 
@@ -59,15 +58,20 @@ def command(
     Exit code: 0 if no object would be refused today, 1 if one would be, 2 if the cluster or the input cannot be read or a
     report cannot be written, 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.option_checks import check_cluster_options
+
     check_cluster_options(cluster, kubeconfig, context, namespace)
     if cluster and publish:
         raise click.UsageError("--cluster is for files, and --publish writes into the running cluster that it audits")
-    reports = lazy_module("audit reports")
+    from webhook.cli.audit_reports import as_json, audit_files, text
+
     if cluster:
-        audited = reports.audit_files(cluster, namespace, settings)
+        audited = audit_files(cluster, namespace, settings)
     else:
-        audited = lazy_module("live audits").audit_cluster(kubeconfig, context, namespace, settings, publishes=publish)
-    click.echo(reports.as_json(audited) if output == "json" else reports.text(audited))
+        from webhook.cli.running_clusters.live_audits import audit_cluster
+
+        audited = audit_cluster(kubeconfig, context, namespace, settings, publishes=publish)
+    click.echo(as_json(audited) if output == "json" else text(audited))
     if audited.published is not None:
         for line in (*audited.published.problems, audited.published.summary):
             click.echo(line, err=True)

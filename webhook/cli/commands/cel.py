@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import (
-    check_cluster_options,
     connection_options,
     files_option,
     output_option,
     settings_option,
 )
+from webhook.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from webhook.cli.running_clusters.live_facts import RunningCluster
 
 __all__ = ["command"]
 
@@ -80,15 +85,23 @@ def command(
     gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. With --edit, the edited
     selectors count.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.selector_analyses import SelectorInput, analyses_of, as_json, exit_code, text
+
     check_cluster_options(cluster, kubeconfig, context, "")
-    reports = lazy_module("analyses of selectors")
-    given = reports.SelectorInput(source, edit, device_class, request, cluster, settings)
-    progress = lazy_module("progress").Progress()
-    running = nullcontext() if cluster else lazy_module("live facts").running_cluster(kubeconfig, context, progress)
+    given = SelectorInput(source, edit, device_class, request, cluster, settings)
+    progress = Progress()
+    running: AbstractContextManager[RunningCluster | None] = nullcontext()
+    if not cluster:
+        from webhook.cli.running_clusters.live_facts import running_cluster
+
+        running = running_cluster(kubeconfig, context, progress)
     with running as read_cluster, progress:
-        analyses = reports.analyses_of(given, read_cluster, progress)
+        analyses = analyses_of(given, read_cluster, progress)
     if output == "html":
-        click.echo(lazy_module("pages of selectors").render_analyses(analyses))
+        from webhook.pages.selectors import render_analyses
+
+        click.echo(render_analyses(analyses))
     else:
-        click.echo(reports.as_json(analyses) if output == "json" else reports.text(analyses))
-    ctx.exit(reports.exit_code(analyses))
+        click.echo(as_json(analyses) if output == "json" else text(analyses))
+    ctx.exit(exit_code(analyses))

@@ -27,7 +27,7 @@ def command(ctx: click.Context, shell: str) -> None:
     Namespaces and objects come from the files of --cluster, else from the cluster of the kubeconfig. If that does not
     answer within 1.5 seconds, none are offered.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from click.shell_completion import get_completion_class  # noqa: PLC0415 - 5 ms that no other command needs
+    from click.shell_completion import get_completion_class
 
     completion = get_completion_class(shell)
     if completion is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import connection_options
 
 __all__ = ["command"]
@@ -29,4 +28,6 @@ def command(*, kubeconfig: str | None, context: str | None) -> None:
     Exit code: 0 if neither exists any more; 2 if the cluster cannot be read, or the API server refuses; 3 if gpu-admission has
     an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    click.echo("\n".join(lazy_module("webhook changes").delete_webhooks(kubeconfig, context)))
+    from webhook.cli.webhook_changes.changes import delete_webhooks
+
+    click.echo("\n".join(delete_webhooks(kubeconfig, context)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import connection_options, output_option
+from webhook.cli.progress import Progress
 
 __all__ = ["command"]
 
@@ -37,8 +37,11 @@ def command(ctx: click.Context, *, kubeconfig: str | None, context: str | None, 
     warnings; 2 if the cluster cannot be reached; 3 if gpu-admission has an internal error; please report it with the output of
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    with lazy_module("progress").Progress() as progress:
-        found = lazy_module("diagnoses").run_doctor(kubeconfig, context, progress)
-    reports = lazy_module("diagnosis reports")
-    click.echo(reports.as_json(found) if output == "json" else reports.text(found))
-    ctx.exit(lazy_module("check reports").exit_code(found.checks, of_warnings=_ONLY_WARNINGS))
+    from webhook.cli.check_reports import exit_code
+    from webhook.cli.doctor.report import as_json, text
+    from webhook.cli.doctor.runs import run_doctor
+
+    with Progress() as progress:
+        found = run_doctor(kubeconfig, context, progress)
+    click.echo(as_json(found) if output == "json" else text(found))
+    ctx.exit(exit_code(found.checks, of_warnings=_ONLY_WARNINGS))

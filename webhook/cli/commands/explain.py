@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from webhook.cli.completions import complete_from
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import (
-    check_cluster_options,
     filename_option,
     files_option,
     live_options,
@@ -17,9 +13,6 @@ from webhook.cli.options import (
     output_option,
     settings_option,
 )
-
-if TYPE_CHECKING:
-    from policies.explanation import Explanation
 
 __all__ = ["command"]
 
@@ -85,26 +78,27 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not files and not names:
         raise click.UsageError("nothing to explain: name files, folders, - for standard input, or KIND/NAME")
+    from webhook.cli.explanations import as_json, explanations_of, has_names, text
+    from webhook.cli.option_checks import check_cluster_options
+
     check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
-    reports = lazy_module("explanations")
-    if live or kubeconfig or context or (not cluster and reports.has_names(names)):
-        running = lazy_module("live explanations")
-        question = running.LiveQuestion(files, names, kubeconfig, context, namespace, settings)
-        explanations = running.explain_running_cluster(question)
+    if live or kubeconfig or context or (not cluster and has_names(names)):
+        from webhook.cli.running_clusters.live_explanations import LiveQuestion, explain_running_cluster
+
+        explanations = explain_running_cluster(LiveQuestion(files, names, kubeconfig, context, namespace, settings))
     else:
-        explanations = reports.explanations_of(files, names, cluster, namespace, settings)
-    click.echo(_format_explanations(explanations, output))
+        explanations = explanations_of(files, names, cluster, namespace, settings)
+    match output:
+        case "html":
+            from webhook.pages.explanation import render_explanations
+
+            click.echo(render_explanations(explanations))
+        case "svg":
+            from webhook.pages.explanation_picture import draw_explanations
+
+            click.echo(draw_explanations(explanations))
+        case "json":
+            click.echo(as_json(explanations))
+        case _:
+            click.echo(text(explanations))
     ctx.exit(0 if all(explanation.is_placed for explanation in explanations) else 1)
-
-
-def _format_explanations(explanations: list[Explanation], output: str) -> str:
-    """The explanations in one of the formats."""
-    if output == "html":
-        page: str = lazy_module("pages of explanations").render_explanations(explanations)
-        return page
-    if output == "svg":
-        picture: str = lazy_module("pictures of explanations").draw_explanations(explanations)
-        return picture
-    reports = lazy_module("explanations")
-    text: str = reports.as_json(explanations) if output == "json" else reports.text(explanations)
-    return text

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from webhook.cli.completions import complete_from, complete_paths
-from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, namespace_option
+from webhook.cli.options import namespace_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,11 +84,15 @@ def _words(options: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): text for name, text in options.items()}
 
 
-def _show_sharing(strategy: str, product: str, replicas: int, namespace: str, add_to: str | None) -> None:
+def _show_sharing(
+    strategy: Literal["time-slicing", "mps"], product: str, replicas: int, namespace: str, add_to: str | None
+) -> None:
     _check_operator_namespace(namespace)
-    generation, text = lazy_module("generation of sharing"), lazy_module("generated text")
-    target = text.read_target(namespace, add_to)
-    text.show(lambda: generation.generate_sharing(strategy, product, replicas, target))
+    from policies.generation.sharing import generate_sharing
+    from webhook.cli.generated_text import read_target, show
+
+    target = read_target(namespace, add_to)
+    show(lambda: generate_sharing(strategy, product, replicas, target))
 
 
 def _check_operator_namespace(namespace: str) -> None:
@@ -99,6 +102,8 @@ def _check_operator_namespace(namespace: str) -> None:
 
 
 def _check_namespace(namespace: str) -> None:
+    from webhook.cli.option_checks import check_cluster_options
+
     check_cluster_options((), None, None, namespace)
 
 
@@ -167,9 +172,11 @@ def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, 
       gpu-admission generate mig --product H200 --want 1g.18gb=7
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_operator_namespace(operator_namespace)
-    generation, text = lazy_module("generation of MIG layouts"), lazy_module("generated text")
-    target = text.read_target(operator_namespace, add_to)
-    text.show(lambda: generation.generate_mig(product, want, gpus, target))
+    from policies.generation.mig import generate_mig
+    from webhook.cli.generated_text import read_target, show
+
+    target = read_target(operator_namespace, add_to)
+    show(lambda: generate_mig(product, want, gpus, target))
 
 
 @command.command("quota", short_help="The GPU limits of a namespace: a GPUQuota.")
@@ -187,7 +194,9 @@ def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, 
     show_default=True,
     help="Refuse requests that exceed a limit, or only warn.",
 )
-def _quota(*, namespace: str, gpus: str, products: tuple[str, ...], mig: str, memory: str, mode: str) -> None:
+def _quota(
+    *, namespace: str, gpus: str, products: tuple[str, ...], mig: str, memory: str, mode: Literal["Enforce", "Warn"]
+) -> None:
     """Print a GPUQuota, which limits the GPUs of a namespace.
 
     \b
@@ -201,9 +210,11 @@ def _quota(*, namespace: str, gpus: str, products: tuple[str, ...], mig: str, me
     if not namespace:
         raise click.UsageError("name the namespace that is limited: -n NAME")
     _check_namespace(namespace)
-    generation = lazy_module("generation of quotas")
-    words = generation.QuotaWords(gpus.strip(), products, mig.strip(), memory.strip())
-    lazy_module("generated text").show(lambda: generation.generate_quota(namespace, words, mode))
+    from policies.generation.quotas import QuotaWords, generate_quota
+    from webhook.cli.generated_text import show
+
+    words = QuotaWords(gpus.strip(), products, mig.strip(), memory.strip())
+    show(lambda: generate_quota(namespace, words, mode))
 
 
 @command.command("claim", short_help="A ResourceClaim, or a template of claims.")
@@ -227,9 +238,11 @@ def _claim(*, mig: str, count: int, template: bool, name: str, namespace: str, *
       gpu-admission generate claim --product A100-80GB --mig 1g.10gb --template
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_namespace(namespace)
-    generation = lazy_module("generation of claims")
-    words = generation.ClaimWords(_words(wish), mig, count, name, namespace, template)
-    lazy_module("generated text").show(lambda: generation.generate_claim(words))
+    from policies.generation.claims import ClaimWords, generate_claim
+    from webhook.cli.generated_text import show
+
+    words = ClaimWords(_words(wish), mig, count, name, namespace, template)
+    show(lambda: generate_claim(words))
 
 
 @command.command("wish", short_help="What GPU a pod wants: annotations.")
@@ -246,5 +259,7 @@ def _wish(**wish: str) -> None:
     Not a GPU of 40 GB:
       gpu-admission generate wish --product 'A100*,!*40GB*'
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    generation = lazy_module("generation of wishes")
-    lazy_module("generated text").show(lambda: generation.generate_wish(_words(wish)))
+    from policies.generation.wishes import generate_wish
+    from webhook.cli.generated_text import show
+
+    show(lambda: generate_wish(_words(wish)))

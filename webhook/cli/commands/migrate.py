@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import (
-    check_cluster_options,
     filename_option,
     files_option,
     live_options,
     namespace_option,
     settings_option,
 )
+from webhook.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from webhook.cli.running_clusters.live_facts import RunningCluster
 
 __all__ = ["command"]
 
@@ -60,7 +65,7 @@ def command(
     context: str | None,
     namespace: str,
     settings: str | None,
-    to: str,
+    to: Literal["dra", "device-plugin"],
     output: str,
     in_place: bool,
     prove: bool,
@@ -93,6 +98,8 @@ def command(
     workload loses something; 2 if some of the input cannot be read or a file cannot be written; 3 if gpu-admission has an
     internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.option_checks import check_cluster_options
+
     paths = (*files, *paths)
     if prove:
         if paths or in_place or to != "dra" or not cluster or output == "yaml":
@@ -100,9 +107,10 @@ def command(
                 "--prove needs --cluster, such as a snapshot, and takes no other options than -n, --settings and -o json"
             )
         check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
-        proofs = lazy_module("proofs of migrations")
-        proof = proofs.prove_cluster(cluster, namespace, settings)
-        click.echo(proofs.as_json(proof) if output == "json" else proofs.text(proof))
+        from webhook.cli.migrations.proofs import as_json, prove_cluster, text
+
+        proof = prove_cluster(cluster, namespace, settings)
+        click.echo(as_json(proof) if output == "json" else text(proof))
         ctx.exit(1 if proof.loses else 0)
     if output == "json":
         raise click.UsageError("-o json is for --prove")
@@ -112,18 +120,23 @@ def command(
         raise click.UsageError("--in-place writes files, and - is standard input")
     is_live = bool(live or kubeconfig or context)
     check_cluster_options(cluster, kubeconfig, context, namespace, live=is_live)
+    from webhook.cli.migrations.runs import migrate_files, print_diffs, print_report, print_texts, write_files
+
+    progress = Progress()
+    running: AbstractContextManager[RunningCluster | None] = nullcontext()
     if is_live:
-        namespace = namespace or lazy_module("contexts").context_namespace(kubeconfig, context)
-    progress = lazy_module("progress").Progress()
-    running = lazy_module("live facts").running_cluster(kubeconfig, context, progress) if is_live else nullcontext()
-    migrations = lazy_module("migrations")
+        from webhook.cli.running_clusters.live_facts import running_cluster
+        from webhook.cluster.contexts import context_namespace
+
+        namespace = namespace or context_namespace(kubeconfig, context)
+        running = running_cluster(kubeconfig, context, progress)
     with running as read_cluster, progress:
-        outcome = migrations.migrate_files(paths, cluster, settings, namespace, read_cluster, to)
+        outcome = migrate_files(paths, cluster, settings, namespace, read_cluster, to)
     if in_place:
-        migrations.write_files(outcome)
+        write_files(outcome)
     elif output == "diff":
-        migrations.print_diffs(outcome)
+        print_diffs(outcome)
     else:
-        migrations.print_texts(outcome)
-    migrations.print_report(outcome)
+        print_texts(outcome)
+    print_report(outcome)
     ctx.exit(outcome.exit_code)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import (
-    check_cluster_options,
     connection_options,
     filename_option,
     files_option,
@@ -17,6 +16,13 @@ from webhook.cli.options import (
     output_option,
     settings_option,
 )
+from webhook.cli.progress import Progress
+from webhook.cli.review_outputs import TextOptions
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from webhook.cli.running_clusters.live_facts import RunningCluster
 
 __all__ = ["command"]
 
@@ -78,18 +84,25 @@ def command(
     paths = (*files, *paths)
     if not paths and not deletions:
         raise click.UsageError("nothing to plan: name files, folders, - for standard input, or --delete KIND/NAME")
+    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.plan_reports import as_json, text
+    from webhook.cli.plans import PlanInput, make_plan
+
     check_cluster_options(cluster, kubeconfig, context, namespace)
-    plans, reports = lazy_module("plans"), lazy_module("plan reports")
-    given = plans.PlanInput(paths, deletions, cluster, namespace, settings)
-    progress = lazy_module("progress").Progress()
-    running = nullcontext() if cluster else lazy_module("live facts").running_cluster(kubeconfig, context, progress)
+    progress = Progress()
+    running: AbstractContextManager[RunningCluster | None] = nullcontext()
+    if not cluster:
+        from webhook.cli.running_clusters.live_facts import running_cluster
+
+        running = running_cluster(kubeconfig, context, progress)
     with running as read_cluster, progress:
-        report = plans.make_plan(given, read_cluster, progress)
+        report = make_plan(PlanInput(paths, deletions, cluster, namespace, settings), read_cluster, progress)
     if report.review is not None and report.review.exit_code and output == "text":
-        reviews = lazy_module("file reviews")
-        reviews.print_review(report.review, output, reviews.TextOptions(is_quiet=True, with_diffs=False))
+        from webhook.cli.file_reviews import print_review
+
+        print_review(report.review, "text", TextOptions(is_quiet=True, with_diffs=False))
     if output == "json":
-        click.echo(reports.as_json(report))
+        click.echo(as_json(report))
     elif report.plan is not None or report.refused_deletions:
-        click.echo(reports.text(report))
+        click.echo(text(report))
     ctx.exit(0 if report.plan is not None and report.plan.is_harmless else 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import connection_options, filename_option, output_option
+from webhook.cli.progress import Progress
 
 __all__ = ["command"]
 
@@ -47,8 +47,11 @@ def command(
     cluster or a file cannot be read; 3 if gpu-admission has an internal error; please report it with the output of
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    with lazy_module("progress").Progress() as progress:
-        found = lazy_module("preflights").run_preflight(files, kubeconfig, context, progress)
-    reports = lazy_module("preflight reports")
-    click.echo(reports.as_json(found) if output == "json" else reports.text(found))
-    ctx.exit(lazy_module("check reports").exit_code(found.checks))
+    from webhook.cli.check_reports import exit_code
+    from webhook.cli.preflight.report import as_json, text
+    from webhook.cli.preflight.runs import run_preflight
+
+    with Progress() as progress:
+        found = run_preflight(files, kubeconfig, context, progress)
+    click.echo(as_json(found) if output == "json" else text(found))
+    ctx.exit(exit_code(found.checks))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, cluster_options, files_option, output_option
+from webhook.cli.options import cluster_options, files_option, output_option
 
 __all__ = ["command"]
 
@@ -49,11 +48,15 @@ def command(
     counted, or cannot be read; 2 if the cluster or the input cannot be read; 3 if gpu-admission has an internal error;
     please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.quota_reports import as_json, report_quotas_of_files, text
+
     check_cluster_options(cluster, kubeconfig, context, namespace)
-    reports = lazy_module("quota reports")
     if cluster:
-        quotas = reports.report_quotas_of_files(cluster, namespace, settings)
+        quotas = report_quotas_of_files(cluster, namespace, settings)
     else:
-        quotas = lazy_module("live quotas").report_quotas(kubeconfig, context, namespace, settings)
-    click.echo(reports.as_json(quotas) if output == "json" else reports.text(quotas))
+        from webhook.cli.running_clusters.live_quotas import report_quotas
+
+        quotas = report_quotas(kubeconfig, context, namespace, settings)
+    click.echo(as_json(quotas) if output == "json" else text(quotas))
     ctx.exit(0 if quotas.all_within_limits else 1)

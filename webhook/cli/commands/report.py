@@ -5,9 +5,7 @@ from __future__ import annotations
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import (
-    check_cluster_options,
     connection_options,
     files_option,
     namespace_option,
@@ -71,12 +69,16 @@ def command(
     Exit code: 0 if the page was written; 2 if not, because the cluster or the input cannot be read, or the file cannot be
     written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.cluster_pages import page_of_files, write_page
+    from webhook.cli.option_checks import check_cluster_options
+
     check_cluster_options(cluster, kubeconfig, context, namespace)
-    pages = lazy_module("pages of clusters")
     if cluster:
-        page = pages.page_of_files(cluster, namespace, settings, since)
+        page = page_of_files(cluster, namespace, settings, since)
     else:
-        page = lazy_module("pages of running clusters").page_of_cluster(kubeconfig, context, namespace, settings, since)
-    pages.write_page(output, page)
+        from webhook.cli.running_clusters.live_pages import page_of_cluster
+
+        page = page_of_cluster(kubeconfig, context, namespace, settings, since)
+    write_page(output, page)
     if output != "-":
         click.echo(f"wrote {output}; open it in a browser")

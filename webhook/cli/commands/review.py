@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 from webhook.cli.options import (
-    check_cluster_options,
     filename_option,
     files_option,
     live_options,
     namespace_option,
     settings_option,
 )
-from webhook.cli.review_outputs import FORMATS
+from webhook.cli.progress import Progress
+from webhook.cli.review_outputs import FORMATS, TextOptions
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from policies.request import Operation
+    from webhook.cli.review_outputs import Format
+    from webhook.cli.running_clusters.live_facts import RunningCluster
 
 __all__ = ["command"]
 
@@ -85,7 +88,9 @@ __all__ = ["command"]
     shell_complete=complete_paths,
     help="Known findings, which do not fail the review; text and github leave them out. Unreadable input always fails it.",
 )
-@click.option("--update-baseline", is_flag=True, help="Write the findings to the file of --baseline first.")
+@click.option(
+    "--update-baseline", "updates_baseline", is_flag=True, help="Write the findings to the file of --baseline first."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Leave out objects that are without a problem; for -o text.")
 @click.option("--no-diff", is_flag=True, help="Do not show how objects are changed; for -o text.")
 @click.option(
@@ -107,13 +112,13 @@ def command(
     operation: Operation,
     old: str | None,
     user: str,
-    output: str,
+    output: Format,
     settings: str | None,
     exclude: tuple[str, ...],
     ignore_file: str | None,
     fail_on: str,
     baseline: str | None,
-    update_baseline: bool,
+    updates_baseline: bool,
     quiet: bool,
     no_diff: bool,
     strict: bool,
@@ -161,25 +166,31 @@ def command(
         raise click.UsageError("nothing to review: name files, folders, or - for standard input")
     if (operation == "UPDATE") != (old is not None):
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
-    if update_baseline and baseline is None:
+    if updates_baseline and baseline is None:
         raise click.UsageError("--update-baseline writes the file of --baseline: name one")
-    is_live = bool(live or kubeconfig or context)
-    if is_live:
+    from webhook.cli.file_reviews import Circumstances, ReviewInput, UserInfo, exclusion_of, print_review, review_files
+
+    progress = Progress()
+    running: AbstractContextManager[RunningCluster | None] = nullcontext()
+    if live or kubeconfig or context:
+        from webhook.cli.option_checks import check_cluster_options
+        from webhook.cli.running_clusters.live_facts import running_cluster
+        from webhook.cluster.contexts import context_namespace
+
         check_cluster_options(cluster, kubeconfig, context, "", live=live)
-        namespace = namespace or lazy_module("contexts").context_namespace(kubeconfig, context)
-    reviews = lazy_module("file reviews")
-    circumstances = reviews.Circumstances(operation, namespace, reviews.UserInfo(user))
-    exclusion = reviews.exclusion_of(exclude, ignore_file)
-    given = reviews.ReviewInput(paths, cluster, old, settings, baseline, exclusion, strict)
-    progress = lazy_module("progress").Progress()
-    running = lazy_module("live facts").running_cluster(kubeconfig, context, progress) if is_live else nullcontext()
+        namespace = namespace or context_namespace(kubeconfig, context)
+        running = running_cluster(kubeconfig, context, progress)
+    circumstances = Circumstances(operation, namespace, UserInfo(user))
+    exclusion = exclusion_of(exclude, ignore_file)
+    given = ReviewInput(paths, cluster, old, settings, baseline, exclusion, strict)
     with running as read_cluster, progress:
-        review = reviews.review_files(given, circumstances, read_cluster, progress, fails_on_warnings=fail_on == "warn")
-    if baseline is not None and not (update_baseline and review.unreviewed):
-        baselines = lazy_module("baselines")
-        scope = baselines.Scope(paths, exclusion)
-        if update_baseline:
-            baselines.update_baseline(review, baseline, scope)
-        review = baselines.apply_baseline(review, baseline, scope)
-    reviews.print_review(review, output, reviews.TextOptions(is_quiet=quiet, with_diffs=not no_diff))
+        review = review_files(given, circumstances, read_cluster, progress, fails_on_warnings=fail_on == "warn")
+    if baseline is not None and not (updates_baseline and review.unreviewed):
+        from webhook.cli.baselines import Scope, apply_baseline, update_baseline
+
+        scope = Scope(paths, exclusion)
+        if updates_baseline:
+            update_baseline(review, baseline, scope)
+        review = apply_baseline(review, baseline, scope)
+    print_review(review, output, TextOptions(is_quiet=quiet, with_diffs=not no_diff))
     ctx.exit(review.exit_code)

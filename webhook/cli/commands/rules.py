@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.resources import files
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +16,7 @@ from policies.kubernetes.printable import shown
 from policies.rules import all_rules, get_rule, ruled_kinds, rules_of_kind
 from webhook.cli.completions import complete_from
 from webhook.cli.options import output_option
+from webhook.cli.rule_examples import read_examples
 from webhook.cli.text_layout import output_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from policies.decision import Rule
 
-__all__ = ["RuleJSON", "RulesJSON", "command", "read_examples"]
+__all__ = ["RuleJSON", "RulesJSON", "command"]
 
 _WIDTH = 100
 _LIKENESS = 0.7
@@ -62,22 +62,6 @@ class RuleJSON:
 
 RulesJSON = list[RuleJSON] | RuleJSON
 """The output of `gpu-admission rules -o json`; one rule if an ID is given."""
-
-
-class RuleExamples(NamedTuple):
-    """The examples of a rule, as YAML: the object, the object before an update, and what the cluster has."""
-
-    wrong: str
-    """An example that breaks the rule."""
-    right: str
-    """The same example put right."""
-
-
-def read_examples(rule_id: str) -> RuleExamples:
-    """The examples of a rule, from its folder in `policies/rule_examples`."""
-    folder = files("policies") / "rule_examples" / rule_id
-    names = RuleExamples._fields
-    return RuleExamples(*((folder / f"{name}.yaml").read_text(encoding="utf-8").removesuffix("\n") for name in names))
 
 
 @click.command("rules")

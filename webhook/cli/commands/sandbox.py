@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 
 __all__ = ["command"]
 
@@ -47,4 +46,6 @@ def command(manifests: tuple[str, ...], port: int, kubeconfig_out: Path | None) 
     An empty API on any free port, for a test:
       gpu-admission sandbox --port 0 --kubeconfig-out sandbox.yaml
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    lazy_module("start of the sandbox").run_sandbox(manifests, port, kubeconfig_out)
+    from webhook.cli.sandbox_start import run_sandbox
+
+    run_sandbox(manifests, port, kubeconfig_out)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, connection_options, namespace_option
+from webhook.cli.options import connection_options, namespace_option
+from webhook.cli.progress import Progress
 
 __all__ = ["command"]
 
@@ -48,10 +48,12 @@ def command(*, folder: Path, kubeconfig: str | None, context: str | None, namesp
     Exit code: 0 if a snapshot was written; 2 if not, because the cluster cannot be read, or the folder has other files or
     cannot be written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.snapshots.writer import take_snapshot
+
     check_cluster_options((), kubeconfig, context, namespace)
-    taking = lazy_module("snapshots")
-    with lazy_module("progress").Progress() as progress:
-        snapshot = taking.take_snapshot(folder, kubeconfig, context, namespace, progress, renames=redact)
+    with Progress() as progress:
+        snapshot = take_snapshot(folder, kubeconfig, context, namespace, progress, renames=redact)
     for line in (*snapshot.notes, *snapshot.unknown):
         click.echo(f"Warning: {line}", err=True)
     click.echo(snapshot.summary(folder))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from webhook.cli.completions import complete_paths
-from webhook.cli.lazy_modules import lazy_module
 
 __all__ = ["command"]
 
@@ -46,10 +45,12 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not paths:
         raise click.UsageError("nothing to test: name suites, or folders with suites")
-    run = lazy_module("suites").run_suites(paths, pattern, updates=update)
-    reports = lazy_module("suite reports")
+    from webhook.cli.suites.reports import show_junit, show_text
+    from webhook.cli.suites.runs import run_suites
+
+    run = run_suites(paths, pattern, updates=update)
     if output == "junit":
-        reports.show_junit(run)
+        show_junit(run)
     else:
-        reports.show_text(run, is_quiet=quiet)
+        show_text(run, is_quiet=quiet)
     ctx.exit(run.exit_code)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.lazy_modules import lazy_module
-from webhook.cli.options import check_cluster_options, connection_options, files_option, namespace_option, output_option
+from webhook.cli.options import connection_options, files_option, namespace_option, output_option
 
 __all__ = ["command"]
 
@@ -54,15 +53,20 @@ def command(
     the cluster or the input cannot be read; 3 if gpu-admission has an internal error; please report it with the output of
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.usage_reports import as_json, report_usage_of_files
+
     check_cluster_options(cluster, kubeconfig, context, namespace)
-    reports = lazy_module("usage reports")
     if cluster:
-        usage = reports.report_usage_of_files(cluster, namespace)
+        usage = report_usage_of_files(cluster, namespace)
     else:
-        usage = lazy_module("live usage").report_usage(kubeconfig, context, namespace)
+        from webhook.cli.running_clusters.live_usage import report_usage
+
+        usage = report_usage(kubeconfig, context, namespace)
     if output == "json":
-        click.echo(reports.as_json(usage))
+        click.echo(as_json(usage))
     else:
-        layout = lazy_module("usage text")
-        click.echo(layout.text(usage, None if by is None else layout.View(by)))
+        from webhook.cli.usage_text import View, text
+
+        click.echo(text(usage, None if by is None else View(by)))
     ctx.exit(0 if usage.is_sound else 1)

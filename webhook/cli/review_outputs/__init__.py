@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-__all__ = ["FORMATS", "PROBLEM_FORMATS", "TextOptions"]
+__all__ = ["FORMATS", "PROBLEM_FORMATS", "Format", "TextOptions"]
 
-FORMATS = ("text", "json", "yaml", "patch", "junit", "sarif", "github")
+Format = Literal["text", "json", "yaml", "patch", "junit", "sarif", "github"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 """The names of the formats, and of their modules."""
 
 PROBLEM_FORMATS = ("junit", "sarif", "github")

@@ -18,9 +18,9 @@ import click
 
 from policies.kubernetes.printable import printable
 from policies.rules import get_rule
-from webhook.cli.commands.rules import read_examples
 from webhook.cli.review_outputs.summary import show_summary
 from webhook.cli.review_report import UNREADABLE, Level, repository_path
+from webhook.cli.rule_examples import read_examples
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:

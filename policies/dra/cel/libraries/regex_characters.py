@@ -126,7 +126,7 @@ def _scripts() -> dict[str, str]:
 @cache
 def _unassigned_ranges() -> str:
     """The ranges of all code points that RE2 has no category for, which it has no name for either."""
-    import re2  # noqa: PLC0415 - rarely needed, and slow to import
+    import re2
 
     everything = "".join(chr(code) for code in range(_LAST_CODE_POINT + 1) if code not in _SURROGATES)
     found = re2.compile(rf"[^{_ASSIGNED}]+").finditer(everything)

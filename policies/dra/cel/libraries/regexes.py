@@ -69,7 +69,7 @@ def _compile_cached(pattern: str) -> str:
 @lru_cache(maxsize=_KEPT_PROGRAMS)
 def _program(pattern: str) -> _Program | None:
     """What RE2 makes of a pattern; None if it is too large."""
-    import re2  # noqa: PLC0415 - loading it takes a while, and few selectors have a regular expression
+    import re2
 
     options = re2.Options()
     options.max_mem = _LARGEST_PROGRAM_BYTES

@@ -15,7 +15,6 @@ from policies.dra.cel.parser.parts import TooLarge
 from policies.dra.cel.parser.suffixes import Misplaced
 from policies.dra.cel.parser.syntax_errors import mistakes
 from policies.dra.cel.parser.token_cursor import Mistake
-from policies.dra.cel.parser.tokens import cel_parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +58,9 @@ def _may_nest_too_deep(text: str) -> bool:
 
 
 def _read(text: str) -> Part:
-    from lark.exceptions import UnexpectedInput  # noqa: PLC0415 - lark waits for the first selector
+    from lark.exceptions import UnexpectedInput
+
+    from policies.dra.cel.parser.grammar import cel_parser
 
     try:
         return cast("Part", cel_parser().parse(text))

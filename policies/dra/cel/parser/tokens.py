@@ -1,4 +1,4 @@
-"""The grammar of CEL: lark's parser of cel.lark, and tokens as cel-go's lexer splits them.
+"""Tokens of CEL, as cel-go's lexer splits them.
 
 lark's lexer knows which tokens can come next and stops at the first that cannot. `tokens_of` is for what that is not
 enough for: to explain what is wrong, and to count how deep an expression nests before it is parsed.
@@ -9,45 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from lark import Lark
-
-__all__ = ["END", "LITERALS", "Tokens", "cel_parser", "tokens_of"]
-
-
-@cache
-def cel_parser() -> Lark:
-    """The parser, which builds syntax trees as it reads; threads may share it.
-
-    Making it takes a sixth of a second, and the imports are slow too: all of it waits for the first selector.
-
-    Raises:
-        importlib.metadata.PackageNotFoundError: without cel-python, whose grammar cel.lark imports.
-        lark.exceptions.GrammarError: if cel-python's grammar has no longer the rules that cel.lark builds on.
-    """
-    from importlib import metadata  # noqa: PLC0415 - see above
-
-    from lark import Lark  # noqa: PLC0415 - see above
-
-    from policies.dra.cel.parser.tree_builder import TreeBuilder  # noqa: PLC0415 - imports lark
-
-    return Lark(
-        resources.files("policies.dra.cel.parser").joinpath("cel.lark").read_text(encoding="utf-8"),
-        parser="lalr",
-        lexer="contextual",
-        keep_all_tokens=True,
-        maybe_placeholders=True,
-        # cel.lark imports celpy/cel.lark: a file of the distribution, for which no module of it is imported.
-        import_paths=[str(metadata.distribution("cel-python").locate_file(""))],
-        transformer=TreeBuilder(),
-    )
+__all__ = ["END", "LITERALS", "Tokens", "tokens_of"]
 
 
 def terminal(name: str) -> str:
     """The regular expression of one of cel.lark's terminals."""
+    from policies.dra.cel.parser.grammar import cel_parser
+
     return cel_parser().get_terminal(name).pattern.to_regexp()
 
 

@@ -1,0 +1,21 @@
+"""How many connections a port may have open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FEWEST", "ConnectionLimits"]
+
+FEWEST = 8
+"""The smallest limit: an eighth of it is one connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections one port may have open. Connections of known client certificates do not count."""
+
+    total: int = 2048
+    """With a TLS handshake begun in each of them they take 140 MiB; silent ones take 2 MiB."""
+    per_address: int = 1024
+    """An API server holds one connection per concurrent call, and Konnectivity puts several API servers behind one
+    address."""
