@@ -187,7 +187,7 @@ def _is_same(question: _Question, before: Any, now: Any) -> bool:
         return True
     method = question[0]
     if method == "digest":
-        return before.result is now.result
+        return before is not _CHANGED and before.result is now.result
     if method in _VALUES:
         return bool(before == now)
     if method in _LISTS and isinstance(before, list | tuple) and isinstance(now, list | tuple):
