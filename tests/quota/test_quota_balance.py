@@ -47,6 +47,23 @@ def test_claim_that_the_scheduler_makes_for_a_pod_is_not_charged_again():
     assert used(balance_of(view).after(("ResourceClaim", "scheduled"), made, is_admitted=True)) == 2
 
 
+def test_pod_in_two_files_is_charged_once():
+    view = ManifestsView(EMPTY)
+    balance = balance_of(view)
+    for _ in range(2):
+        assert used(balance, ("Pod", "train")) == 0
+        balance = balance.after(("Pod", "train"), charges(pod("train", 2), view), is_admitted=True)
+    assert used(balance) == 2
+
+
+def test_pods_without_names_are_charged_each():
+    view = ManifestsView(EMPTY)
+    balance = balance_of(view)
+    for _ in range(2):
+        balance = balance.after(("Pod", ""), charges(pod("train", 2), view), is_admitted=True)
+    assert used(balance) == 4
+
+
 def test_object_finds_what_others_hold():
     balance = balance_of(ManifestsView([*EMPTY, pod("train", 2), pod("infer", 3)]))
     assert [used(balance, ("Pod", name)) for name in ("train", "infer", "new")] == [3, 2, 5]

@@ -44,7 +44,7 @@ class QuotaBalance:
     """The GPUQuota."""
     quota: Quota
     held: Mapping[_Key, Amounts]
-    """The amounts that stored pods and claims hold, also added up for the workloads of these pods."""
+    """The amounts that pods and claims hold which are stored or were admitted, also added up for the workloads of stored pods."""
     opening: Ledger
     """The ledger before any of the objects was created."""
     ledger: Ledger
@@ -59,14 +59,16 @@ class QuotaBalance:
     def after(self, key: _Key, requests: Sequence[tuple[ChargeRequest, int]], *, is_admitted: bool) -> QuotaBalance:
         """The balance after an object was reviewed.
 
-        A pod or claim that is stored counts already. Of the pods of a workload, as many are created as fit.
+        A pod or claim that is stored, or was admitted before, counts already. Of the pods of a workload, as many are created
+        as fit.
 
         Args:
             key: The object.
             requests: The charges that the object requests, each with the number of pods that have it.
             is_admitted: True if the object is created.
         """
-        if key in self.held and key[0] in ("Pod", "ResourceClaim"):
+        is_counted_by_name = key[0] in ("Pod", "ResourceClaim") and bool(key[1])
+        if key in self.held and is_counted_by_name:
             return self
         held = self.held.get(key, {})
         charges = [*_charges(requests, self.quota)]
@@ -75,7 +77,8 @@ class QuotaBalance:
             return replace(self, everything=everything)
         if self.quota.mode == "Enforce":
             charges = [*_charges_that_fit(charges, _without(self.ledger, held), self.quota)]
-        return replace(self, everything=everything, ledger=_ledger_with(self.ledger, charges, held, self.quota))
+        after = replace(self, everything=everything, ledger=_ledger_with(self.ledger, charges, held, self.quota))
+        return replace(after, held={**self.held, key: _total_amounts(charges)}) if is_counted_by_name else after
 
     def shortages(self, namespace: str) -> Iterator[str]:
         """A sentence for each limit that is too small for all objects, without a full stop."""
@@ -165,10 +168,15 @@ def _ledger_with(ledger: Ledger, charges: Sequence[tuple[Charge, int]], held: Am
         if charge.shared is not None and count:
             known = reservations.get(charge.shared.uid)
             reservations = reservations.with_charge(open_charge(charge.shared, known, names, "", {}, ""))
-    requested = sum_amounts(
+    change = subtract_amounts(_total_amounts(charges), held)
+    return _with_change(replace(ledger, reservations=reservations), change)
+
+
+def _total_amounts(charges: Sequence[tuple[Charge, int]]) -> Amounts:
+    """The amounts of charges, each for a number of pods, without those of PodGroups."""
+    return sum_amounts(
         {name: count * amount for name, amount in _own_amounts(charge).items()} for charge, count in charges
     )
-    return _with_change(replace(ledger, reservations=reservations), subtract_amounts(requested, held))
 
 
 def _own_amounts(charge: Charge) -> Amounts:
