@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key, Unknown
 
-__all__ = ["conversion", "conversion_check", "preview", "reapply", "with_own_templates"]
+__all__ = ["conversion", "conversion_check", "is_converted", "preview", "reapply", "with_own_templates"]
 
 
 @review_created_pod
@@ -110,6 +110,11 @@ def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
     if answer.restored:
         keep_tolerations(pod, stored, answer.edits, request.namespace, settings)
     return Decision(findings=tuple(answer.findings), patch=tuple(answer.edits.operations), object=answer.edits.document)
+
+
+def is_converted(pod: Pod) -> bool:
+    """True if a pod was converted before, as far as its marks prove it."""
+    return conversion_record(pod) is not None
 
 
 def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> ClusterView:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.admission.pods import review_created_pod
-from policies.conversion.converted_pods import conversion_record
 from policies.decision import Decision
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.metadata_keys import RECORD
@@ -48,8 +47,11 @@ def _place(
     pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, edits: Editor
 ) -> Iterable[Finding]:
     """Findings on what a pod requests of its node; a converted pod has its conditions in the claim."""
-    if RECORD in pod.annotations and conversion_record(pod) is not None:
-        return
+    if RECORD in pod.annotations:
+        from policies.admission.conversion import is_converted
+
+        if is_converted(pod):
+            return
     wishes = read_wishes(pod, request.namespace, view, settings)
     yield from place(pod, view, settings, wishes, edits)
     placed = replace(pod, document=edits.document) if edits else pod

@@ -28,7 +28,10 @@ _REPORTED = (Severity.DENY, Severity.WARN)
 
 def is_final(concern: Concern, decision: Decision, request: Request) -> bool:
     """True if the decision of a concern's rules is its answer, so that `finish` would change nothing."""
-    return not decision.findings and concern != "preview" and lookup(request.object, _WAIVERS) is None
+    if decision.findings or lookup(request.object, _WAIVERS) is not None:
+        return False
+    # A preview changes nothing: what it would change becomes a warning.
+    return concern != "preview" or decision.object is request.object
 
 
 def finish(concern: Concern, decision: Decision, request: Request, settings: GPUAdmissionPolicy) -> Decision:
