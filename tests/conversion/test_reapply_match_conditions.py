@@ -54,11 +54,11 @@ def called(document, stored=STORED, **fields):
 
 
 def test_update_of_the_spec_of_a_marked_pod_is_reviewed():
-    assert called(pod()) == ["reapply"]
+    assert called(pod()) == ["reapply", "guard-changes"]
 
 
 def test_mark_that_is_taken_away_in_the_same_update_does_not_matter():
-    assert called(pod(label="")) == ["reapply"]
+    assert called(pod(label="")) == ["reapply", "guard-changes"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 
 from certs.rotation import RotationPolicy
-from policies.admission import review
+from policies.admission import Course, decide
+from policies.admission.entries import ENTRIES
 from policies.conversion.sweep import mark
 from policies.decision import Template
 from policies.dra.templates import content_name, without_nulls
@@ -31,6 +32,7 @@ from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.routing import parse_path, record_of
 from webhook.sandbox.users import user_of
 from webhook.server.deadlines import Deadline
+from webhook.server.driver import Driver
 from webhook.server.holders import HoldersSeen
 from webhook.server.quota_keeper import QuotaKeeper
 from webhook.server.review_runner import ReviewRunner
@@ -217,16 +219,20 @@ class Story:
         request = Request(origin_of(owner), user=UserInfo("system:kube-scheduler"), uid="1", dry_run=True, **asked)
         deadline = Deadline.start(lambda: 0.0, "10s")
         run = ReviewRunner().for_call(b"", deadline)
-        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, run)
+        await self.charge(keeper, request, view, run)
         request = Request(
             member(), user=UserInfo("alice"), uid="2", dry_run=True, **{**asked, "kind": "Pod", "group": ""}
         )
-        await keeper.charge(review(request, view, DEFAULTS), request, DEFAULTS, run)
+        await self.charge(keeper, request, view, run)
         moments = iter([0.0, 1000.0])
         expiry = Expiry(client, view, lambda: next(moments))
         charges = [OpenCharge(kind, kind, "gone", "", {OWN: None}, None, {}) for kind in ("Pod", "ResourceClaim")]
         assert await expiry.gone("team-a", charges) == []
         assert await expiry.gone("team-a", charges) == charges
+
+    async def charge(self, keeper, request, view, run):
+        steps = decide(ENTRIES["check-pods"], DEFAULTS, Course.start(request), {"quota"})
+        await Driver(view, None, keeper).drive(steps, view, DEFAULTS, run)
 
     async def rotate(self):
         def authority():

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.admission import Charge, Ensure, Failure, Finish, Judge, Read, finish, judge
-from policies.decision import TEMPLATE
+from policies.decision import MOST_FINDINGS, TEMPLATE
 from policies.quota.ledger.admit import NoQuota
 from policies.quota.opt_in import quota_shown
 from policies.settings.exempt_namespaces import exemption_in_cluster
@@ -115,7 +115,9 @@ class Driver:
             case Judge():
                 step.decision = await run(partial(judge, step, view, settings))
             case Finish(part=part, decision=decision):
-                step.answer = await run(partial(finish, part.concern, decision, part.request, settings))
+                work = partial(finish, part.concern, decision, part.request, settings)
+                # Most have a few findings, which need no turn of their own.
+                step.answer = work() if len(decision.findings) <= MOST_FINDINGS else await run(work)
             case Ensure():
                 await self.ensure(step, settings, run)
             case Read() if self.quotas is not None:
