@@ -59,7 +59,7 @@ def _converted_pod(
             notices = tuple(notice for notice in notices if notice.rule is not UNSATISFIABLE)
         notices = (*wishes.findings, *problems, *notices)
         is_matched = all(notice.rule is not UNSATISFIABLE for notice in notices)
-        notices = (*selector_misspellings(pod, view, keys_only=is_matched), *notices)
+        notices = (*selector_misspellings(own, view, keys_only=is_matched), *notices)
     if conversion.edits is None:
         return Decision(findings=tuple(notices), object=request.object)
     edits = conversion.edits

@@ -11,7 +11,7 @@ from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.metadata_keys import RECORD
 from policies.patch import Editor
 from policies.placement import TOLERATIONS, missing_tolerations
-from policies.placement.place import place
+from policies.placement.place import own_conditions, place
 from policies.placement.resources.findings import node_findings
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import read_wishes
@@ -56,4 +56,4 @@ def _place(
     yield from place(pod, view, settings, wishes, edits)
     placed = replace(pod, document=edits.document) if edits else pod
     yield from node_findings(placed, request.namespace, view, settings)
-    yield from selector_misspellings(pod, view)
+    yield from selector_misspellings(own_conditions(pod, view, settings, wishes), view)

@@ -13,7 +13,7 @@ from policies.nvidia.product_globs import any_matches, fold_name
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["KNOWN_PRODUCTS", "ProductNames", "bare_name"]
 
@@ -191,31 +191,49 @@ class ProductNames:
         return self.with_words_of(pattern) or self._common_pattern(self.products_like(pattern), pattern)
 
     def with_words_of(self, pattern: str) -> str | None:
-        """A pattern for products with all words of a pattern: `A100*80GB*` for `A100-80GB`."""
-        return self._common_pattern(self.products_like(pattern, exact=True), pattern)
+        """A pattern for products with all words of a pattern: `A100*80GB*` for `A100-80GB`.
+
+        If every pattern also matches a similar product, one whose products all have the memory in the name: `*V100*32GB`
+        for `V100-32GB`, which matches a V100S.
+        """
+        having = self.products_like(pattern, exact=True)
+        if found := self._common_pattern(having, pattern):
+            return found
+        written = _read(_core(pattern))
+        for wider in self._patterns_of(having, pattern) if written.memory else ():
+            matching = self._matching_names(wider)
+            if set(having) <= set(matching) and all(_agree(written, _read(name)) for name in matching):
+                return wider
+        return None
 
     def _common_pattern(self, having: list[str], pattern: str) -> str | None:
         """The name of the only product, or a pattern of several; None if every pattern matches others too."""
-        if not having:
-            return None
         if len(having) == 1 and "*" not in pattern:
             return having[0]
-        written = _read(_core(pattern))
+        for found in self._patterns_of(having, pattern):
+            if "*" in pattern or self._matching_names(found) == having:
+                return found
+        return None
+
+    def _patterns_of(self, having: list[str], pattern: str) -> Iterator[str]:
+        """Patterns of words that all these products have; first the words of the given pattern."""
+        if not having:
+            return
+        names = [fold_name(name) for name in having]
         first = having[0].split("-")
+        written = _read(_core(pattern))
         covered = [first[index] for index in sorted(_shared_words(written.words, _read(having[0]).words)[1])]
-        shared = [word for word in first if all(word in name.split("-") for name in having)]
+        shared = [word for word in first if _is_word_of_all(word, names)]
         for words in (covered, shared):
-            if not words or not all(word in name.split("-") for name in having for word in words):
+            if not words or not all(_is_word_of_all(word, names) for word in words):
                 continue
             whole = "-".join(words)
-            parts = [whole] if all(f"-{whole}-" in f"-{name}-" for name in having) else words
-            before = "*" if pattern.startswith("*") or not all(name.startswith(parts[0]) for name in having) else ""
-            after = "*" if pattern.endswith("*") or not all(name.endswith(parts[-1]) for name in having) else ""
-            for end in (after, f"-{after}") if after else ("",):
-                found = f"{before}{'*'.join(parts)}{end}"
-                if "*" in pattern or self._matching_names(found) == having:
-                    return found
-        return None
+            parts = [whole] if all(f"-{fold_name(whole)}-" in f"-{name}-" for name in names) else words
+            start, end = fold_name(parts[0]), fold_name(parts[-1])
+            before = "*" if pattern.startswith("*") or not all(name.startswith(start) for name in names) else ""
+            after = "*" if pattern.endswith("*") or not all(name.endswith(end) for name in names) else ""
+            for ending in (after, f"-{after}") if after else ("",):
+                yield f"{before}{'*'.join(parts)}{ending}"
 
     def _matching_names(self, pattern: str) -> list[str]:
         return [name for name in self.names if any_matches([fold_name(pattern)], fold_name(name))]
@@ -252,6 +270,11 @@ def _read(name: str) -> _Name:
         index for index, word in enumerate(spelled) if word not in (*_GENERAL, *_EDITIONS) and not _is_fact(word)
     )
     return _Name(tuple(map(_fold, spelled)), spelled, model, frozenset(memory), form)
+
+
+def _is_word_of_all(word: str, names: Iterable[str]) -> bool:
+    """True if all names have a word, in upper or lower case. The names are folded."""
+    return all(fold_name(word) in name.split("-") for name in names)
 
 
 def _is_fact(word: str) -> bool:

@@ -66,7 +66,7 @@ def selector_misspellings(pod: Pod, view: ClusterView, *, keys_only: bool = Fals
     Nothing is reported while nodes are unknown.
 
     Args:
-        pod: The pod as its author wrote it.
+        pod: The pod as its author wrote it, without the conditions that placement adds.
         view: The cluster.
         keys_only: True to skip values, because conversion compares them with devices.
     """

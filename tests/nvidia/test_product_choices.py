@@ -14,6 +14,12 @@ from policies.nvidia.wishes import WishError
         ("tesla-t4", "tesla-t4", "Tesla-T4"),
         ("A100-80GB", "A100*80GB*", "NVIDIA-A100-80GB-PCIe NVIDIA-A100-SXM4-80GB"),
         ("A100 80GB", "A100*80GB*", "NVIDIA-A100-80GB-PCIe NVIDIA-A100-SXM4-80GB"),
+        (
+            "V100-32GB",
+            "*V100*32GB",
+            "Tesla-V100-PCIE-32GB Tesla-V100-SXM2-32GB Tesla-V100-SXM3-32GB Tesla-V100S-PCIE-32GB",
+        ),
+        ("A100-PCIE", "A100*PCIe*", "NVIDIA-A100-PCIE-40GB NVIDIA-A100-80GB-PCIe"),
         ("H100", "H100*", "NVIDIA-H100-PCIe NVIDIA-H100-80GB-HBM3 NVIDIA-H100-NVL"),
         ("H100*,!*NVL", "H100*,!*NVL", "NVIDIA-H100-PCIe NVIDIA-H100-80GB-HBM3"),
         ("NVIDIA-H100-NVL", "H100-NVL", "NVIDIA-H100-NVL"),

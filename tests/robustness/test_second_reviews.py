@@ -6,6 +6,7 @@ the conditions on nodes that placement wrote.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from policies.admission import review
@@ -140,6 +141,15 @@ def test_label_of_shared_gpus_that_placement_wrote_is_no_word_of_the_pods():
     first = answered(training(product="*T4"), cluster, chosen)
     assert [finding.rule.id for finding in first.findings] == ["GA411"]
     assert answered(first.object, cluster, chosen).findings == first.findings
+
+
+@pytest.mark.parametrize("mode", ["disabled", "preview"])
+def test_products_that_placement_wrote_are_not_reported_as_misspelt(mode):
+    """A wish for exclusive GPUs lists the products without the suffix of shared ones, which the only node has."""
+    cluster = [namespace(mode), node("node-0", H100, "time-slicing"), *LISTS, *CLASSES_AS_SHIPPED]
+    first = answered(training(product="H100*", sharing="exclusive"), cluster)
+    assert first.object["spec"]["affinity"]
+    assert answered(first.object, cluster).findings == first.findings
 
 
 def test_conversion_of_a_placed_pod_removes_its_conditions_on_nodes():
