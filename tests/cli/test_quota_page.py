@@ -15,8 +15,9 @@ from policies.quota.charging.messages import exceeded_message
 from policies.quota.charging.outcomes import FITS
 from policies.quota.counting.counting import holders
 from policies.quota.ledger.admit import admit
+from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.status import charge_items
+from policies.quota.ledger.status import charge_items, read_charge
 from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
 from policies.settings import DEFAULTS
@@ -50,8 +51,9 @@ def documents():
     for each in (item for document in found for item in document.get("items", [])):
         if each["metadata"]["name"] in AGES:
             each["metadata"]["creationTimestamp"] = before(each["metadata"]["name"])
-        for charge in charge_items(each.get("status")):
-            charge["time"] = before(charge["name"])
+        if charges := charge_items(each.get("status")):
+            timed = ({**charge, "time": before(charge["name"])} for charge in charges)
+            each["status"]["openCharges"] = compact_text(map(read_charge, timed))
     return found
 
 
