@@ -341,8 +341,9 @@ class Storm:
                     return f"{namespace} still had something"
                 status = await self._status(client, namespace)
                 left = {limit["name"]: limit["used"] for limit in status["limits"] if limit["used"] != "0"}
-                if left or (self._size.expires and charge_items(status)):
-                    return f"{namespace} is empty, and its ledger says {left} used, {status['charges']} charged"
+                charged = charge_items(status)
+                if left or (self._size.expires and charged):
+                    return f"{namespace} is empty, and its ledger says {left} used, {charged} charged"
             return ""
 
         await until_right(look, self._size.expires or 60)
