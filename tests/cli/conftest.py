@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,21 @@ from testbed.json_schemas import check_output
 from webhook.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def heeded_signals():
+    """Let this process and those that it starts heed Ctrl-C and the end of a terminal, as in a terminal.
+
+    A shell lets commands in the background ignore SIGINT, and nohup SIGHUP, and so would all that the tests start.
+    """
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL))
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

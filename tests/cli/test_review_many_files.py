@@ -179,7 +179,7 @@ def test_work_grows_with_the_number_of_files_and_not_with_its_square(write, invo
 
 
 @pytest.fixture
-def interrupt(monkeypatch):
+def interrupt(monkeypatch, heeded_signals):
     """Send SIGINT to this process when the third object is about to be reviewed."""
     show = Progress.show
 
@@ -221,6 +221,7 @@ def test_ctrl_c_leaves_the_output_complete(invoke, cluster, five, output):
         assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 130)
 
 
+@pytest.mark.usefixtures("heeded_signals")
 def test_ctrl_c_before_the_first_object_prints_an_empty_list(invoke, cluster, five, monkeypatch):
     monkeypatch.setattr(Progress, "show", lambda *_: signal.raise_signal(signal.SIGINT))
     done = invoke("review", "--cluster", cluster, "-o", "json", five)

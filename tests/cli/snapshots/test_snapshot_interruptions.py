@@ -112,6 +112,7 @@ def list_of_pods(sandbox):
     proceed.set()
 
 
+@pytest.mark.usefixtures("heeded_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 async def test_signal_leaves_nothing_behind(started, list_of_pods, target, number):
     process = await started(target)
