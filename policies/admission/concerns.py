@@ -107,7 +107,6 @@ def judge_configuration(request: Request, view: ClusterView, settings: GPUAdmiss
 @rules_on_demand
 def load_rules() -> None:
     """Import every module that a review can need, which also registers every rule."""
-    # ruff: noqa: F401 - registering rules is what these imports are for
     from policies.admission.access import access
     from policies.admission.claims import claims
     from policies.admission.configuration import configuration
@@ -118,3 +117,6 @@ def load_rules() -> None:
     from policies.admission.quota import quota
     from policies.admission.workload_charges import shortages
     from policies.placement.wishes.node_conditions import apply_wish
+
+    # Importing a module registers its rules; the names are used here so that none is dropped as needless.
+    _ = (access, claims, configuration, conversion, duplicate_keys, namespaces, placement, quota, shortages, apply_wish)
