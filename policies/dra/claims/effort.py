@@ -52,7 +52,7 @@ class Effort:
         """Begin with all of it, or with nothing for comparisons with the cluster."""
         self.compares = compares
         self.cost = Work(MOST_COST_OF_ALL)
-        """What evaluations may cost."""
+        """The cost that evaluations may have."""
         self.own = Work(MOST_TEXT if compares else 0)
         """The bytes of the selectors of the object itself."""
         self._classes = Work(MOST_OF_CLASSES if compares else 0)

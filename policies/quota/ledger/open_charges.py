@@ -75,7 +75,7 @@ class OpenCharge:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why no API server would store the object, which happens in forged calls only; None if one would."""
+        """The reason why no API server would store the object, as in forged calls; None if one would."""
         texts = [("metadata.uid", self.uid, _LONGEST_UID), ("metadata.name", self.name, _LONGEST_NAME)]
         if self.of is not None:
             texts.append(("metadata.ownerReferences: uid", self.of[0], _LONGEST_UID))
