@@ -9,8 +9,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import PREFIX
@@ -49,7 +47,8 @@ def form_of(pod: Object) -> bytes:
         "controller": controller_label(pod).partition(" ")[0],
     }
     common = _common(spec) if isinstance(spec, dict) else spec
-    return hashlib.sha256(_canonical_json([metadata, common])).digest()[:16]
+    text = json.dumps([metadata, common], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()[:16]
 
 
 def controller_label(document: Object) -> str:
@@ -77,17 +76,6 @@ def _slim_container(container: Any) -> Any:
     if not isinstance(container, dict):
         return container
     return {field: container[field] for field in _FIELDS_OF_REQUESTS if field in container}
-
-
-def _canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys.
-
-    orjson writes no deep nesting and no integers of more than 64 bits; `json` does.
-    """
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
-        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _common(spec: dict[str, Any]) -> dict[str, Any]:

@@ -113,8 +113,8 @@ def test_explain_imports_no_server(folder, cluster, write, pod, output):
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",
 )
-def test_text_is_written_without_pydantic(code, arguments):
-    assert not imported(ROOT / "examples", *arguments, code=code) & {"pydantic"}
+def test_text_is_written_without_pydantic_and_orjson(code, arguments):
+    assert not imported(ROOT / "examples", *arguments, code=code) & {"pydantic", "orjson"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["--operation", "UPDATE", "pod.yaml"], ["--old", "old.yaml", "pod.yaml"]])
