@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, configs_in, configs_of
 from policies.generation.documents import GenerationError
 from policies.kubernetes.names import is_dns_subdomain
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
 from policies.kubernetes.yaml import load_document
+from policies.nvidia.mig_configs import CONFIGS, FILE, configs_in, configs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

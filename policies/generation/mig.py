@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE
-from policies.configuration.config_maps.mig_parted.selection import DEFAULT
 from policies.generation.config_maps import MIG_PARTED
 from policies.generation.documents import (
     Generated,
@@ -26,6 +24,7 @@ from policies.generation.wanted_profiles import (
 )
 from policies.kubernetes.names import is_label_value
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL
+from policies.nvidia.mig_configs import CONFIGS, DEFAULT, FILE
 from policies.nvidia.mig_layouts import (
     MOST_GPUS,
     TooManyWaysError,

@@ -14,8 +14,8 @@ from policies.nvidia.products import Product
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.configuration.config_maps.mig_parted.entries import Entry
     from policies.kubernetes.objects import Object
+    from policies.nvidia.mig_configs import Entry
     from policies.nvidia.mig_products import MIGProduct
 
 __all__ = ["COUNT_SUFFIX", "MIG_PREFIX", "REPLICAS_LABEL", "Cut", "Hardware", "cut_by", "hardware_of"]

@@ -9,7 +9,7 @@ from policies.configuration.change import Change
 from policies.configuration.config_maps.device_plugin.configuration import Configuration, configurations
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.facts import Facts
-from policies.configuration.mig_configs import WHOLE, selectable_configs
+from policies.configuration.selectable_configs import selectable_configs
 from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
@@ -17,6 +17,7 @@ from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
 from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import is_capable, node_product
 from policies.nvidia.products import Product
 from policies.request import Request
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.comparison import Situation
-    from policies.configuration.config_maps.mig_parted.entries import Entry
     from policies.kubernetes.objects import Object
+    from policies.nvidia.mig_configs import Entry
 
 __all__ = ["Configurations", "NodeConfiguration", "Sharing"]
 

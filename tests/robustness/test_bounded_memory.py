@@ -234,7 +234,7 @@ def test_long_labels_products_resources_and_quantities_are_not_kept():
 
 COUNTED = {
     "policies/kubernetes/amounts.py": "quantities of at most 256 characters, and at most 16 resources of a stored pod",
-    "policies/configuration/config_maps/mig_parted/entries.py": "8 files of at most 1 MiB and 10,000 nodes each",
+    "policies/nvidia/mig_configs.py": "8 files of at most 1 MiB and 10,000 nodes each",
     "policies/dra/cel/libraries/regexes.py": "16 patterns of at most 64 Ki characters, 4 programs of at most 6 MB",
     "policies/dra/cel/libraries/civil_time.py": "zones that exist",
     "policies/dra/published_devices.py": "items of stored ResourceSlices",

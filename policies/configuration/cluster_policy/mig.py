@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
-from policies.configuration.config_maps.mig_parted.entries import configs_of
-from policies.configuration.mig_configs import WHOLE, configs_named, unfit_for_single
 from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.configuration.operator_objects import check_object
+from policies.configuration.selectable_configs import configs_named, unfit_for_single
 from policies.decision import Severity
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL
+from policies.nvidia.mig_configs import DEFAULT, WHOLE, configs_of
 from policies.nvidia.mig_products import is_capable
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _FILES = {"config": "config.yaml", "gpuClientsConfig": "clients.yaml"}
 """The fields of `migManager` that name a ConfigMap, and the file that is mounted from each."""
-_DEFAULT = "all-disabled"
 
 
 @CLUSTER_POLICY.rule(
@@ -53,9 +52,9 @@ def mounted_files(change: Change) -> Iterator[Problem]:
     name = manager.text("config", "name")
     config_map = change.facts.operator_object("ConfigMap", name) if name else None
     configs = configs_of(config_map) if isinstance(config_map, dict) else None
-    if configs and _DEFAULT not in configs and manager.value("config", "default") in (None, _DEFAULT):
-        text = f'"{name}" has {quoted_names(sorted(configs))} and not {_DEFAULT}, which nodes without a label get'
-        yield problem(manager.at("config", "name"), text, f'add {_DEFAULT} to ConfigMap "{name}", or write default: ""')
+    if configs and DEFAULT not in configs and manager.value("config", "default") in (None, DEFAULT):
+        text = f'"{name}" has {quoted_names(sorted(configs))} and not {DEFAULT}, which nodes without a label get'
+        yield problem(manager.at("config", "name"), text, f'add {DEFAULT} to ConfigMap "{name}", or write default: ""')
 
 
 @CLUSTER_POLICY.rule(

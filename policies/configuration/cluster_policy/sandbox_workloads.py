@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
-from policies.configuration.mig_configs import WHOLE
 from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.identifiers import FAMILY_LABEL, MIG_CONFIG_LABEL
+from policies.nvidia.mig_configs import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.mig_configs import selectable_configs
 from policies.configuration.named_objects import quoted_names
 from policies.configuration.nodes.labels import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
 from policies.configuration.operator_objects import data_keys
+from policies.configuration.selectable_configs import selectable_configs
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest, write_closest
 from policies.kubernetes.names import is_label_value

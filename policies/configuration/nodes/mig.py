@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, Misfit, misfits
-from policies.configuration.mig_configs import WHOLE, selectable_configs, unfit_for_single
 from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.configuration.nodes.labels import NODE, label_path, newly_set
+from policies.configuration.selectable_configs import selectable_configs, unfit_for_single
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import parse_integer
 from policies.nvidia.identifiers import COUNT_LABEL, MIG_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
 from policies.nvidia.products import Product
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.configuration.change import Change
-    from policies.configuration.config_maps.mig_parted.entries import Entry
+    from policies.nvidia.mig_configs import Entry
 
 
 @NODE.rule(

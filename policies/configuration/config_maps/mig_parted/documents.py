@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.checks import Checks, Problem, problem
-from policies.configuration.config_maps.mig_parted.entries import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
 from policies.configuration.embedded import Embedded
 from policies.configuration.named_objects import quoted_names
 from policies.decision import Place, Severity
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.mig_configs import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
-from policies.configuration.config_maps.mig_parted.entries import CONFIGS, Entry, is_count
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_configs import CONFIGS, Entry, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from policies.checks import Problem
     from policies.configuration.change import Change
-    from policies.configuration.config_maps.mig_parted.entries import Entry
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.mig_configs import Entry
 
 __all__ = ["LIST_PROFILES", "Misfit", "misfits"]
 

@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
-from policies.configuration.config_maps.mig_parted.entries import CONFIGS, DeviceID, Entry
 from policies.decision import Severity
 from policies.kubernetes.names import is_label_value
+from policies.nvidia.mig_configs import CONFIGS, DEFAULT, DeviceID, Entry
 from policies.nvidia.mig_products import product_named
 from policies.view import UNKNOWN
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.checks import Problem
-
-DEFAULT = "all-disabled"
-"""What the operator labels nodes with where `migManager.config.default` is not empty: no other name is allowed."""
 
 
 @MIG_FILE.rule(

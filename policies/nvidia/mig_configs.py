@@ -1,4 +1,4 @@
-"""Entries of MIG configurations, as mig-parted reads them."""
+"""MIG configurations: the file of a mig-parted ConfigMap, and those that the GPU Operator ships."""
 
 from __future__ import annotations
 
@@ -10,18 +10,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import Limits, YAMLError, load_document
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_products import MIGProduct, product_of_device
+from policies.nvidia.mig_products import PRODUCTS, MIGProduct, product_of_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["CONFIGS", "FILE", "LIMITS", "Configs", "DeviceID", "Entry", "configs_in", "configs_of", "file_of"]
+__all__ = [
+    "CONFIGS",
+    "DEFAULT",
+    "FILE",
+    "LIMITS",
+    "WHOLE",
+    "Configs",
+    "DeviceID",
+    "Entry",
+    "configs_in",
+    "configs_of",
+    "file_of",
+    "is_count",
+    "shipped_entries",
+]
 
 FILE = "config.yaml"
 """The key of the ConfigMap: the MIG manager reads /mig-parted-config/config.yaml."""
 CONFIGS = "mig-configs"
+DEFAULT = "all-disabled"
+"""The configuration that the operator labels nodes with, unless `migManager.config.default` is empty."""
+WHOLE = ("", DEFAULT)
+"""Values of the node label `nvidia.com/mig.config` that do not cut GPUs."""
 LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
 """A ConfigMap holds at most a mebibyte; the file that NVIDIA ships has two thousand values."""
 
@@ -174,3 +192,32 @@ def _read(text: str) -> Configs | None:
         return configs_in(load_document(text, limits=LIMITS).value) or None
     except YAMLError:
         return None
+
+
+_BALANCED = {"1g": 2, "2g": 1, "3g": 1}
+"""What `all-balanced` makes of a GPU; those with four slices have no profile of three."""
+
+
+def shipped_entries(name: str, product: MIGProduct | None) -> tuple[Entry, ...]:
+    """The entries of a configuration that the operator ships; empty if it divides no GPU.
+
+    Args:
+        name: The name of the configuration.
+        product: The GPUs that it is for; None if they are unknown.
+
+    Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml, pkg/mig/builder.
+    """
+    kind = name.removeprefix("all-")
+    counts: dict[str, int] = {}
+    if kind == "balanced":
+        smallest: dict[str, str] = {}
+        for each in (product or PRODUCTS[0]).profiles():
+            smallest.setdefault(each.partition(".")[0], each)
+        counts = {smallest[size]: count for size, count in _BALANCED.items() if size in smallest}
+    elif kind != "enabled":
+        profile = MIGProfile.from_label(kind)
+        if profile is None:
+            return ()
+        match = product.match(profile) if product is not None else None
+        counts = {str(profile): match.most if match is not None else 1}
+    return (Entry(name, 0, {"devices": "all", "mig-enabled": True, "mig-devices": counts}),)

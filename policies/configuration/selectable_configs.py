@@ -5,25 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.configuration.config_maps.mig_parted.entries import Entry, configs_of
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_products import PRODUCTS, node_product, shipped_configs
+from policies.nvidia.mig_configs import configs_of, shipped_entries
+from policies.nvidia.mig_products import node_product, shipped_configs
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.configuration.config_maps.mig_parted.entries import Configs
     from policies.configuration.facts import Facts
-    from policies.nvidia.mig_products import MIGProduct
+    from policies.nvidia.mig_configs import Configs, Entry
 
-__all__ = ["WHOLE", "SelectableConfigs", "configs_named", "selectable_configs", "unfit_for_single"]
+__all__ = ["SelectableConfigs", "configs_named", "selectable_configs", "unfit_for_single"]
 
-WHOLE = ("", "all-disabled")
-"""Values of the label of the MIG manager's configuration that do not cut GPUs."""
 _SHIPPED = "default-mig-parted-config"
-_BALANCED = {"1g": 2, "2g": 1, "3g": 1}
-"""What `all-balanced` makes of a GPU; those with four slices have no profile of three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +41,11 @@ class SelectableConfigs:
             return [entry for entry in entries if entry.is_for(product)] if product else _for_any(entries)
         if self.config_map or name not in shipped_configs():
             return ()
-        counts = _shipped_counts(name, product)
-        return (
-            [] if counts is None else [Entry(name, 0, {"devices": "all", "mig-enabled": True, "mig-devices": counts})]
-        )
+        return shipped_entries(name, product)
 
 
 def _for_any(entries: Sequence[Entry]) -> Sequence[Entry]:
     return [entry for entry in entries if not entry.filters]
-
-
-def _shipped_counts(name: str, product: MIGProduct | None) -> dict[str, int] | None:
-    """The `mig-devices` of one of the operator's configurations; None if it divides nothing."""
-    kind = name.removeprefix("all-")
-    if kind == "enabled":
-        return {}
-    if kind == "balanced":
-        smallest = _smallest(product or PRODUCTS[0])
-        return {smallest[size]: count for size, count in _BALANCED.items() if size in smallest}
-    profile = MIGProfile.from_label(kind)
-    return {str(profile): 1} if profile else None
-
-
-def _smallest(product: MIGProduct) -> dict[str, str]:
-    """The first profile of each number of slices."""
-    found: dict[str, str] = {}
-    for name in product.profiles():
-        found.setdefault(name.partition(".")[0], name)
-    return found
 
 
 def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
