@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.config_maps.device_plugin.configuration import configurations
-from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.configuration.operator_objects import check_object, data_keys
@@ -20,6 +19,7 @@ from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
+from policies.nvidia.plugin_grammar import STRATEGIES
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:

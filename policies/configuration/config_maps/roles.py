@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.config_maps.device_plugin.configuration import LIMITS, reviewed_texts
-from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR
+from policies.configuration.config_maps.device_plugin.configuration import reviewed_texts
 from policies.configuration.config_maps.mig_parted.documents import CLIENTS_FILE
 from policies.configuration.config_maps.references import LIST_KEY, Role, users
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.plugin_configs import LIMITS
+from policies.nvidia.plugin_grammar import GRAMMAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

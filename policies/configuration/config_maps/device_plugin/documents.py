@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Checks, Problem, problem
 from policies.configuration.config_maps.device_plugin.configuration import (
     CONFIGURATION,
-    LIMITS,
     MOST_DOCUMENTS,
     configurations,
     reviewed_texts,
     texts,
 )
-from policies.configuration.config_maps.device_plugin.grammar import GRAMMAR, grammar_problems
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL, default_key, is_governed, is_used
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Place, Severity
@@ -21,6 +19,8 @@ from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.plugin_configs import LIMITS
+from policies.nvidia.plugin_grammar import GRAMMAR, grammar_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.grammar import STRATEGIES
-from policies.configuration.config_maps.device_plugin.names import full_resource_name, name_error
 from policies.configuration.config_maps.device_plugin.usage import (
     default_key,
     is_governed,
@@ -19,13 +17,16 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.printable import shown
 from policies.nvidia.identifiers import MIG_CAPABLE_LABEL
+from policies.nvidia.plugin_grammar import STRATEGIES
+from policies.nvidia.plugin_names import full_resource_name, name_error
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.checks import Problem
-    from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration
+    from policies.nvidia.plugin_configs import SharedResource
 
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\..*)?")
 _HONOURS_FALSE = (0, 20)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.checks import Problem
-    from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.kubernetes.objects import Object
+    from policies.nvidia.plugin_configs import SharedResource
 
 __all__ = ["MANY_SLICES", "MOST_CLIENTS", "MOST_CLIENTS_BEFORE_TURING"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.names import guess_resource, name_error
 from policies.configuration.config_maps.device_plugin.usage import nodes_using, policy_strategy
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.plugin_names import guess_resource, name_error
 from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.checks import Problem
-    from policies.configuration.config_maps.device_plugin.configuration import Configuration, SharedResource
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.kubernetes.objects import Object
+    from policies.nvidia.plugin_configs import SharedResource
 
 __all__ = ["has_mig_devices"]
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.grammar import misspelt_key
-from policies.configuration.config_maps.device_plugin.names import name_error
 from policies.decision import Severity
 from policies.kubernetes.printable import shown
+from policies.nvidia.plugin_grammar import misspelt_key
+from policies.nvidia.plugin_names import name_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.checks import Problem
-    from policies.configuration.config_maps.device_plugin.configuration import (
-        Configuration,
-        SharedResource,
-        Strategy,
-    )
+    from policies.configuration.config_maps.device_plugin.configuration import Configuration
+    from policies.nvidia.plugin_configs import SharedResource, Strategy
 
 _ITEM = ("name", "rename", "devices", "replicas")
 _STRATEGY = ("renameByDefault", "failRequestsGreaterThanOne", "resources")

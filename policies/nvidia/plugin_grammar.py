@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.configuration.config_maps.device_plugin.names import brief, device_errors, name_error
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import shown
+from policies.nvidia.plugin_names import UNPARSED, brief, device_errors, name_error
 from policies.schema import Field, parse_schema
 
 if TYPE_CHECKING:
@@ -95,6 +95,9 @@ _ELSEWHERE = {
 _EXACT = ("strategy", "resources", "list")
 """Types whose mappings Go reads as maps of its own, so that keys count only as they are spelt."""
 
+_OF_PLUGIN = ("deviceliststrategy", "deviceidstrategy", "shareddevicesallocationpolicy")
+"""Fields that the plugin validates after it has read the document. Source: cmd/nvidia-device-plugin/main.go validateFlags."""
+
 _EXITS = "the device plugin would exit"
 _UNPARSED = f"{_EXITS}, unable to parse its config file"
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
@@ -113,6 +116,18 @@ class GrammarProblem:
     remedy: str
     clear: bool = True
     """Of an unknown field: whether it is clear what was meant."""
+
+    @property
+    def exit(self) -> str:
+        """The words with which the device plugin exits; empty if it starts."""
+        _, is_quoted, words = self.message.partition(f"{_EXITS} with: ")
+        return words if is_quoted else UNPARSED if _UNPARSED in self.message else ""
+
+    @property
+    def is_of_plugin(self) -> bool:
+        """True if the plugin alone validates the field, and GPU Feature Discovery starts nevertheless."""
+        names = {str(step).lower() for step in self.steps}
+        return self.exit != UNPARSED and not names.isdisjoint(_OF_PLUGIN)
 
 
 def grammar_problems(value: Any) -> Iterator[GrammarProblem]:

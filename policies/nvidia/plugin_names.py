@@ -12,7 +12,10 @@ from policies.nvidia.identifiers import VENDOR_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["brief", "device_errors", "full_resource_name", "guess_resource", "name_error"]
+__all__ = ["UNPARSED", "brief", "device_errors", "full_resource_name", "guess_resource", "name_error", "name_exit"]
+
+UNPARSED = "unable to parse config file"
+"""What the device plugin says of a value of another type; the rest of its message is that of Go's encoding/json."""
 
 
 _LONGEST = 63
@@ -42,25 +45,34 @@ def guess_resource(name: str) -> str | None:
     return full_resource_name(guess) if guess else None
 
 
-def name_error(value: Any) -> tuple[str, str] | None:
-    """The problem of a resource name, and the remedy; None if the name is valid.
+def name_exit(value: Any) -> str:
+    """Why the device plugin exits at a resource name, in its own words; empty if the name is valid.
 
     Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/resources.go NewResourceName.
     """
     if value is not None and not isinstance(value, str):
-        return (
-            f"is {shown(value)}, not a string; the device plugin would exit, unable to parse its config file",
-            _NAME,
-        )
+        return UNPARSED
     name = full_resource_name(value or "")
     if len(name) > _LONGEST:
-        text = f"{_EXITS}: fully-qualified resource name must be 63 characters or less: {brief(name)}"
-        return f"is {len(name)} characters long; {text}", "shorten it"
-    if _SUBDOMAIN.fullmatch(name.removeprefix(VENDOR_PREFIX)):
+        return f"fully-qualified resource name must be 63 characters or less: {brief(name)}"
+    is_valid = _SUBDOMAIN.fullmatch(name.removeprefix(VENDOR_PREFIX))
+    return "" if is_valid else f"incorrect format for resource name '{name}'"
+
+
+def name_error(value: Any) -> tuple[str, str] | None:
+    """The problem of a resource name, and the remedy; None if the name is valid."""
+    exit_words = name_exit(value)
+    if not exit_words:
         return None
+    if value is not None and not isinstance(value, str):
+        text = f"is {shown(value)}, not a string; the device plugin would exit, unable to parse its config file"
+        return text, _NAME
+    name = full_resource_name(value or "")
+    if len(name) > _LONGEST:
+        return f"is {len(name)} characters long; {_EXITS}: {exit_words}", "shorten it"
     said = "is empty" if not value else f"is {shown(value)}"
     guess = name.replace("+", ".") if "+" in name else guess_resource(name)
-    return f"{said}; {_EXITS}: incorrect format for resource name '{name}'", f'write "{guess}"' if guess else _NAME
+    return f"{said}; {_EXITS}: {exit_words}", f'write "{guess}"' if guess else _NAME
 
 
 _NAME = "write the name of a resource, such as nvidia.com/gpu"
