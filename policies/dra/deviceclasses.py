@@ -25,6 +25,7 @@ __all__ = [
     "DeviceClass",
     "class_meant",
     "extended_resource_name",
+    "newest_first",
     "other_classes",
     "selector_texts",
 ]
@@ -88,6 +89,21 @@ def extended_resource_name(device_class: Object) -> str | None:
     """The extended resource that the class stands for since Kubernetes 1.36 (KEP-5004), if any."""
     name = lookup(device_class, ("spec", "extendedResourceName"))
     return name if isinstance(name, str) else None
+
+
+def newest_first(classes: Iterable[Object]) -> list[Object]:
+    """DeviceClasses, the newest first, and equally old ones by name.
+
+    Of several with one `extendedResourceName`, the first counts. A class without `creationTimestamp` is not stored yet, so
+    it is the newest.
+
+    Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache; KEP-5004.
+    """
+    return sorted(sorted(classes, key=name_of), key=_creation_time, reverse=True)
+
+
+def _creation_time(device_class: Object) -> str:
+    return str(lookup(device_class, ("metadata", "creationTimestamp")) or "~")
 
 
 def class_meant(name: str, known: Iterable[str]) -> str | None:

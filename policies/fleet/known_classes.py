@@ -6,10 +6,9 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from policies.dra.deviceclasses import SHIPPED_TYPES, extended_resource_name, selector_texts
+from policies.dra.deviceclasses import SHIPPED_TYPES, extended_resource_name, newest_first, selector_texts
 from policies.dra.selected_types import selected_types
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.view import UNKNOWN, ClusterView, Unknown
 
@@ -49,7 +48,7 @@ class KnownClasses:
         self._by_name: dict[str, Object] = {}
         self._by_resource: defaultdict[str, list[str]] = defaultdict(list)
         self._types: dict[str, frozenset[str] | None] = {}
-        for each in sorted(sorted(listed, key=name_of), key=_creation_time, reverse=True):
+        for each in newest_first(listed):
             self._by_name[name_of(each)] = each
             resource = extended_resource_name(each)
             if resource is not None:
@@ -75,14 +74,16 @@ class KnownClasses:
         found = self._find(name)
         return found if isinstance(found, dict) else None
 
+    @property
+    def extended_resources(self) -> frozenset[str]:
+        """The extended resources that listed classes stand for by `extendedResourceName`."""
+        return frozenset(self._by_resource)
+
     def standing_for(self, resource: str) -> tuple[str, ...]:
         """The classes that an extended resource can stand for; the scheduler takes the first.
 
         An implicit name stands for one class, which may be missing. Of several classes with one `extendedResourceName`
-        the newest counts, and of equally old ones the first by name. Which one that is can change before a pod is
-        scheduled.
-
-        Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache; KEP-5004.
+        the newest counts (`newest_first`). Which one that is can change before a pod is scheduled.
         """
         if resource.startswith(IMPLICIT_PREFIX):
             return (resource.removeprefix(IMPLICIT_PREFIX),)
@@ -153,7 +154,3 @@ def _device_type(types: frozenset[str] | None) -> DeviceType | None:
         case ("mig",):
             return "mig"
     return None
-
-
-def _creation_time(device_class: Object) -> str:
-    return str(lookup(device_class, ("metadata", "creationTimestamp")) or "")

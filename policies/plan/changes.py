@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import SPEC
 from policies.configuration.facts import Facts
+from policies.fleet.known_classes import known_classes
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
-from policies.phrases import format_list
+from policies.phrases import format_count, format_list
 from policies.plan.applying import apply_manifest
+from policies.pod_conditions import requested_names
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.comparison import Situation
+    from policies.comparison import Situation, Subject
     from policies.kubernetes.objects import Object
     from policies.view import Key
 
-__all__ = ["KINDS", "ChangeError", "changed_objects", "find_delays", "find_unpredicted", "key_of"]
+__all__ = ["KINDS", "ChangeError", "changed_objects", "find_delays", "find_takeovers", "find_unpredicted", "key_of"]
 
 KINDS: Mapping[str, tuple[str, bool]] = {
     "ClusterPolicy": ("nvidia.com", False),
@@ -172,3 +174,18 @@ def find_delays(objects: Mapping[Key, Object | None], before: Situation, after: 
 
 def _has_same_data(first: Object, second: Object) -> bool:
     return bool(lookup(first, ("data",)) == lookup(second, ("data",)))
+
+
+def find_takeovers(subjects: Sequence[Subject], before: Situation, after: Situation) -> Iterator[str]:
+    """The resources that another DeviceClass serves after the change, sentences without full stops."""
+    was, will_be = known_classes(before.view), known_classes(after.view)
+    for resource in sorted(was.extended_resources & will_be.extended_resources):
+        old, new = was.standing_for(resource)[:1], will_be.standing_for(resource)[:1]
+        if old == new:
+            continue
+        requesting = [each for each in subjects if resource in requested_names(each.document)]
+        pods = format_count(sum(each.count for each in requesting), "pod")
+        yield (
+            f"DeviceClass {new[0]} takes {resource} over from DeviceClass {old[0]}: where DRA hands it out, pods that start "
+            f"again get devices of {new[0]} ({pods} of {format_count(len(requesting), 'workload')})"
+        )

@@ -18,7 +18,7 @@ from policies.comparison import (
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.paths import items_at, lookup
 from policies.phrases import format_list
-from policies.plan.changes import find_delays, find_unpredicted
+from policies.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.plan.disruptions import disruptions
 from policies.plan.prediction import predict
 from policies.settings import SettingsError, parse_settings
@@ -73,7 +73,7 @@ class Plan:
     unknown: tuple[str, ...]
     """What is not predicted or not known, sentences without full stops."""
     remarks: tuple[str, ...] = ()
-    """When the change takes effect, sentences without full stops."""
+    """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
     """What to do about each subject that is lost, by its label; imperatives without a full stop."""
 
@@ -128,7 +128,10 @@ def plan_change(change: PlannedChange) -> Plan:
             *_unknown_facts(before, prediction),
             *find_unpredicted(change.objects, before, prediction.after),
         ),
-        remarks=tuple(find_delays(change.objects, before, prediction.after)),
+        remarks=(
+            *find_takeovers(subjects, before, prediction.after),
+            *find_delays(change.objects, before, prediction.after),
+        ),
         remedies={
             each.subject.label: _remedy(each, prediction, change) for each in fits if each.outcome is Outcome.LOST
         },

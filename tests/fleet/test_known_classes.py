@@ -97,3 +97,8 @@ def test_unknown_class_does_not_matter_to_a_request_for_every_type_of_gpu():
 def test_selectors_of_a_class_are_its_expressions():
     classes = KnownClasses([device_class("a", GPU, MIG), device_class("b")])
     assert [classes.selectors(name) for name in "abc"] == [(GPU, MIG), (), ()]
+
+
+def test_class_that_is_not_stored_yet_is_the_newest():
+    classes = known_classes(cluster(mapped("a", OLD), device_class("z", GPU, extended="example.com/h100")))
+    assert classes.standing_for("example.com/h100") == ("z", "a")

@@ -204,3 +204,40 @@ def test_manifest_of_anything_else_is_the_whole_object():
     change[("ClusterPolicy", "", "cluster-policy")]["spec"].pop("devicePlugin")
     (after,) = changed_objects(change, [], before).values()
     assert after["spec"] == {"mig": {"strategy": "single"}}
+
+
+def standing(name, created=None, selector=k8s.SELECTOR):
+    made = k8s.device_class(name, selector, extendedResourceName=GPU)
+    return made | {"metadata": {"name": name, **({"creationTimestamp": created} if created else {})}}
+
+
+def cluster_with_standing_class(*others):
+    """Two GPUs that DRA hands out for nvidia.com/gpu, and a pod that has one."""
+    node = k8s.node(labels={"nvidia.com/gpu.present": "true"})
+    version = {"serverVersion": {"gitVersion": "v1.36.2"}}
+    slices = k8s.resource_slice(k8s.gpus(2))
+    return bare_situation(
+        version, node, slices, standing("gpu.nvidia.com", "2026-01-05T09:00:00Z"), bound("a"), *others
+    )
+
+
+def test_class_that_takes_a_resource_over_is_named_with_the_pods_that_request_it():
+    found = plan(cluster_with_standing_class(), standing("big.example.com", selector="device.driver == 'none'"))
+    (remark,) = found.remarks
+    assert remark == (
+        "DeviceClass big.example.com takes nvidia.com/gpu over from DeviceClass gpu.nvidia.com: where DRA hands it out, pods "
+        "that start again get devices of big.example.com (1 pod of 1 workload)"
+    )
+    assert outcomes(found)["pod team-a/a"][0] is Outcome.LOST
+
+
+def test_resource_goes_back_when_the_newest_class_is_deleted():
+    newest = standing("big.example.com", "2026-02-05T09:00:00Z")
+    found = plan(cluster_with_standing_class(newest), deleted=[("DeviceClass", "", "big.example.com")])
+    (remark,) = found.remarks
+    assert remark.startswith("DeviceClass gpu.nvidia.com takes nvidia.com/gpu over from DeviceClass big.example.com: ")
+
+
+def test_class_for_another_resource_takes_nothing_over():
+    other = k8s.device_class("other", extendedResourceName="example.com/gpu")
+    assert plan(cluster_with_standing_class(), other).remarks == ()

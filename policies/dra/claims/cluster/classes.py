@@ -10,9 +10,10 @@ from policies.dra.cel import CelCompileError
 from policies.dra.claims.cluster.matching import class_selectors, devices_of_class
 from policies.dra.claims.cluster.wording import cut, format_devices
 from policies.dra.claims.field_errors import subdomain_error
-from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
-from policies.dra.deviceclasses import class_meant, other_classes
+from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, DEVICE_CLASS
+from policies.dra.deviceclasses import class_meant, extended_resource_name, newest_first, other_classes
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath, lookup
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from policies.dra.claims.facts import Facts
     from policies.dra.claims.subject import Subject
-    from policies.kubernetes.paths import FieldPath
 
 
 @CLAIMS.rule(
@@ -75,3 +75,49 @@ def _remedy(facts: Facts, name: str) -> str | None:
     names = [known for known in map(name_of, classes) if known]
     guess = class_meant(name, names)
     return f'write "{guess}"' if guess else other_classes(names)
+
+
+_EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
+
+
+@CLAIMS.rule(
+    "GA233",
+    "An extended resource should stand for one DeviceClass",
+    default=Severity.WARN,
+    remedy="remove it, unless this class is to replace the other",
+    source="k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache; KEP-5004",
+    kinds=DEVICE_CLASS,
+)
+def single_extended_resources(subject: Subject) -> Iterator[Problem]:
+    """Several DeviceClasses can have one `extendedResourceName`, and the newest of them counts.
+
+    So a second class with `nvidia.com/gpu` takes over every pod that requests it and is scheduled from then on by DRA.
+    Its selectors decide which devices these pods get: if they match none, the pods stay Pending.
+    """
+    resource = extended_resource_name(subject.object)
+    if subject.kind != "DeviceClass" or not resource:
+        return
+    if subject.old is not None and extended_resource_name(subject.old) == resource:
+        return
+    listed = subject.facts.device_classes()
+    known = subject.facts.view.objects_under_review("DeviceClass") if listed is UNKNOWN else listed
+    others = [each for each in known if name_of(each) != subject.name and extended_resource_name(each) == resource]
+    if not others:
+        return
+    stored = subject.facts.device_class(subject.name)
+    own = stored if isinstance(stored, dict) else subject.object
+    ranked = newest_first([own, *others])
+    newest = next(each for each in ranked if each is not own)
+    other = name_of(newest)
+    if not any(lookup(each, ("metadata", "creationTimestamp")) for each in (own, newest)):
+        text = (
+            f'DeviceClass "{other}" stands for {resource} too, and pods get devices of the class that is created last'
+        )
+    elif ranked[0] is own:
+        text = (
+            f'takes {resource} over from DeviceClass "{other}", because the newest class counts: pods that request it and '
+            "are scheduled from now on get devices of this class"
+        )
+    else:
+        text = f'has no effect while DeviceClass "{other}" stands for {resource} too, because that is newer'
+    yield problem(_EXTENDED_RESOURCE, text)
