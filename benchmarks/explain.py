@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from policies.explanation import explain, questions
-from policies.explanation.cluster import read_cluster, used_amounts
+from policies.explanation import explain
+from policies.outcome import questions, read_cluster, used_amounts
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

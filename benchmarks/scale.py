@@ -33,7 +33,7 @@ from large_cluster import MADE, VERSION, namespace, pod
 from loop_lag import LoopLag
 from real_api_server import EtcdObjects, define_quotas, real_api_server
 
-from policies import explanation
+from policies import explanation, outcome
 from policies.admission import load_rules, review
 from policies.quota.charges import Bill, Charge
 from policies.quota.ledger.ledger import ROOM, Ledger
@@ -197,7 +197,7 @@ async def explanations(sync: Sync, bare_cpu: float, bare_lag: float) -> list[Fig
 def explain_template(document: dict[str, Any], view: ClusterView) -> float:
     """Explain a ResourceClaimTemplate; returns the seconds of the processor that it took."""
     begun = time.thread_time()
-    (question,) = explanation.questions(document, "team-a", view, DEFAULTS)
+    (question,) = outcome.questions(document, "team-a", view, DEFAULTS)
     explanation.explain(question, view, DEFAULTS)
     return time.thread_time() - begun
 

@@ -9,8 +9,8 @@ from benchmarks.devices import CLASS, GPUS, node, resource_slice
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import claim
 from benchmarks.timing import READING, json_reader, time_in_turns
-from policies.explanation import explain, questions
-from policies.explanation.cluster import read_cluster, used_amounts
+from policies.explanation import explain
+from policies.outcome import questions, read_cluster, used_amounts
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

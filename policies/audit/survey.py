@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission import review_concern
-from policies.audit.pod_forms import as_created, controller_label, form_of, slim_pod
+from policies.admission.pod_forms import as_created, controller_label, form_of, slim_pod
 from policies.fleet import may_request_gpu
 from policies.kubernetes.defaults import with_defaults
 from policies.kubernetes.objects import controller_of, has_ended, name_of, namespace_of, uid_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
-from policies.kubernetes.workloads import group_of
+from policies.kubernetes.workloads import group_of, has_finished
 from policies.request import Request
 from policies.settings.workload_kinds import workload_kinds
 from policies.work import check_cancelled
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["PodForm", "PodName", "Survey", "has_finished", "surveyed_kinds"]
+__all__ = ["PodForm", "PodName", "Survey", "surveyed_kinds"]
 
 _POD = ("", "Pod")
 _KARPENTER = ("karpenter.sh", "NodePool")
@@ -164,13 +164,3 @@ class Survey:
         owner = controller_of(document)
         kind = owner.get("kind") if owner is not None else None
         return isinstance(kind, str) and (group_of(owner), kind) in self._workload_kinds
-
-
-def has_finished(workload: Object) -> bool:
-    """True if a workload creates no more pods: it is being deleted, or is a Job that has finished."""
-    if lookup(workload, ("metadata", "deletionTimestamp")) is not None:
-        return True
-    conditions = lookup(workload, ("status", "conditions")) if workload.get("kind") == "Job" else None
-    return isinstance(conditions, list) and any(
-        lookup(each, ("type",)) in ("Complete", "Failed") and lookup(each, ("status",)) == "True" for each in conditions
-    )

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.rejections import Reason as Check
-from policies.explanation.audience import OTHER_NAMESPACES
-from policies.explanation.cluster import Holders
 from policies.explanation.group_report import DeviceOutcome, OutcomeState
-from policies.explanation.rejected_devices import Tallies, described_rejections
-from policies.explanation.solver import Solution, SolutionState
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.outcome import OTHER_NAMESPACES, Holders, Solution, SolutionState, Tallies, described_rejections
 from policies.phrases import format_count, shorten
 from policies.view import UNKNOWN
 
@@ -27,10 +24,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.question import Question
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.resource_claims import Claim, Subrequest
-    from policies.explanation.question import NamedClaim
-    from policies.explanation.rejected_devices import Tally
-    from policies.explanation.survey import AlikeNodes, SurveyedQuestion
     from policies.kubernetes.objects import Object
+    from policies.outcome import AlikeNodes, NamedClaim, Survey, Tally
 
 __all__ = ["MOST_DEVICES", "DeviceOutcomes"]
 
@@ -49,10 +44,10 @@ _Place = tuple[int, str]
 class DeviceOutcomes:
     """Finds out about the devices of single nodes."""
 
-    def __init__(self, surveyed: SurveyedQuestion) -> None:
-        """Prepare for a surveyed question; the work begins with the first node."""
-        self._surveyed = surveyed
-        self._holders = Holders(surveyed.cluster.holding, surveyed.audience)
+    def __init__(self, survey: Survey) -> None:
+        """Prepare for a survey question; the work begins with the first node."""
+        self._survey = survey
+        self._holders = Holders(survey.cluster.holding, survey.audience)
         self._tallies: dict[frozenset[str], Tallies] = {}
 
     def of(self, alike: AlikeNodes) -> tuple[DeviceOutcome, ...]:
@@ -61,7 +56,7 @@ class DeviceOutcomes:
         return tuple(found[:_MOST_OUTCOMES])
 
     def _of_claims(self, alike: AlikeNodes) -> list[DeviceOutcome]:
-        problem, cluster = self._surveyed.problem, self._surveyed.cluster
+        problem, cluster = self._survey.problem, self._survey.cluster
         claims = problem.claims_on(alike.resources)
         if not claims:
             return []
@@ -80,7 +75,7 @@ class DeviceOutcomes:
 
     def _of_plugins(self, alike: AlikeNodes) -> Iterator[DeviceOutcome]:
         """The outcomes of the pod's extended resources that a device plugin serves."""
-        question, cluster = self._surveyed.problem.question, self._surveyed.cluster
+        question, cluster = self._survey.problem.question, self._survey.cluster
         requested = {
             name: amount // ONE
             for name, amount in question.resources.items()
@@ -98,7 +93,7 @@ class DeviceOutcomes:
 
     @cached_property
     def _pods_by_node(self) -> Mapping[str, Sequence[Object]]:
-        pods = self._surveyed.view.list("Pod")
+        pods = self._survey.view.list("Pod")
         found: defaultdict[str, list[Object]] = defaultdict(list)
         for pod in () if pods is UNKNOWN else pods:
             if isinstance(node := lookup(pod, ("spec", "nodeName")), str):
@@ -112,7 +107,7 @@ class DeviceOutcomes:
             if (taken := taken_by(pod)) is None:
                 continue
             home, amounts = namespace_of(pod), dict(taken[1])
-            holder = f"{home}/{name_of(pod)}" if self._surveyed.audience.may_name(home) else OTHER_NAMESPACES
+            holder = f"{home}/{name_of(pod)}" if self._survey.audience.may_name(home) else OTHER_NAMESPACES
             for name in resources:
                 if amounts.get(name):
                     found[name][holder] += amounts[name] // ONE

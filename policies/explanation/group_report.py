@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-__all__ = ["DeviceOutcome", "NodeGroup", "OutcomeState", "Reason", "ReasonKind"]
+from policies.outcome import Reason  # noqa: TC001 - pydantic reads the annotation
 
-
-class ReasonKind(StrEnum):
-    """Why a node does not fit, in the order of the checks."""
-
-    CORDONED = "cordoned"
-    TAINT = "taint"
-    NODE_SELECTOR = "node selector"
-    RESOURCES = "resources"
-    """The node has too little of a resource left (`cpu`, `nvidia.com/gpu`)."""
-    CLAIM_ELSEWHERE = "claim elsewhere"
-    """A claim has its devices already, which cannot be reached from here."""
-    NO_DEVICES = "no devices"
-    """The node has no devices."""
-    POOL = "pool"
-    """A pool is incomplete, invalid, or being replaced."""
-    DEVICES = "devices"
-    """Too few devices can serve a request; the details say why the others cannot."""
-    COMBINATION = "combination"
-    """Each request could be served alone, but not all together."""
-    CONSTRAINT = "constraint"
-    """The devices do not satisfy a constraint together."""
-    GAVE_UP = "gave up"
-    """Unknown, because there are too many combinations to try."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a group of nodes does not fit."""
-
-    kind: ReasonKind
-    sentence: str
-    """For people, with numbers and names; without a full stop."""
-    details: tuple[str, ...] = ()
-    """More sentences without full stops, one for each kind of device: its holders, or what it lacks. They are about the
-    first node of the group; on the other nodes, devices and holders may have other names."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
-    (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
-    `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
+__all__ = ["DeviceOutcome", "NodeGroup", "OutcomeState"]
 
 
 class OutcomeState(StrEnum):

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Usage
-from policies.explanation.nodes import NodeChecks
 from policies.explanation.report import Change, Suggestion
-from policies.explanation.solver import SolutionState, Solver
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
+from policies.outcome import NodeChecks, SolutionState, Solver
 from policies.phrases import format_count, format_list
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
@@ -27,9 +26,7 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from policies.explanation.audience import Audience
-    from policies.explanation.cluster import Holding
-    from policies.explanation.survey import SurveyedQuestion
+    from policies.outcome import Audience, Holding, Survey
 
 __all__ = ["pods_to_end"]
 
@@ -65,29 +62,29 @@ class _Node:
     """The devices that all others use in the cluster."""
 
 
-def pods_to_end(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
+def pods_to_end(survey: Survey) -> Iterator[Suggestion]:
     """For each node the pods of lower priority that must end for the pod to fit, fewest pods first.
 
     Nodes on which the scheduler preempts pods by itself are left out.
     """
-    pod = surveyed.question.pod
-    if pod is None or not surveyed.cluster.nodes_known or not preempts(pod.spec, surveyed.view):
+    pod = survey.question.pod
+    if pod is None or not survey.cluster.nodes_known or not preempts(pod.spec, survey.view):
         return
-    priority = pod_priority(pod.spec, surveyed.view)
+    priority = pod_priority(pod.spec, survey.view)
     if priority is UNKNOWN:
         return
     found = []
-    for node in _nodes(surveyed, priority):
+    for node in _nodes(survey, priority):
         check_cancelled()
-        ended = _pods_to_end(node, surveyed)
+        ended = _pods_to_end(node, survey)
         if ended:
             highest = max(each.priority for each in ended)
             found.append((len(ended), highest, node.name, ended))
     sentences = []
     for _, highest, name, ended in sorted(found, key=lambda each: each[:3])[:_MOST_TOLD]:
         theirs = f"priority {highest}{' at most' * (len(ended) > 1)}"
-        where = f"node {name}" if surveyed.audience.sees_nodes else "one node"
-        sentences.append(f"delete {_pods(ended, surveyed.audience)} on {where} ({theirs}, this pod has {priority})")
+        where = f"node {name}" if survey.audience.sees_nodes else "one node"
+        sentences.append(f"delete {_pods(ended, survey.audience)} on {where} ({theirs}, this pod has {priority})")
     for sentence in dict.fromkeys(sentences):
         yield Suggestion(Change.PREEMPTION, sentence, "", "", 1)
 
@@ -102,62 +99,60 @@ def _pods(ended: Sequence[_Pod], audience: Audience) -> str:
     return " and ".join(parts)
 
 
-def _nodes(surveyed: SurveyedQuestion, priority: int) -> list[_Node]:
+def _nodes(survey: Survey, priority: int) -> list[_Node]:
     """The nodes to try."""
-    pods = surveyed.view.derive(_pods_by_node)
+    pods = survey.view.derive(_pods_by_node)
     lower: dict[int, tuple[_Pod, ...]] = {}
-    solver = Solver(surveyed.problem, surveyed.cluster.usage)
-    for alike in surveyed.survey.groups:
+    solver = Solver(survey.problem, survey.cluster.usage)
+    for alike in survey.groups:
         if alike.fits_if_empty and not alike.fits and solver.has_claims(alike.resources):
             for position in alike.positions:
-                found = pods.get(name_of(surveyed.cluster.nodes[position]), ())
+                found = pods.get(name_of(survey.cluster.nodes[position]), ())
                 lower[position] = tuple(each for each in found if each.priority < priority)
     few = sorted(
         (position for position in lower if 0 < len(lower[position]) <= _MOST_PODS), key=lambda each: len(lower[each])
     )
-    return [_node(position, lower[position], surveyed) for position in few[:_MOST_NODES]]
+    return [_node(position, lower[position], survey) for position in few[:_MOST_NODES]]
 
 
-def _node(position: int, lower: Sequence[_Pod], surveyed: SurveyedQuestion) -> _Node:
+def _node(position: int, lower: Sequence[_Pod], survey: Survey) -> _Node:
     names = {each.name for each in lower}
-    theirs = [each for each in surveyed.cluster.holding if _is_freed(each, names)]
+    theirs = [each for each in survey.cluster.holding if _is_freed(each, names)]
     kept = {id(each) for each in theirs}
-    others = Usage.of_allocations(each.held for each in surveyed.cluster.holding if id(each) not in kept)
+    others = Usage.of_allocations(each.held for each in survey.cluster.holding if id(each) not in kept)
     held = {each.name: sum(len(claim.held.devices) for claim in theirs if each.name in claim.pods) for each in lower}
     ordered = sorted(lower, key=lambda each: (-each.priority, held[each.name], each.name))
-    return _Node(position, name_of(surveyed.cluster.nodes[position]), tuple(ordered), tuple(theirs), others)
+    return _Node(position, name_of(survey.cluster.nodes[position]), tuple(ordered), tuple(theirs), others)
 
 
-def _pods_to_end(node: _Node, surveyed: SurveyedQuestion) -> tuple[_Pod, ...]:
+def _pods_to_end(node: _Node, survey: Survey) -> tuple[_Pod, ...]:
     """A minimal set of pods to end; empty if all do not suffice, or the scheduler preempts by itself.
 
     Like the scheduler, it ends all of them and then spares those of the highest priority first; of equal priority, those
     with the fewest devices.
     """
-    if not _fits(node, node.lower, surveyed) or _fits(node, node.lower, surveyed, freed=()):
+    if not _fits(node, node.lower, survey) or _fits(node, node.lower, survey, freed=()):
         return ()
     ended = list(node.lower)
     for each in node.lower:
         without = [other for other in ended if other is not each]
-        if _fits(node, without, surveyed):
+        if _fits(node, without, survey):
             ended = without
     return tuple(ended)
 
 
-def _fits(
-    node: _Node, ended: Sequence[_Pod], surveyed: SurveyedQuestion, freed: Collection[_Pod] | None = None
-) -> bool:
+def _fits(node: _Node, ended: Sequence[_Pod], survey: Survey, freed: Collection[_Pod] | None = None) -> bool:
     """True if the question fits once pods have ended; only pods in `freed`, if given, free their devices."""
     names = {each.name for each in (ended if freed is None else freed)}
     usage = node.others.and_held(each.held for each in node.claims if not _is_freed(each, names))
-    resource_usage = surveyed.resource_usage.without(node.name, [each.amounts for each in ended])
+    resource_usage = survey.resource_usage.without(node.name, [each.amounts for each in ended])
     checks = NodeChecks(
-        surveyed.problem.question, [surveyed.cluster.nodes[node.position]], resource_usage, surveyed.problem.by_resource
+        survey.problem.question, [survey.cluster.nodes[node.position]], resource_usage, survey.problem.by_resource
     )
     if checks.mismatch(0) is not None:
         return False
     try:
-        solution = Solver(surveyed.problem, usage).solution(node.position, checks.served_by_claims(0))
+        solution = Solver(survey.problem, usage).solution(node.position, checks.served_by_claims(0))
     except AllocationError:
         return False
     return solution.state is SolutionState.FITS

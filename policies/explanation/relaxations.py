@@ -10,13 +10,11 @@ from policies.dra.allocation.amounts import Amount
 from policies.dra.allocation.rejections import Reason as Check
 from policies.dra.cel import CelRuntimeError, Semver, split_conjuncts, without_conjunct
 from policies.dra.conditions import read_condition
-from policies.explanation.changes import with_capacity, with_count, with_selector, with_toleration, without_constraint
-from policies.explanation.device_reasons import constraint_words
-from policies.explanation.rejected_devices import OF_CAPACITY, value_of
 from policies.explanation.report import Change
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
+from policies.outcome import OF_CAPACITY, constraint_words, value_of
 from policies.phrases import format_count, format_list, shorten
 
 if TYPE_CHECKING:
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct
     from policies.dra.conditions import Condition
-    from policies.explanation.device_reasons import DeviceMismatch
-    from policies.explanation.question import NamedClaim
-    from policies.explanation.rejected_devices import DeviceRejection, Tally
+    from policies.outcome import DeviceMismatch, DeviceRejection, NamedClaim, Tally
 
 __all__ = ["Relaxation", "relaxations"]
 
@@ -80,7 +76,7 @@ def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Ite
 
 def _without_constraint(number: int, claim: NamedClaim, position: int) -> Relaxation:
     sentence = f"leave out the constraint on {constraint_words(claim.claim.constraints[position])}"
-    changed = without_constraint(claim, position)
+    changed = claim.without_constraint(position)
     return Relaxation(Change.CONSTRAINT, sentence, number, changed, topic=("constraint", number, position))
 
 
@@ -88,7 +84,7 @@ def _with_toleration(number: int, claim: NamedClaim, found: Tally, why: DeviceRe
     request, (key, value, effect) = found.subrequest.full_name, why.taint
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     sentence = f"tolerate the device taint {shorten(spelled)} in request {request}"
-    changed = with_toleration(claim, request, key, effect)
+    changed = claim.with_toleration(request, key, effect)
     return Relaxation(Change.TOLERATION, sentence, number, changed, request, ("taint", number, request, key, effect))
 
 
@@ -103,11 +99,11 @@ def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[
             if instead is not None:
                 amounts = {instead if each == name else each: amount for each, amount in written.items()}
                 sentence = f"request capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
-                changed = with_capacity(claim, request, amounts)
+                changed = claim.with_capacity(request, amounts)
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic)
         elif why.check in OF_CAPACITY:
             for lower in _lower_amounts(why.capacities, devices):
-                changed = with_capacity(claim, request, {**written, **lower})
+                changed = claim.with_capacity(request, {**written, **lower})
                 loss = tuple(-billionths(amount) for amount in lower.values())
                 sentence = _request_amounts(request, written, lower)
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, loss)
@@ -167,7 +163,7 @@ def _lower_counts(number: int, claim: NamedClaim, found: Tally) -> Iterator[Rela
     if found.subrequest.allocation_mode == "All" or not 0 < count < asked:
         return
     sentence = f"request {format_count(count, 'device')} instead of {asked} in request {request}"
-    changed = with_count(claim, request, count)
+    changed = claim.with_count(request, count)
     yield Relaxation(Change.COUNT, sentence, number, changed, request, ("count", number, request, count))
 
 
@@ -195,12 +191,12 @@ def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _Fa
     request, index, conjunct, selector = found.subrequest.full_name, failing.index, failing.conjunct, failing.selector
     topic = ("selector", number, request, index, conjunct.text)
     for bound, words, loss in _bounds(conjunct, failing.devices):
-        changed = with_selector(claim, request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
+        changed = claim.with_selector(request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
         sentence = f"{words} in request {request}"
         yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss), conjunct.text)
     rest = without_conjunct(selector, conjunct) if len(split_conjuncts(selector)) > 1 else ""
     sentence = f"leave out {shorten(conjunct.text)} in request {request}"
-    changed = with_selector(claim, request, index, rest)
+    changed = claim.with_selector(request, index, rest)
     yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,), conjunct.text)
 
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.surroundings import OLD_KUBELET, TWICE
-from policies.explanation.problem import claims_may_serve_resources
 from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
+from policies.outcome import claims_may_serve_resources
 from policies.phrases import format_list, shorten
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from policies.explanation.audience import Audience
-    from policies.explanation.cluster import Cluster, ResourceUsage
-    from policies.explanation.question import Question
     from policies.explanation.report import Suggestion
     from policies.kubernetes.objects import Object
+    from policies.outcome import Audience, Question, Survey
     from policies.view import ClusterView
 
 __all__ = ["preemption_remarks", "remarks"]
@@ -32,24 +30,10 @@ _MOST_NAMED = 3
 _DEVICE_KINDS = (("DeviceClass", "DeviceClasses"), ("ResourceSlice", "ResourceSlices"))
 
 
-def remarks(
-    question: Question,
-    by_resource: Collection[str],
-    cluster: Cluster,
-    view: ClusterView,
-    resource_usage: ResourceUsage,
-    audience: Audience,
-) -> Iterator[str]:
-    """Assumptions about unknown facts, and problems of nodes; needs the finished survey.
-
-    Args:
-        question: The question.
-        by_resource: The requested resources that claims can serve.
-        cluster: The digest of the cluster.
-        view: The cluster.
-        resource_usage: What pods use of the nodes.
-        audience: Whose names the remarks show.
-    """
+def remarks(survey: Survey) -> Iterator[str]:
+    """Assumptions about unknown facts, and problems of nodes."""
+    question, cluster, view, audience = survey.question, survey.cluster, survey.view, survey.audience
+    by_resource, resource_usage = survey.problem.by_resource, survey.resource_usage
     if not cluster.nodes_known:
         yield (
             "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "

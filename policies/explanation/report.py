@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from policies.explanation.group_report import NodeGroup  # noqa: TC001 - pydantic reads the annotation
-from policies.explanation.question import Obstacle  # noqa: TC001 - pydantic reads the annotation
+from policies.outcome import Feasibility, Obstacle
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
@@ -16,27 +16,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Change",
     "Explanation",
-    "Feasibility",
     "ReviewWarning",
     "Suggestion",
 ]
-
-
-class Feasibility(StrEnum):
-    """The verdict of an explanation."""
-
-    FITS = "fits"
-    """At least one node fits now."""
-    FULL = "full"
-    """No node fits now; some would fit if nothing were in use."""
-    IMPOSSIBLE = "impossible"
-    """No node fits, even if nothing were in use."""
-    BLOCKED = "blocked"
-    """No node can fit; see `obstacles`."""
-    UNKNOWN = "unknown"
-    """Facts are missing (see `obstacles`), or the search was given up on nodes that may fit."""
-    SCHEDULED = "scheduled"
-    """The pod is bound, or the claim has its devices."""
 
 
 class Change(StrEnum):

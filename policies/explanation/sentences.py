@@ -8,8 +8,8 @@ from policies.phrases import format_count, with_capital, with_full_stop
 
 if TYPE_CHECKING:
     from policies.explanation.group_report import NodeGroup
-    from policies.explanation.question import Obstacle
     from policies.explanation.report import Explanation, Suggestion
+    from policies.outcome import Obstacle
 
 __all__ = [
     "as_sentence",

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
-from policies.explanation.group_report import ReasonKind
-from policies.explanation.nodes import NodeChecks, Taint
 from policies.explanation.preemption import pods_to_end
-from policies.explanation.problem import allocation_problem
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, Suggestion
-from policies.explanation.solver import SolutionState, Solver
 from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.taints import node_taint
+from policies.outcome import NodeChecks, ReasonKind, SolutionState, Solver, Taint, allocation_problem
 from policies.phrases import shorten
 from policies.work import check_cancelled
 
@@ -26,9 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.dra.allocation.usage import Usage
-    from policies.explanation.problem import AllocationProblem
-    from policies.explanation.question import Question
-    from policies.explanation.survey import AlikeNodes, Survey, SurveyedQuestion
+    from policies.outcome import AlikeNodes, AllocationProblem, Question, Survey
 
 __all__ = ["suggestions"]
 
@@ -40,40 +35,38 @@ _MOST_SHAPES = 512
 _MOST_TOLD = 3
 
 
-def suggestions(surveyed: SurveyedQuestion) -> tuple[Suggestion, ...]:
+def suggestions(survey: Survey) -> tuple[Suggestion, ...]:
     """Changes that make it fit now; if there are none, changes that would in an empty cluster."""
-    changes = wish_changes(surveyed.question, surveyed.view, surveyed.settings)
+    changes = wish_changes(survey.question, survey.view, survey.settings)
     wishes = tuple(islice(changes, _MOST_TRIED))
-    now = _helpful_changes(surveyed, wishes, only_if_empty=False)
-    if now or surveyed.survey.count(empty=True):
-        return (*now, *pods_to_end(surveyed))
-    return _helpful_changes(surveyed, wishes, only_if_empty=True)
+    now = _helpful_changes(survey, wishes, only_if_empty=False)
+    if now or survey.count(empty=True):
+        return (*now, *pods_to_end(survey))
+    return _helpful_changes(survey, wishes, only_if_empty=True)
 
 
-def _helpful_changes(
-    surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...], *, only_if_empty: bool
-) -> tuple[Suggestion, ...]:
-    usage = NONE if only_if_empty else surveyed.cluster.usage
-    helping = list(_changes_of_wishes(surveyed, wishes, only_if_empty=only_if_empty))
+def _helpful_changes(survey: Survey, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> tuple[Suggestion, ...]:
+    usage = NONE if only_if_empty else survey.cluster.usage
+    helping = list(_changes_of_wishes(survey, wishes, only_if_empty=only_if_empty))
     helped: set[tuple[str | int, ...]] = set()
-    for relaxation in _candidates(surveyed, wishes):
+    for relaxation in _candidates(survey, wishes):
         if relaxation.topic in helped:
             continue
-        nodes, complete = _nodes_with(surveyed, relaxation, usage)
+        nodes, complete = _nodes_with(survey, relaxation, usage)
         if nodes:
             helped.add(relaxation.topic)
             helping.append(
                 Suggestion(
                     relaxation.change,
-                    relaxation.sentence + _made_by_conversion(surveyed.question, relaxation),
-                    surveyed.problem.claims[relaxation.number].name,
+                    relaxation.sentence + _made_by_conversion(survey.question, relaxation),
+                    survey.problem.claims[relaxation.number].name,
                     relaxation.request,
                     nodes,
                     at_least=not complete,
                     only_if_empty=only_if_empty,
                 )
             )
-    helping += () if only_if_empty else _changes_of_pod(surveyed)
+    helping += () if only_if_empty else _changes_of_pod(survey)
     return tuple(_best_changes(helping))
 
 
@@ -90,7 +83,7 @@ def _best_changes(helping: list[Suggestion]) -> Iterator[Suggestion]:
         yield suggestion
 
 
-def _candidates(surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
+def _candidates(survey: Survey, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
     """The relaxations to try: those on most nodes first, and lower counts last.
 
     Conditions that conversion derived from a wish are left to the changes of wishes; both count as tried.
@@ -98,10 +91,10 @@ def _candidates(surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...]) -> l
     of_wishes = frozenset().union(*(wish.conditions for wish in wishes))
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
-    for alike in sorted(_failing_groups(surveyed.survey), key=lambda alike: -len(alike.positions)):
+    for alike in sorted(_failing_groups(survey), key=lambda alike: -len(alike.positions)):
         check_cancelled()
         if alike.devices is not None:
-            for relaxation in relaxations(alike.devices, surveyed.problem.claims):
+            for relaxation in relaxations(alike.devices, survey.problem.claims):
                 if relaxation.change is Change.COUNT:
                     counts.append(relaxation)
                 elif relaxation.condition not in of_wishes:
@@ -121,12 +114,12 @@ def _failing_groups(survey: Survey) -> list[AlikeNodes]:
     return [alike for alike in survey.groups if alike.devices is not None]
 
 
-def _nodes_with(surveyed: SurveyedQuestion, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
+def _nodes_with(survey: Survey, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
     """The number of nodes that fit with a relaxation, and whether all were tried."""
-    groups = sorted(_failing_groups(surveyed.survey), key=lambda alike: -len(alike.positions))
+    groups = sorted(_failing_groups(survey), key=lambda alike: -len(alike.positions))
     nodes = 0
     try:
-        solver = Solver(surveyed.problem.with_claim(relaxation.number, relaxation.claim), usage)
+        solver = Solver(survey.problem.with_claim(relaxation.number, relaxation.claim), usage)
         for alike in groups[:_MOST_SHAPES]:
             if solver.solution(alike.positions[0], alike.resources).state is SolutionState.FITS:
                 nodes += len(alike.positions)
@@ -141,16 +134,16 @@ def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
     return ""
 
 
-def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
+def _changes_of_pod(survey: Survey) -> Iterator[Suggestion]:
     """Changes of the pod: a toleration for a taint of nodes, or less of an extended resource."""
-    missed = [alike for alike in surveyed.survey.groups if alike.mismatch is not None]
+    missed = [alike for alike in survey.groups if alike.mismatch is not None]
     for alike in sorted(missed, key=lambda alike: -len(alike.positions)):
         taint = alike.mismatch.key if alike.mismatch else None
         # A toleration does not help if a node is broken, or not for workloads.
         if isinstance(taint, Taint) and node_taint(taint.key) is None:
             sentence = f"add a toleration for the node taint {shorten(str(taint))} to the pod"
-            problem = replace(surveyed.problem, question=_with_toleration(surveyed.problem.question, taint))
-            yield from _if_it_helps(surveyed, Change.TOLERATION, sentence, problem, [alike])
+            problem = replace(survey.problem, question=_with_toleration(survey.problem.question, taint))
+            yield from _if_it_helps(survey, Change.TOLERATION, sentence, problem, [alike])
     by_resource: dict[str, list[AlikeNodes]] = {}
     for alike in missed:
         if alike.mismatch and alike.mismatch.kind is ReasonKind.RESOURCES and alike.mismatch.shortage:
@@ -158,7 +151,7 @@ def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
     for resource, groups in by_resource.items():
         if "/" not in resource:
             continue
-        asked = surveyed.problem.question.resources[resource]
+        asked = survey.problem.question.resources[resource]
         left = (
             max(mismatch.shortage.left for alike in groups for mismatch in alike.mismatches if mismatch.shortage)
             // ONE
@@ -166,9 +159,9 @@ def _changes_of_pod(surveyed: SurveyedQuestion) -> Iterator[Suggestion]:
         )
         if left:
             sentence = f"request {amount_text(resource, left)} {resource} instead of {amount_text(resource, asked)}"
-            resources = {**surveyed.problem.question.resources, resource: left}
-            problem = replace(surveyed.problem, question=replace(surveyed.problem.question, resources=resources))
-            yield from _if_it_helps(surveyed, Change.COUNT, sentence, problem, groups)
+            resources = {**survey.problem.question.resources, resource: left}
+            problem = replace(survey.problem, question=replace(survey.problem.question, resources=resources))
+            yield from _if_it_helps(survey, Change.COUNT, sentence, problem, groups)
 
 
 def _with_toleration(question: Question, taint: Taint) -> Question:
@@ -180,25 +173,23 @@ def _with_toleration(question: Question, taint: Taint) -> Question:
     return replace(question, pod=Pod({**pod.document, "spec": spec}, pod.containers, pod.init_containers))
 
 
-def _changes_of_wishes(
-    surveyed: SurveyedQuestion, wishes: tuple[WishChange, ...], *, only_if_empty: bool
-) -> Iterator[Suggestion]:
+def _changes_of_wishes(survey: Survey, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> Iterator[Suggestion]:
     """Changes of wishes; for each word the first one that helps."""
-    groups = sorted(surveyed.survey.groups, key=lambda alike: -len(alike.positions))
+    groups = sorted(survey.groups, key=lambda alike: -len(alike.positions))
     helped: set[str] = set()
     for wish in wishes:
         if wish.word in helped:
             continue
-        problem = allocation_problem(wish.question, surveyed.cluster, surveyed.view, surveyed.settings)
+        problem = allocation_problem(wish.question, survey.cluster, survey.view, survey.settings)
         for suggestion in _if_it_helps(
-            surveyed, Change.WISH, wish.sentence, problem, groups, only_if_empty=only_if_empty
+            survey, Change.WISH, wish.sentence, problem, groups, only_if_empty=only_if_empty
         ):
             helped.add(wish.word)
             yield suggestion
 
 
 def _if_it_helps(
-    surveyed: SurveyedQuestion,
+    survey: Survey,
     change: Change,
     sentence: str,
     problem: AllocationProblem,
@@ -208,9 +199,9 @@ def _if_it_helps(
 ) -> Iterator[Suggestion]:
     """The suggestion, if the changed problem fits some of these nodes."""
     checks = NodeChecks(
-        problem.question, problem.nodes, None if only_if_empty else surveyed.resource_usage, problem.by_resource
+        problem.question, problem.nodes, None if only_if_empty else survey.resource_usage, problem.by_resource
     )
-    solver = Solver(problem, NONE if only_if_empty else surveyed.cluster.usage)
+    solver = Solver(problem, NONE if only_if_empty else survey.cluster.usage)
     nodes = 0
     try:
         for position in (position for alike in groups for position in alike.positions):

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.dra.cel import split_conjuncts
-from policies.explanation.questions import pod_question
 from policies.kubernetes.pods import Pod
 from policies.metadata_keys import PREFIX
 from policies.nvidia.labels import Subject
 from policies.nvidia.wishes import Wish, WishError
+from policies.outcome import pod_question
 from policies.placement.wishes import read_wishes
 from policies.placement.wishes.existing_gpus import existing_gpus
 from policies.placement.wishes.requested_gpus import requested_gpus
@@ -19,8 +19,8 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
+    from policies.outcome import Question
     from policies.placement.wishes import PodWishes
     from policies.placement.wishes.requested_gpus import RequestedGPU
     from policies.settings import GPUAdmissionPolicy

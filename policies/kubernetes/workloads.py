@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["WORKLOADS", "WORKLOAD_KINDS", "WorkloadKind", "group_of", "path_steps", "pod_templates"]
+__all__ = ["WORKLOADS", "WORKLOAD_KINDS", "WorkloadKind", "group_of", "has_finished", "path_steps", "pod_templates"]
 
 _EACH = "*"
 """A step to every item of a list, or to every value of a mapping."""
@@ -203,3 +203,13 @@ def _at(value: Any, pattern: tuple[str, ...], path: FieldPath) -> Iterator[tuple
         steps = [*range(len(value))] if isinstance(value, list) else [*value] if isinstance(value, dict) else []
     for step in steps:
         yield from _at(lookup(value, (step,)), tuple(rest), path / step)
+
+
+def has_finished(workload: Object) -> bool:
+    """True if a workload creates no more pods: it is being deleted, or is a Job that has finished."""
+    if lookup(workload, ("metadata", "deletionTimestamp")) is not None:
+        return True
+    conditions = lookup(workload, ("status", "conditions")) if workload.get("kind") == "Job" else None
+    return isinstance(conditions, list) and any(
+        lookup(each, ("type",)) in ("Complete", "Failed") and lookup(each, ("status",)) == "True" for each in conditions
+    )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.comparison import Outcome
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.migration_proof.cells import Cell
+from policies.outcome import Outcome
 from policies.phrases import format_list
 from policies.view import UNKNOWN
 

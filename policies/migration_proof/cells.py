@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.comparison import Outcome  # noqa: TC001 - pydantic reads the annotation
+from policies.outcome import Outcome  # noqa: TC001 - pydantic reads the annotation
 
 __all__ = ["Cell"]
 

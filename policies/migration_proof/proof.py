@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.comparison import Outcome, Situation, compare_fits, subjects_of
 from policies.decision import Severity
 from policies.migration import migrate_pod
 from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
 from policies.migration_proof.dra_cluster import migrated_cluster
 from policies.migration_proof.requests import RequestComparison
+from policies.outcome import Outcome, Situation, compare_fits, subjects_of
 from policies.phrases import format_count, format_list, inflect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.comparison import FitComparison
     from policies.migration import MigratedPod
     from policies.migration_proof.dra_cluster import MigratedCluster
+    from policies.outcome import FitComparison
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 

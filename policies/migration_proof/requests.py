@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from policies.admission import review
-from policies.comparison import Outcome
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.migration_proof.cells import Cell
 from policies.nvidia.resources import parse_resource
+from policies.outcome import Outcome
 from policies.phrases import format_list
 from policies.pod_creation import created_pod
 from policies.quota.bills import Uncountable
@@ -25,7 +25,7 @@ from policies.view import UNKNOWN, ChangedView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.comparison import Situation, Subject
+    from policies.outcome import Situation, Subject
     from policies.quota.charges import Amounts, ChargeRequest, DeviceDemand, DeviceKind
     from policies.quota.limits.quota import Quota
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.audit import AuditReport, ConversionObstacle, ConversionReadiness
-    from policies.explanation import Audience
+    from policies.outcome import Audience
     from policies.overview.overview import NodeOverview, Overview, QuotaOverview
     from policies.usage.gpu_cells import GPUCell
     from policies.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason

@@ -18,8 +18,8 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.comparison import Situation, Subject
     from policies.kubernetes.objects import Object
+    from policies.outcome import Situation, Subject
     from policies.view import Key
 
 __all__ = ["KINDS", "ChangeError", "changed_objects", "find_delays", "find_takeovers", "find_unpredicted", "key_of"]

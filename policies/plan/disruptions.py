@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.audit.pod_forms import controller_label
+from policies.admission.pod_forms import controller_label
 from policies.dra.resource_claims import Claim
 from policies.fleet import extended_requests
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, has_ended, name_of, namespace_of

@@ -26,9 +26,9 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.comparison import Situation
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_configs import Entry
+    from policies.outcome import Situation
 
 __all__ = ["Configurations", "NodeConfiguration", "Sharing"]
 

@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.comparison import (
+from policies.kubernetes.amounts import ONE, billionths
+from policies.kubernetes.paths import items_at, lookup
+from policies.outcome import (
     Outcome,
     Situation,
     affected_subjects,
@@ -15,8 +17,6 @@ from policies.comparison import (
     quota_refusals,
     subjects_of,
 )
-from policies.kubernetes.amounts import ONE, billionths
-from policies.kubernetes.paths import items_at, lookup
 from policies.phrases import format_list
 from policies.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.plan.disruptions import disruptions
@@ -27,8 +27,8 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.comparison import FitComparison, LimitComparison, QuotaRefusal, Subject
     from policies.kubernetes.objects import Object
+    from policies.outcome import FitComparison, LimitComparison, QuotaRefusal, Subject
     from policies.plan.disruptions import Disruption
     from policies.plan.prediction import NodeChange, Prediction
     from policies.settings import GPUAdmissionPolicy

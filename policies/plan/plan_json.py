@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING
 
-from policies.comparison import Outcome
-from policies.explanation import Feasibility  # noqa: TC001 - pydantic reads the annotation
+from policies.outcome import (
+    Feasibility,
+    Outcome,
+)
 from policies.plan.disruptions import Disruption  # noqa: TC001 - pydantic reads the annotation
 from policies.plan.prediction import NodeChange  # noqa: TC001 - pydantic reads the annotation
 from policies.quota.charges import Unit  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
-    from policies.comparison import Fit, FitComparison, LimitComparison, LimitUse
+    from policies.outcome import Fit, FitComparison, LimitComparison, LimitUse
     from policies.plan.plan import Plan
 
 __all__ = ["PlanJSON", "plan_json"]

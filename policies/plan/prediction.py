@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.comparison import Situation
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
@@ -14,6 +13,7 @@ from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.resources import parse_resource
+from policies.outcome import Situation
 from policies.phrases import format_count
 from policies.plan.advertised import advertisement, with_advertised
 from policies.plan.hardware import Cut, cut_by, hardware_of

@@ -10,9 +10,9 @@ from policies.dra.allocation.features import DEFAULTS
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolGatherer, PoolState
 from policies.dra.allocation.taints import first_untolerated
-from policies.explanation.nodes import Taint
 from policies.kubernetes.objects import name_of
 from policies.nvidia.identifiers import DRIVER
+from policies.outcome import Taint
 from policies.usage.node_gpus import UnusableKind, UnusableReason
 from policies.work import count_work
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.slices import AllocatableDevice
-    from policies.explanation.cluster import Cluster
+    from policies.outcome import Cluster
 
 __all__ = ["AllocatableDevices"]
 

@@ -14,8 +14,8 @@ from policies.kubernetes.pods import Pod
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.explanation import NamedClaim, Question
     from policies.kubernetes.objects import Object
+    from policies.outcome import NamedClaim, Question
 
 __all__ = ["alike_key", "for_all_alike"]
 

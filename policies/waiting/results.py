@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.explanation import Feasibility, ObstacleKind
+from policies.outcome import Feasibility, ObstacleKind
 from policies.phrases import format_count, shorten, with_capital, with_full_stop
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission.pod_forms import form_of
 from policies.audit import MOST_FINDINGS, AuditCounts, Survey, audit, audit_json
-from policies.audit.pod_forms import form_of
 from policies.decision import Severity
 from policies.json_documents import json_document
 from policies.settings import DEFAULTS

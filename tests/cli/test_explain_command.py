@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Explanation, explain, questions
+from policies.explanation import Explanation, explain
 from policies.json_documents import json_document
+from policies.outcome import questions
 from policies.settings import DEFAULTS
 from webhook.cli.explanations import as_json, text
 from webhook.cli.manifest_reader import ManifestReader

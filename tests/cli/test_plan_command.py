@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.quota_files import AWAY, EXAMPLES, quota
-from tests.comparison.clusters import BASE, bound
+from tests.outcome.clusters import BASE, bound
 from tests.plan.nodes import GPU, config_map, gpu_node, policy, time_slicing
 
 CLUSTER = [

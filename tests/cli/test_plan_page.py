@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.comparison import MOST_SUBJECTS
+from policies.outcome import MOST_SUBJECTS
 from policies.plan import KINDS
 
 ROOT = Path(__file__).parents[2]

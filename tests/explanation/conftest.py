@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from policies.explanation import explain, questions
+from policies.explanation import explain
+from policies.outcome import questions
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.explanation import Feasibility
+from policies.outcome import Feasibility
 
 EIGHTY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("81559Mi")) >= 0'
 ROOT = "resource.kubernetes.io/pcieRoot"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Feasibility, ObstacleKind
+from policies.outcome import Feasibility, ObstacleKind
 
 NVLINK = 'device.attributes["gpu.nvidia.com"].nvlink'
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.cel import Selector
-from policies.explanation import Feasibility, ObstacleKind, explain, questions
+from policies.explanation import explain
+from policies.outcome import Feasibility, ObstacleKind, questions
 from policies.settings import DEFAULTS
 from policies.work import Work, bounded_by
 from webhook.cluster.manifests import ManifestsView

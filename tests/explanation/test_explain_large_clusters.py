@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.allocation.allocator import Allocator
-from policies.explanation import Feasibility
+from policies.outcome import Feasibility
 
 NODES = 400
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Change, Feasibility
+from policies.explanation import Change
+from policies.outcome import Feasibility
 
 NOTE = "the scheduler does not end pods of lower priority by itself to free devices of claims"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Feasibility, ObstacleKind, questions
+from policies.outcome import Feasibility, ObstacleKind, questions
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Feasibility, ObstacleKind
+from policies.outcome import Feasibility, ObstacleKind
 
 OVER = (
     "unless these pods themselves hold the quota, they are refused until there is room: exceeded quota: gpu, "

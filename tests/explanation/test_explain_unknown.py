@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from policies.explanation import Explanation, Feasibility
+from policies.explanation import Explanation
 from policies.json_documents import json_document
+from policies.outcome import Feasibility
 
 BRING = (
     "add the objects of the cluster: "

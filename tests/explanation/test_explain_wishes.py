@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Change, Explanation, Feasibility, explain, questions
+from policies.explanation import Change, Explanation, explain
 from policies.json_documents import json_document
 from policies.nvidia.wishes import WORDS
+from policies.outcome import Feasibility, questions
 from policies.settings import GPUAdmissionPolicy
 from policies.settings.choices import Placement, WishDefault
 from webhook.cluster.manifests import ManifestsView

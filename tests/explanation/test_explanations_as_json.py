@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.explanation import Explanation, Feasibility, Obstacle, ObstacleKind
+from policies.explanation import Explanation
 from policies.json_documents import json_document, parse_document
+from policies.outcome import Feasibility, Obstacle, ObstacleKind
 
 EXPLANATION = Explanation("pod team-a/train", Feasibility.BLOCKED, "it fits no node")
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.explanation import Feasibility, explain, questions
+from policies.explanation import explain
+from policies.outcome import Feasibility, questions
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN
 from webhook.cluster.lookups import NotFoundError, find_resource, look_up

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.explanation import Explanation, explain, questions
+from policies.explanation import Explanation, explain
 from policies.json_documents import json_document
+from policies.outcome import questions
 from policies.request import Request
 from policies.rules import all_rules
 from policies.settings import DEFAULTS

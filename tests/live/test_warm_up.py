@@ -1,6 +1,6 @@
 """Warming up: the first review of a pod or a claim, and the first explanation, compute no digest again."""
 
-from policies import explanation
+from policies import explanation, outcome
 from policies.admission import review
 from policies.admission.warm import warm
 from policies.request import Request
@@ -79,17 +79,17 @@ def test_slices_claims_and_pods_are_read_before_the_first_explanation(cluster):
     cluster.fill("DeviceClass", CLASS)
     view = Remembering(cluster.view)
     warm(view)
-    explanation.warm(view)
+    outcome.warm(view)
     assert {"ResourceSlice", "ResourceClaim", "Pod"} <= set(view.first)
     view.first.clear()
-    (question,) = explanation.questions(CLAIM, "team-a", view, DEFAULTS)
+    (question,) = outcome.questions(CLAIM, "team-a", view, DEFAULTS)
     explanation.explain(question, view, DEFAULTS)
     assert not {"ResourceSlice", "ResourceClaim", "Pod"} & set(view.first)
 
 
 def test_cluster_of_which_nothing_is_known_is_warmed_up(cluster):
     warm(cluster.view)
-    explanation.warm(cluster.view)
+    outcome.warm(cluster.view)
 
 
 def test_pods_that_have_ended_are_not_requested(cluster):

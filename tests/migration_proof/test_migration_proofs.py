@@ -2,11 +2,11 @@
 
 import pytest
 
-from policies.comparison import Outcome
 from policies.migration_proof import PROPERTIES, Cell, prove_migration
+from policies.outcome import Outcome
 from policies.settings import DEFAULTS, parse_settings
-from tests.comparison.clusters import BASE, GPU, bound, gpu_node
 from tests.explanation import conftest as k8s
+from tests.outcome.clusters import BASE, GPU, bound, gpu_node
 from webhook.cluster.manifests import ManifestsView
 
 H100 = {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from policies.explanation import Audience
+from policies.outcome import Audience
 from policies.overview import limited_overview, overview, visible_overview
 from policies.settings import DEFAULTS
 from tests.pages.shown_cluster import shown_objects

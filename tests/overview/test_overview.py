@@ -10,8 +10,8 @@ import pytest
 from policies.audit import ConversionObstacle, Gap
 from policies.conversion.preemption import PREEMPTION
 from policies.decision import Severity
-from policies.explanation import Audience
 from policies.kubernetes.paths import FieldPath
+from policies.outcome import Audience
 from policies.overview import HIDDEN, visible_overview
 from tests.pages.shown_cluster import earlier_objects, overview_of, quota, shown_objects
 from webhook.cluster.manifests import ManifestsView

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Change, DeviceOutcome, Explanation, Feasibility, NodeGroup, OutcomeState, Suggestion
-from policies.explanation.group_report import Reason, ReasonKind
-from policies.explanation.question import Obstacle, ObstacleKind
+from policies.explanation import Change, DeviceOutcome, Explanation, NodeGroup, OutcomeState, Suggestion
 from policies.explanation.report import ReviewWarning
+from policies.outcome import Feasibility, Obstacle, ObstacleKind, Reason, ReasonKind
 from tests.pages.test_report_page import HOSTILE, parse, text_of
 from webhook.pages.explanation import render_explanation, render_explanations
 from webhook.pages.explanation_picture import draw_explanations

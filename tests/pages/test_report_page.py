@@ -9,7 +9,7 @@ from hashlib import sha256
 import html5lib
 import pytest
 
-from policies.explanation import Audience
+from policies.outcome import Audience
 from policies.overview import visible_overview
 from policies.usage.node_gpus import UnusableKind
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects

@@ -2,9 +2,10 @@
 
 import pytest
 
-from policies.explanation import explain, questions
+from policies.explanation import explain
 from policies.fleet.node_sizes import largest_of_class
 from policies.kubernetes.pods import Pod
+from policies.outcome import questions
 from policies.placement.resources.findings import node_findings
 from policies.settings import DEFAULTS
 

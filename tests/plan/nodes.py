@@ -5,9 +5,9 @@ from __future__ import annotations
 import yaml
 
 from policies.plan import PlannedChange, changed_objects, key_of, plan_change
-from tests.comparison.clusters import BASE, GPU
-from tests.comparison.clusters import situation as bare_situation
 from tests.explanation import conftest as k8s
+from tests.outcome.clusters import BASE, GPU
+from tests.outcome.clusters import situation as bare_situation
 
 __all__ = ["BASE", "GPU", "bare_situation", "config_map", "gpu_node", "plan", "policy", "situation", "time_slicing"]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.comparison import Outcome
+from policies.outcome import Outcome
 from policies.plan import ChangeError, changed_objects, key_of
-from tests.comparison.clusters import bound
 from tests.explanation import conftest as k8s
+from tests.outcome.clusters import bound
 from tests.plan.nodes import GPU, bare_situation, config_map, gpu_node, plan, policy, situation, time_slicing
 
 

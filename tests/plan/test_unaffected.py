@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.comparison import Outcome, compare_fits, subjects_of
+from policies.outcome import Outcome, compare_fits, subjects_of
 from policies.plan import PlannedChange, changed_objects, key_of, plan_change, predict
-from tests.comparison.clusters import bound
 from tests.explanation import conftest as k8s
+from tests.outcome.clusters import bound
 from tests.plan.nodes import config_map, gpu_node, policy, situation, time_slicing
 
 OFF = {"nvidia.com/gpu.deploy.device-plugin": "false"}

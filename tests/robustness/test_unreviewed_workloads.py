@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.explanation import questions
 from policies.kubernetes.workloads import WORKLOADS, group_of
+from policies.outcome import questions
 from policies.request import Request
 from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from policies.workload_templates import templates_of, unread_pods

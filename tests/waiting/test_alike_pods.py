@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Audience, explain, questions
+from policies.explanation import explain
+from policies.outcome import Audience, questions
 from policies.settings import DEFAULTS
 from policies.waiting import alike_key, for_all_alike
 from tests.explanation.conftest import BASE, claim, claiming, gpus, holding, node, pod, resource_slice, template

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.explanation import Audience
+from policies.outcome import Audience
 from policies.overview import overview, visible_overview
 from webhook.cli.audit_reports import audit_files
 from webhook.cli.file_replacement import replace_file

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.explanation import Explanation, Feasibility, explain, questions
+from policies.explanation import Explanation, explain
 from policies.explanation.sentences import (
     as_sentence,
     fit_word,
@@ -23,6 +23,7 @@ from policies.explanation.sentences import (
 )
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
+from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.problems import Problem
 from webhook.cli.progress import Progress

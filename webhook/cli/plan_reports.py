@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.comparison import Outcome
 from policies.kubernetes.printable import printable
+from policies.outcome import Outcome
 from policies.phrases import format_count, format_list
 from policies.plan import PlanJSON, plan_json
 from webhook.cli.text_layout import GAP, Column, column, item, output_text, paragraph, table, terminal_width, truncation
@@ -17,7 +17,7 @@ from webhook.cli.text_layout import GAP, Column, column, item, output_text, para
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.comparison import FitComparison
+    from policies.outcome import FitComparison
     from policies.plan import NodeChange, Plan
     from policies.plan.disruptions import Disruption
     from webhook.cli.plans import PlanReport

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.admission import review
-from policies.comparison import Situation
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
+from policies.outcome import Situation
 from policies.plan import KINDS, ChangeError, PlannedChange, changed_objects, key_of, plan_change
 from policies.request import Request
 from policies.settings.workload_kinds import workload_kinds

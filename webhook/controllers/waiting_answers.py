@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.explanation import READ_FROM, Audience, Feasibility, explain, questions
+from policies.explanation import explain
 from policies.fleet import gpu_requests
+from policies.outcome import READ_FROM, Audience, Feasibility, questions
 from policies.view import UNKNOWN
 from policies.waiting import alike_key, for_all_alike, is_waiting, waiting_result
 from policies.work import Work, bounded_by, check_cancelled
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from policies.explanation import Question
+    from policies.outcome import Question
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from policies.waiting import PodState, WaitingResult

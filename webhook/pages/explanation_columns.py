@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.explanation import Feasibility, OutcomeState
+from policies.explanation import OutcomeState
 from policies.explanation.sentences import fit_word, why_sentences
+from policies.outcome import Feasibility
 from policies.phrases import format_count, format_list, format_ranges, inflect, number_key
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from aiohttp import hdrs
 
-from policies.explanation import EVERYTHING, Audience
+from policies.outcome import EVERYTHING, Audience
 from webhook.cluster.caller_reviews import TooManyReviews
 from webhook.cluster.errors import ClusterError
 from webhook.server.logs import log_unknown_caller

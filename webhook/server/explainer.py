@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from policies.explanation import EVERYTHING, Audience, explain, questions
+from policies.explanation import explain
 from policies.kubernetes.objects import DEFAULT_NAMESPACE
+from policies.outcome import EVERYTHING, Audience, questions
 from policies.work import Work, bounded_by, check_cancelled
 from policies.workload_templates import templates_of
 from webhook.cluster.lookups import look_up

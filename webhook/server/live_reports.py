@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from policies.explanation import Audience
+    from policies.outcome import Audience
     from policies.view import ClusterView
 
 __all__ = ["LARGEST_REPORT", "MOST_BYTES", "LiveReport", "LiveReports", "ReportParts", "ReportUnavailableError"]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from policies.audit import AuditReport
-    from policies.explanation import Audience, Explanation
+    from policies.explanation import Explanation
+    from policies.outcome import Audience
     from policies.settings import AddedKind, GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.server.live_reports import ReportParts

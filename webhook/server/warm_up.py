@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies import explanation
+from policies import outcome
 from policies.admission import Course, decide
 from policies.admission.entries import ENTRIES
 from policies.admission.warm import warm
@@ -54,7 +54,7 @@ def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[
     """
     end = clock() + _MOST_SECONDS
     warm(view)
-    explanation.warm(view)
+    outcome.warm(view)
     with asyncio.Runner() as loop:
         for number in range(_ROUNDS):
             for name, labels, document in _samples(number):

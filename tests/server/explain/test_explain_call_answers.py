@@ -2,8 +2,9 @@
 
 import pytest
 
-from policies.explanation import Explanation, explain, questions
+from policies.explanation import Explanation, explain
 from policies.json_documents import json_document
+from policies.outcome import questions
 from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from tests.server.explain.calls import CLAIM, answered, ask
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from policies.explanation import Audience
+from policies.outcome import Audience
 from policies.settings import DEFAULTS
 from policies.view import PassingView
 from tests.server.explain.calls import CLAIM, answered, ask, plain

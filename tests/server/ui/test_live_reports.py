@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from policies.explanation import EVERYTHING, Audience
+from policies.outcome import EVERYTHING, Audience
 from tests.server.ui.serving import Changing
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.live import LiveView

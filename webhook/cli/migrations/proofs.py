@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.comparison import Outcome
 from policies.kubernetes.printable import printable
 from policies.migration_proof import PROPERTIES, Cell, prove_migration
+from policies.outcome import Outcome
 from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists

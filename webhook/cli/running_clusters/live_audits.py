@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from policies.admission.entries import CONFIGURATIONS
 from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
-from policies.explanation import Audience, name_redactor
+from policies.explanation import name_redactor
+from policies.outcome import Audience
 from webhook.cli.audit_reports import Audited, uncovered_notes
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from policies.explanation import READ_FROM, explain, questions
+from policies.explanation import explain
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.outcome import READ_FROM, questions
 from policies.phrases import format_list
 from policies.view import ChangedView
 from webhook.cli.explanations import Name, check_found, read_sources

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.explanation import explain, questions
+from policies.explanation import explain
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of
 from policies.kubernetes.printable import printable
+from policies.outcome import questions
 from policies.phrases import format_list
 from policies.request import UserInfo
 from policies.settings.workload_kinds import workload_kinds

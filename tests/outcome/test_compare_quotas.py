@@ -1,7 +1,7 @@
 """What quotas count and refuse before and after a change."""
 
-from policies.comparison import Outcome, compare_limits, quota_refusals, subjects_of
-from tests.comparison.clusters import bound, changed, gpu_node, situation
+from policies.outcome import Outcome, compare_limits, quota_refusals, subjects_of
+from tests.outcome.clusters import bound, changed, gpu_node, situation
 
 SHARED = {
     "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED",

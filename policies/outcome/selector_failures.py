@@ -17,9 +17,9 @@ from policies.dra.claims.cluster.wording import path_of, text_place
 from policies.dra.claims.subject import Subject
 from policies.dra.conditions import device_reads
 from policies.dra.resource_claims import Claim
-from policies.explanation.question import Obstacle, ObstacleKind
-from policies.explanation.rejected_devices import value_of
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.outcome.claims import Obstacle, ObstacleKind
+from policies.outcome.rejected_devices import value_of
 from policies.phrases import shorten
 from policies.work import check_cancelled
 
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from policies.dra.cel import Read
     from policies.dra.claims.facts import Facts
     from policies.dra.resource_claims import Subrequest
-    from policies.explanation.problem import AllocationProblem
-    from policies.explanation.solver import Solver
-    from policies.explanation.survey import Failure
     from policies.kubernetes.objects import Object
+    from policies.outcome.allocation import AllocationProblem, Solver
+    from policies.outcome.survey import Failure
 
-__all__ = ["costly_selectors", "failure_obstacle", "remedy_by_rules"]
+__all__ = ["costly_selectors", "failure_obstacle"]
 
 _RUNTIME = "CEL runtime error: "
 _COMPILE = "CEL compile error: "
@@ -131,7 +130,7 @@ def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
     read = next((each for each in reads if value_of(found.device, each) is None), None)
     if read is None or read.domain is None:
         return f"check that {missing[1]} is there before it is read"
-    return remedy_by_rules(found.owner, found.selector, read, facts) or _guarded_condition(read, failing)
+    return _remedy_by_rules(found.owner, found.selector, read, facts) or _guarded_condition(read, failing)
 
 
 def _guarded_condition(read: Read, failing: str) -> str:
@@ -180,7 +179,7 @@ def _selectors(problem: AllocationProblem) -> Iterator[tuple[str, str]]:
                 yield f"request {subrequest.full_name} of {named.source}", text
 
 
-def remedy_by_rules(document: Object, selector: str, read: Read, facts: Facts) -> str:
+def _remedy_by_rules(document: Object, selector: str, read: Read, facts: Facts) -> str:
     """The remedy of the rule with a finding on the read; empty if there is none.
 
     Args:

@@ -1,4 +1,7 @@
-"""The cluster for explanations: nodes, devices, and what is in use; digested once for many questions."""
+"""The cluster of a question: nodes, devices, and what is in use; digested once for many questions.
+
+An audience says which of the names in it are shown.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,24 @@ from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
 from policies.dra.holders import Holder
 from policies.dra.resource_claims import Claim
-from policies.explanation.audience import OTHER_NAMESPACES
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.resourceslices import device_fields
+from policies.phrases import format_count, format_list
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.explanation.audience import Audience
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
 __all__ = [
     "BRING",
+    "EVERYTHING",
+    "OTHER_NAMESPACES",
     "READ_FROM",
+    "Audience",
     "Cluster",
     "Holders",
     "Holding",
@@ -49,6 +54,31 @@ BRING = (
 """The remedy for missing facts."""
 
 _ANYWHERE = "any node"
+
+OTHER_NAMESPACES = "pods of other namespaces"
+"""What holds a device, if the holder must not be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The reader of an explanation."""
+
+    namespace: str = ""
+    """The only namespace whose objects are named; empty for all namespaces."""
+    sees_nodes: bool = True
+    """True if nodes are named."""
+
+    def may_name(self, namespace: str) -> bool:
+        """True if objects of a namespace are named."""
+        return self.namespace in ("", namespace)
+
+    def nodes(self, names: Sequence[str], most: int) -> str:
+        """The names of nodes, at most so many, or their number."""
+        return format_list(names, most) if self.sees_nodes else format_count(len(names), "node")
+
+
+EVERYTHING = Audience()
+"""The reader may see every node and every namespace."""
 
 
 class Holding(NamedTuple):

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held
-from policies.explanation.claims import MOST_PODS, reservations
 from policies.kubernetes.paths import lookup
+from policies.outcome.claims import MOST_PODS, reservations
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from policies.dra.allocation.allocator import Allocator
     from policies.dra.allocation.usage import Usage
-    from policies.explanation.nodes import NodeChecks
-    from policies.explanation.problem import AllocationProblem
-    from policies.explanation.survey import AlikeNodes, Survey
     from policies.kubernetes.objects import Object
+    from policies.outcome.allocation import AllocationProblem
+    from policies.outcome.nodes import NodeChecks
+    from policies.outcome.survey import AlikeNodes, Survey
 
 __all__ = ["ReplicaCount", "count_replicas"]
 
@@ -74,12 +74,13 @@ class _AlikeFill:
         return sum(self.replicas if room is None else min(self.replicas, room) for room in self.rooms)
 
 
-def count_replicas(problem: AllocationProblem, checks: NodeChecks, survey: Survey, usage: Usage) -> ReplicaCount:
+def count_replicas(survey: Survey) -> ReplicaCount:
     """Place replicas on the nodes that fit now, until they are full.
 
     Alike nodes with local devices are filled evenly, one standing for all. Devices that several nodes can reach are given
     to one node after the other. A claim that all replicas share is allocated once, and the best single node counts.
     """
+    problem, checks = survey.problem, survey.checks
     fitting = [alike for alike in survey.groups if alike.fits]
     limit = _limit(problem)
     if not problem.claims and not any(alike.resources for alike in fitting):
@@ -89,7 +90,7 @@ def count_replicas(problem: AllocationProblem, checks: NodeChecks, survey: Surve
     shared = [claim for claim in problem.claims if claim.shared]
     if shared and problem.question.pod is not None:
         return _at_most(_count_sharing(problem, checks, fitting), limit)
-    placements = _Placements(usage)
+    placements = _Placements(survey.cluster.usage)
     count, one_by_one = _fill_evenly(problem, checks, fitting, placements)
     for alike in one_by_one:
         for position in alike.positions:

@@ -1,8 +1,8 @@
 """What is compared: each template once, by the workload above it."""
 
-from policies.comparison import subjects_of
-from tests.comparison.clusters import GPU, bound, gpu_node, situation
+from policies.outcome import subjects_of
 from tests.explanation import conftest as k8s
+from tests.outcome.clusters import GPU, bound, gpu_node, situation
 
 
 def deployment(name="web", replicas=2, gpus=1):

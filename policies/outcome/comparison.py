@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.comparison.fits import Fit, FitFinder
-from policies.explanation import Feasibility
 from policies.kubernetes.paths import lookup
+from policies.outcome.fits import Fit, FitFinder
+from policies.outcome.outcome import Feasibility
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.comparison.fits import Situation
-    from policies.comparison.subjects import Subject
     from policies.kubernetes.objects import Object
+    from policies.outcome.fits import Situation
+    from policies.outcome.workloads import Subject
 
 __all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
 

@@ -7,36 +7,27 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import TEMPLATE
-from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held, Usage
 from policies.dra.resource_claims import Claim
-from policies.explanation import EVERYTHING, Explanation, Feasibility, explain, questions
-from policies.explanation.cluster import ResourceUsage, read_cluster
-from policies.explanation.headlines import survey_headline
-from policies.explanation.node_groups import node_groups
-from policies.explanation.nodes import NodeChecks
-from policies.explanation.problem import allocation_problem
-from policies.explanation.questions import pod_question
-from policies.explanation.replicas import count_replicas
-from policies.explanation.selector_failures import costly_selectors
-from policies.explanation.survey import survey
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
+from policies.outcome.cluster import ResourceUsage, read_cluster
+from policies.outcome.outcome import Feasibility, simulate
+from policies.outcome.question import pod_question, questions
 from policies.quota.opt_in import QUOTA_NAME
 from policies.view import UNKNOWN, ChangedView
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from policies.comparison.subjects import Subject
-    from policies.explanation.cluster import Cluster, Holding
-    from policies.explanation.problem import AllocationProblem
-    from policies.explanation.question import Question
-    from policies.explanation.survey import AlikeNodes, Survey
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
+    from policies.outcome.cluster import Cluster, Holding
+    from policies.outcome.outcome import PlacementOutcome
+    from policies.outcome.question import Question
+    from policies.outcome.workloads import Subject
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
 
@@ -55,7 +46,7 @@ class Fit:
     """Where a subject would find a place, after its own pods have ended and everything else runs on."""
 
     verdict: Feasibility
-    """FITS, FULL, IMPOSSIBLE, BLOCKED or UNKNOWN, as `explain` says it; never SCHEDULED."""
+    """FITS, FULL, IMPOSSIBLE, BLOCKED or UNKNOWN; never SCHEDULED."""
     room: int | None
     """How many of the subject's pods find a place at once, at most its own number; None if it is unknown."""
     nodes: frozenset[str]
@@ -104,23 +95,14 @@ class FitFinder:
             expected: Nodes on which it fits in another cluster; the reason is that of these nodes.
         """
         check_cancelled()
-        question = self._question(subject)
-        cluster = self._cluster
-        if question.obstacles or cluster.problem or not (cluster.nodes_known or question.claims):
-            return _obstacle_fit(explain(question, self._view, self._settings))
-        cluster = self._without_own_devices(subject)
-        usage = _without_own_amounts(subject, ResourceUsage(self._view))
-        problem = allocation_problem(question, cluster, self._view, self._settings)
-        checks = NodeChecks(problem.question, cluster.nodes, usage, problem.by_resource)
-        try:
-            # A selector that is too costly or fails on a device stops the scheduler: `explain` has the words.
-            if costly_selectors(problem) or (found := survey(problem, checks, cluster, EVERYTHING)).failure is not None:
-                return _obstacle_fit(explain(question, self._view, self._settings))
-            room = self._room(subject, problem, checks, found, cluster)
-        except AllocationError as error:
-            return Fit(Feasibility.BLOCKED, 0, frozenset(), f"the scheduler fails: {error}")
-        verdict, headline = survey_headline(question, found, len(cluster.nodes), None)
-        return Fit(verdict, room, self._nodes_of(found, cluster), _why(headline, found, question, cluster, expected))
+        outcome = self._outcome(subject, self._question(subject), self._cluster)
+        if outcome.obstacles:
+            first = outcome.obstacles[0]
+            room = None if outcome.verdict is Feasibility.UNKNOWN else 0
+            rule = f" [{first.rule}]" if first.rule else ""
+            return Fit(outcome.verdict, room, frozenset(), f"{first.sentence}{rule}", first.remedy)
+        nodes = [name for name, (_, fits_if_empty, _) in _served_nodes(outcome).items() if fits_if_empty]
+        return Fit(outcome.verdict, self._room(subject, outcome), self._same_set(nodes), _why(outcome, expected))
 
     def service_of(self, subject: Subject, names: frozenset[str]) -> Service:
         """What some nodes do for a subject, after its own pods have ended.
@@ -134,23 +116,24 @@ class FitFinder:
         requested = (question.obstacles, spec, claims, question.resources, self._cluster.problem)
         if question.obstacles or self._cluster.problem:
             return Service(requested)
-        cluster = self._without_own_devices(subject)
         found_nodes = (self._view.get("Node", name) for name in sorted(names))
-        cluster = replace(cluster, nodes=[node for node in found_nodes if isinstance(node, dict)])
-        usage = _without_own_amounts(subject, ResourceUsage(self._view))
-        problem = allocation_problem(question, cluster, self._view, self._settings)
-        checks = NodeChecks(problem.question, cluster.nodes, usage, problem.by_resource)
-        try:
-            found = survey(problem, checks, cluster, EVERYTHING)
-            placed = count_replicas(problem, checks, found, cluster.usage) if found.failure is None else None
-        except AllocationError as error:
-            return Service(requested, failure=error)
-        served = {
-            name_of(cluster.nodes[position]): (alike.fits, alike.fits_if_empty, checks.room(position))
-            for alike in found.groups
-            for position in alike.positions
-        }
-        return Service(requested, served, 0 if placed is None else placed.count, found.failure or found.unknown)
+        cluster = replace(self._cluster, nodes=[node for node in found_nodes if isinstance(node, dict)])
+        outcome = self._outcome(subject, question, cluster)
+        unknown = 0 if outcome.survey is None else outcome.survey.unknown
+        room = 0 if outcome.replicas is None else outcome.replicas.count
+        return Service(requested, _served_nodes(outcome), room, outcome.obstacles or unknown)
+
+    def _outcome(self, subject: Subject, question: Question, cluster: Cluster) -> PlacementOutcome:
+        """What becomes of one pod of the subject, once its own pods have ended."""
+        usage = ResourceUsage(self._view)
+        by_node: dict[str, list[Amounts]] = {}
+        for pod in subject.pods:
+            if (taken := taken_by(pod)) is not None:
+                by_node.setdefault(taken[0], []).append(taken[1])
+        for node, amounts in by_node.items() if usage.pods_known else ():
+            usage = usage.without(node, amounts)
+        cluster = self._without_own_devices(subject, cluster)
+        return simulate(question, self._view, self._settings, cluster=cluster, resource_usage=usage)
 
     def _question(self, subject: Subject) -> Question:
         """The question of the subject, which is created anew; quotas are compared apart."""
@@ -168,10 +151,10 @@ class FitFinder:
                 changed["ResourceClaim", subject.namespace, name] = {**claim, "status": {}}
         changed |= _templates_of_claims(subject, self._view)
         view = ChangedView(self._view, changed)
-        return pod_question(subject.document, subject.label, subject.namespace, view, self._settings, stored=False)
+        question = pod_question(subject.document, subject.label, subject.namespace, view, self._settings, stored=False)
+        return replace(question, node_name="")
 
-    def _without_own_devices(self, subject: Subject) -> Cluster:
-        cluster = self._cluster
+    def _without_own_devices(self, subject: Subject, cluster: Cluster) -> Cluster:
         if subject.is_pod:
             own = [each for name in subject.pod_names for each in self._holding_of.get(name, ())]
             names = set(subject.pod_names)
@@ -188,25 +171,22 @@ class FitFinder:
             usage = replace(cluster.usage, devices=cluster.usage.devices - devices)
         return replace(cluster, usage=usage)
 
-    def _room(
-        self, subject: Subject, problem: AllocationProblem, checks: NodeChecks, found: Survey, cluster: Cluster
-    ) -> int | None:
+    def _room(self, subject: Subject, outcome: PlacementOutcome) -> int | None:
         """How many pods of the subject find a place at once; counting ends at its own number."""
-        now = found.count()
-        if not now:
-            return None if found.unknown else 0
-        shares = any(claim.shared for claim in (*problem.claims, *problem.question.allocated))
+        survey = outcome.survey
+        if survey is None or not (now := survey.count()):
+            return None if survey is not None and survey.unknown else 0
+        shares = any(claim.shared for claim in (*survey.problem.claims, *survey.question.allocated))
         if subject.count <= 1 or (now >= subject.count and self.has_local_devices and not shares):
             return subject.count
-        placed = count_replicas(problem, checks, found, cluster.usage)
-        if placed.count >= subject.count:
+        placed = outcome.replicas
+        if placed is None or placed.count >= subject.count:
             return subject.count
         return None if placed.at_least else placed.count
 
-    def _nodes_of(self, found: Survey, cluster: Cluster) -> frozenset[str]:
-        positions = (position for alike in found.groups if alike.fits_if_empty for position in alike.positions)
-        names = frozenset(name_of(cluster.nodes[position]) for position in positions)
-        return self._node_sets.setdefault(names, names)
+    def _same_set(self, names: Iterable[str]) -> frozenset[str]:
+        found = frozenset(names)
+        return self._node_sets.setdefault(found, found)
 
 
 def _by_pod(holding: Sequence[Holding]) -> Mapping[str, Sequence[Holding]]:
@@ -255,49 +235,26 @@ def _templates_of_claims(subject: Subject, view: ClusterView) -> Mapping[Key, Ob
     return found
 
 
-def _without_own_amounts(subject: Subject, usage: ResourceUsage) -> ResourceUsage:
-    by_node: dict[str, list[Amounts]] = {}
-    for pod in subject.pods:
-        if (taken := taken_by(pod)) is not None:
-            by_node.setdefault(taken[0], []).append(taken[1])
-    for node, amounts in by_node.items() if usage.pods_known else ():
-        usage = usage.without(node, amounts)
-    return usage
+def _served_nodes(outcome: PlacementOutcome) -> Mapping[str, tuple[bool, bool, int | None]]:
+    """For each node: it fits now, it would fit if nothing were in use, and the room without devices."""
+    survey = outcome.survey
+    if survey is None:
+        return {}
+    return {
+        name_of(survey.cluster.nodes[position]): (alike.fits, alike.fits_if_empty, survey.checks.room(position))
+        for alike in survey.groups
+        for position in alike.positions
+    }
 
 
-def _obstacle_fit(explanation: Explanation) -> Fit:
-    """The fit of an explanation that surveyed no nodes."""
-    is_unknown = explanation.verdict is Feasibility.UNKNOWN
-    first = next(iter(explanation.obstacles), None)
-    why = explanation.headline if first is None else first.sentence
-    rule = f" [{first.rule}]" if first is not None and first.rule else ""
-    return Fit(
-        explanation.verdict,
-        None if is_unknown else 0,
-        frozenset(),
-        f"{why}{rule}",
-        first.remedy if first is not None else "",
-    )
-
-
-def _why(headline: str, found: Survey, question: Question, cluster: Cluster, expected: Collection[str]) -> str:
+def _why(outcome: PlacementOutcome, expected: Collection[str]) -> str:
     """The headline, and the reason on the expected nodes, else on those that nearly fit."""
-    if found.count():
-        return headline
-    meant = (
-        [each for alike in found.groups if (each := _part_on(alike, cluster, expected)).positions] if expected else []
-    )
-    groups, _, _ = node_groups(meant or found.groups, question, cluster.nodes, EVERYTHING)
-    for group in groups:
-        if group.reason is not None:
-            where = group.nodes[0] if group.count == 1 else f"{group.nodes[0]} and {group.count - 1} more"
-            return f"{headline}; on {where}: {group.reason.sentence}"
-    return headline
-
-
-def _part_on(alike: AlikeNodes, cluster: Cluster, names: Collection[str]) -> AlikeNodes:
-    """The part of a group with these names."""
-    kept = [name_of(cluster.nodes[position]) in names for position in alike.positions]
-    mismatches = [each for each, is_kept in zip(alike.mismatches, kept, strict=False) if is_kept]
-    positions = [each for each, is_kept in zip(alike.positions, kept, strict=True) if is_kept]
-    return replace(alike, positions=positions, mismatches=mismatches)
+    survey = outcome.survey
+    if survey is None or survey.count():
+        return outcome.headline()
+    for groups in survey.ranked_groups(expected or None) or survey.ranked_groups():
+        if (reason := survey.reason(groups)) is not None:
+            names = survey.names(groups)
+            where = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+            return f"{outcome.headline()}; on {where}: {reason.sentence}"
+    return outcome.headline()

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.admission import review
-from policies.comparison.comparison import Outcome
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.outcome.comparison import Outcome
 from policies.quota.charging.origins import origin_of
 from policies.quota.charging.outcomes import COUNTABLE, FITS
 from policies.quota.counting.counter import uid_of
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from fractions import Fraction
 
-    from policies.comparison.fits import Situation
-    from policies.comparison.subjects import Subject
     from policies.decision import Finding
     from policies.kubernetes.objects import Object
+    from policies.outcome.fits import Situation
+    from policies.outcome.workloads import Subject
     from policies.quota.charges import Unit
     from policies.quota.limits.quota import Limit
     from policies.view import ClusterView, Key

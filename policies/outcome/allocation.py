@@ -1,47 +1,55 @@
-"""The allocation problem of a question: claims, nodes, slices, classes and features."""
+"""Allocation: the claims of a question on nodes, solved once for all nodes of one shape."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.allocator import Allocator
+from policies.dra.allocation.errors import InvalidPoolsError, SearchBudgetExceeded
 from policies.dra.allocation.features import ON_SINCE, Features
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.claims.facts import Facts
 from policies.dra.resource_claims import Claim
-from policies.explanation.claims import classes_of
-from policies.explanation.cluster import BRING
-from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
-from policies.phrases import format_list
+from policies.kubernetes.paths import lookup
+from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of
+from policies.outcome.cluster import BRING
+from policies.phrases import format_list, format_ranges
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from policies.dra.allocation.usage import Usage
-    from policies.explanation.cluster import Cluster
-    from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
+    from policies.outcome.cluster import Cluster
+    from policies.outcome.question import Question
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = [
     "NO_RESOURCES",
-    "STEPS",
     "AllocationProblem",
+    "Solution",
+    "SolutionState",
+    "Solver",
     "allocation_problem",
     "claims_may_serve_resources",
+    "device_names",
     "unknown_device_obstacles",
 ]
 
 NO_RESOURCES: frozenset[str] = frozenset()
 
-STEPS = 20_000
+_STEPS = 20_000
 """Search steps on one node; a solution usually takes hundreds."""
+_FEW_STEPS = 1_000
+_MOST_GIVEN_UP = 10
+"""After this number of searches that were given up, the others get a few steps only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class AllocationProblem:
             return self.claims
         return (*self.claims, _implicit_claim(self.question, self.by_resource, resources))
 
-    def allocator(self, resources: frozenset[str], usage: Usage, budget: int = STEPS) -> Allocator:
+    def allocator(self, resources: frozenset[str], usage: Usage, budget: int = _STEPS) -> Allocator:
         """An allocator for these claims.
 
         Raises:
@@ -164,3 +172,92 @@ def _implicit_claim(question: Question, classes: Mapping[str, Object], resources
         "spec": {"devices": {"requests": requests}},
     }
     return NamedClaim("extended-resources", Claim(claim), "the pod's extended resources")
+
+
+class SolutionState(Enum):
+    """Whether the claims fit a node."""
+
+    FITS = "fits"
+    DOES_NOT_FIT = "does not fit"
+    GAVE_UP = "gave up"
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The result for all nodes of one shape."""
+
+    state: SolutionState
+    allocations: tuple[Object, ...] = ()
+    """The allocation of each claim on the node that was solved first."""
+    node: int = 0
+    """The position of that node."""
+
+
+class Solver:
+    """Solves a problem with one usage, on any number of nodes."""
+
+    def __init__(self, problem: AllocationProblem, usage: Usage) -> None:
+        self._problem = problem
+        self._usage = usage
+        self._allocators: dict[tuple[frozenset[str], int], Allocator] = {}
+        self._solutions: dict[Hashable, Solution] = {}
+        self._given_up = 0
+
+    def shape(self, position: int, resources: frozenset[str] = NO_RESOURCES) -> Hashable:
+        """A key, equal for nodes with the same solution.
+
+        Raises:
+            AllocationError: A node selector of a slice is invalid.
+        """
+        return resources, self.allocator(resources, _STEPS).node_shape(self._problem.nodes[position])
+
+    def solution(self, position: int, resources: frozenset[str] = NO_RESOURCES) -> Solution:
+        """The solution on a node.
+
+        Raises:
+            AllocationError: Kubernetes' scheduler fails, for all nodes.
+        """
+        if not self.has_claims(resources):
+            return Solution(SolutionState.FITS, node=position)
+        shape = self.shape(position, resources)
+        if shape not in self._solutions:
+            self._solutions[shape] = self._solve(position, resources)
+        return self._solutions[shape]
+
+    @property
+    def solved(self) -> int:
+        """The number of shapes that were solved."""
+        return len(self._solutions)
+
+    def has_claims(self, resources: frozenset[str]) -> bool:
+        """True if there are claims to allocate."""
+        return bool(self._problem.claims or resources)
+
+    def allocator(self, resources: frozenset[str], budget: int = _STEPS) -> Allocator:
+        """The allocator for nodes where a claim serves these extended resources."""
+        key = (resources, budget)
+        if key not in self._allocators:
+            self._allocators[key] = self._problem.allocator(resources, self._usage, budget)
+        return self._allocators[key]
+
+    def _solve(self, position: int, resources: frozenset[str]) -> Solution:
+        budget = _STEPS if self._given_up < _MOST_GIVEN_UP else _FEW_STEPS
+        try:
+            allocations = self.allocator(resources, budget).allocate(self._problem.nodes[position])
+        except InvalidPoolsError:
+            return Solution(SolutionState.DOES_NOT_FIT, node=position)
+        except SearchBudgetExceeded:
+            self._given_up += 1
+            return Solution(SolutionState.GAVE_UP, node=position)
+        if allocations is None:
+            return Solution(SolutionState.DOES_NOT_FIT, node=position)
+        return Solution(SolutionState.FITS, tuple(allocations), position)
+
+
+def device_names(allocations: Iterable[Object]) -> tuple[str, ...]:
+    """The devices of allocations by request: `gpu: gpu-0..gpu-3`."""
+    by_request: dict[str, list[str]] = {}
+    for allocation in allocations:
+        for result in lookup(allocation, ("devices", "results")) or []:
+            by_request.setdefault(str(result.get("request")), []).append(str(result.get("device")))
+    return tuple(f"{request}: {format_ranges(names)}" for request, names in by_request.items())

@@ -1,31 +1,35 @@
-"""The claims of a question, and the DeviceClasses that they name."""
+"""The claims of a question, the DeviceClasses that they name, and the obstacles to getting any device."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from policies.dra.deviceclasses import class_meant, other_classes
 from policies.dra.resource_claims import Claim
-from policies.explanation.cluster import BRING
-from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind
 from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import lookup, replace_at
 from policies.kubernetes.printable import printable
+from policies.outcome.cluster import BRING
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.decision import Template
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.view import ClusterView
 
 __all__ = [
     "MOST_PODS",
+    "NamedClaim",
+    "Obstacle",
+    "ObstacleKind",
     "claim_from_template",
     "claim_with_spec",
     "claims_of_pod",
@@ -38,6 +42,99 @@ __all__ = [
 
 MOST_PODS = 256
 """Pods for which one claim can be reserved. Source: k8s.io/api/resource/v1 ResourceClaimReservedForMaxSize."""
+
+
+class ObstacleKind(StrEnum):
+    """The kind of an obstacle."""
+
+    MALFORMED = "malformed"
+    """The document does not have the shape of its kind."""
+    REFUSED = "refused"
+    """`review` refuses the object; one obstacle for each finding that denies."""
+    FACT_UNKNOWN = "fact unknown"
+    """A fact is missing; the remedy says which file to add."""
+    MISSING = "missing"
+    """A claim, template or DeviceClass does not exist."""
+    CLAIM_FULL = "claim full"
+    """A claim is reserved for the maximum of pods."""
+    CLAIM_DELETED = "claim deleted"
+    """A claim is being deleted, so no pod can get it."""
+    TOO_COSTLY = "too costly"
+    """A selector may cost more for one device than the API server accepts."""
+    ALLOCATION_FAILS = "allocation fails"
+    """Kubernetes' scheduler fails with an error for all nodes: a selector does not compile or fails on a device, or the
+    cluster does not know the kind of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A reason why no node can fit."""
+
+    kind: ObstacleKind
+    sentence: str
+    """What is wrong and why it matters, without a full stop."""
+    remedy: str = ""
+    """What to do, an imperative without a full stop; empty if it is obvious."""
+    rule: str = ""
+    """The rule that refuses, `GA301`; only with REFUSED."""
+    cause: str = field(default="", metadata={"exclude": True})
+    """The cause in a few words, for a headline; empty if the kind says enough. pydantic leaves it out of JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedClaim:
+    """A ResourceClaim with its name in the question."""
+
+    name: str
+    """The name in the pod (`spec.resourceClaims[].name`); without a pod, the name of the claim or template."""
+    claim: Claim
+    source: str
+    """Its origin, for people: `ResourceClaimTemplate gpu-0a1b`, `ResourceClaim team-a/shared`."""
+    shared: bool = False
+    """True if all pods of a workload use this claim (`resourceClaimName`, or that of a PodGroup)."""
+    group: str = ""
+    """The PodGroup that it is reserved for; empty if it is reserved for each pod."""
+
+    def without_constraint(self, position: int) -> NamedClaim:
+        """The claim without one of its constraints."""
+        path = self.claim.devices_path / "constraints"
+        constraints = lookup(self.claim.document, path)
+        return self._with_value(path, [*constraints[:position], *constraints[position + 1 :]])
+
+    def with_count(self, request: str, count: int) -> NamedClaim:
+        """The claim with another count in a request, such as `gpu` or `gpu/large`."""
+        return self._with_request(request, lambda asked: {**asked, "count": count})
+
+    def with_capacity(self, request: str, amounts: Mapping[str, Any]) -> NamedClaim:
+        """The claim with these amounts of capacities in a request, and no others; it may have had none."""
+        return self._with_request(
+            request, lambda asked: {**asked, "capacity": {**(asked.get("capacity") or {}), "requests": amounts}}
+        )
+
+    def with_selector(self, request: str, index: int, expression: str) -> NamedClaim:
+        """The claim with another expression for one selector of a request; an empty one removes the selector."""
+
+        def change(asked: dict[str, Any]) -> dict[str, Any]:
+            selectors = asked["selectors"]
+            instead = [{"cel": {"expression": expression}}] if expression else []
+            return {**asked, "selectors": [*selectors[:index], *instead, *selectors[index + 1 :]]}
+
+        return self._with_request(request, change)
+
+    def with_toleration(self, request: str, key: str, effect: str) -> NamedClaim:
+        """The claim with a request that tolerates one more taint, whatever its value."""
+        toleration = {"key": key, "operator": "Exists", "effect": effect}
+        return self._with_request(
+            request, lambda asked: {**asked, "tolerations": [*(asked.get("tolerations") or []), toleration]}
+        )
+
+    def _with_request(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> NamedClaim:
+        subrequest = next(each for each in self.claim.subrequests if each.full_name == name)
+        return self._with_value(subrequest.path, change(subrequest.fields))
+
+    def _with_value(self, path: FieldPath, value: Any) -> NamedClaim:
+        return replace(self, claim=Claim(replace_at(self.claim.document, path, value)))
+
 
 _Parts = tuple[tuple[NamedClaim, ...], tuple[NamedClaim, ...], tuple[Obstacle, ...]]
 

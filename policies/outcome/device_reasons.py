@@ -10,10 +10,9 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolState
 from policies.dra.allocation.rejections import Reason as Check
-from policies.explanation.changes import without_constraint
-from policies.explanation.group_report import Reason, ReasonKind
-from policies.explanation.rejected_devices import Tallies, Tally
-from policies.explanation.solver import SolutionState, Solver
+from policies.outcome.allocation import SolutionState, Solver
+from policies.outcome.reasons import Reason, ReasonKind
+from policies.outcome.rejected_devices import Tallies, Tally
 from policies.phrases import format_count, format_list, format_ranges, shorten
 from policies.work import check_cancelled
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.resource_claims import Claim, Constraint
-    from policies.explanation.cluster import Holders
-    from policies.explanation.problem import AllocationProblem
+    from policies.outcome.allocation import AllocationProblem
+    from policies.outcome.cluster import Holders
 
 __all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason", "constraint_words"]
 
@@ -101,7 +100,7 @@ class DeviceReasons:
     def _fits_without(self, position: int, claim: int, constraint: int) -> bool:
         key = (claim, constraint)
         if key not in self._unconstrained:
-            problem = self._problem.with_claim(claim, without_constraint(self._problem.claims[claim], constraint))
+            problem = self._problem.with_claim(claim, self._problem.claims[claim].without_constraint(constraint))
             self._unconstrained[key] = Solver(problem, self._usage)
         try:
             return self._unconstrained[key].solution(position).state is SolutionState.FITS

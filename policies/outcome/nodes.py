@@ -2,84 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
-from policies.explanation.group_report import ReasonKind
-from policies.explanation.problem import NO_RESOURCES
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
+from policies.outcome.allocation import NO_RESOURCES
+from policies.outcome.reasons import NodeMismatch, ReasonKind, Shortage, Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from policies.explanation.cluster import ResourceUsage
-    from policies.explanation.question import Question
     from policies.kubernetes.objects import Object
+    from policies.outcome.cluster import ResourceUsage
+    from policies.outcome.question import Question
 
-__all__ = ["NodeChecks", "NodeMismatch", "Shortage", "Taint", "is_cordoned", "preventing_taints"]
+__all__ = ["NodeChecks", "is_cordoned", "preventing_taints"]
 
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _PREVENTING = ("NoSchedule", "NoExecute")
-_CONDITIONS = {
-    "node.kubernetes.io/not-ready": "the node is not ready",
-    "node.kubernetes.io/unreachable": "the node is unreachable",
-    "node.kubernetes.io/memory-pressure": "the node is short of memory",
-    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
-    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
-    "node.kubernetes.io/network-unavailable": "the node has no network yet",
-}
 _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 """Resources that a node in a file may omit; a node that omits another resource has none of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """A taint of a node that keeps pods away, except those that tolerate it."""
-
-    key: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        """As kubectl writes it."""
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-
-    @property
-    def condition(self) -> str:
-        """The state of the node that the taint stands for, as a clause; empty for all other taints."""
-        return _CONDITIONS.get(self.key, "")
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """A resource of which a node has too little; amounts are in billionths."""
-
-    resource: str
-    requested: int
-    left: int
-    allocatable: int
-
-    @property
-    def is_permanent(self) -> bool:
-        """True if an empty node has too little, too."""
-        return self.requested > self.allocatable
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMismatch:
-    """Why a node does not fit, other than for its devices."""
-
-    kind: ReasonKind
-    key: Hashable = ""
-    """Equal for nodes with one reason: the taint, the selector's label, the resource, or the claim."""
-    shortage: Shortage | None = None
 
 
 class NodeChecks:

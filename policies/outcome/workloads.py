@@ -6,15 +6,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.audit.pod_forms import as_created, controller_label, form_of
-from policies.audit.survey import has_finished
+from policies.admission.pod_forms import as_created, controller_label, form_of
 from policies.decision import TEMPLATE
 from policies.dra.resource_claims import Claim
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, controller_of, has_ended, name_of, namespace_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pod_templates import pod_of
-from policies.kubernetes.workloads import group_of
+from policies.kubernetes.workloads import group_of, has_finished
 from policies.settings.workload_kinds import workload_kinds
 from policies.view import UNKNOWN
 from policies.workload_templates import templates_of

@@ -1,23 +1,17 @@
-"""The questions of a document: one for each of its pods, or one for a claim or claim template."""
+"""Questions: claims to allocate together, the pod that uses them, and obstacles.
+
+A document has one question for each of its pod templates, or one for a claim or claim template.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
 from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
 from policies.dra.resource_claims import Claim
-from policies.explanation.claims import (
-    claim_from_template,
-    claim_with_spec,
-    claims_of_pod,
-    class_obstacles,
-    is_stored,
-    split_claims,
-)
-from policies.explanation.question import NamedClaim, Obstacle, ObstacleKind, Question
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
 from policies.kubernetes.objects import controller_of, generate_name_of, name_of, namespace_of
@@ -25,6 +19,17 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workloads import group_of
+from policies.outcome.claims import (
+    NamedClaim,
+    Obstacle,
+    ObstacleKind,
+    claim_from_template,
+    claim_with_spec,
+    claims_of_pod,
+    class_obstacles,
+    is_stored,
+    split_claims,
+)
 from policies.pod_creation import created_pod
 from policies.quota.charging.outcomes import FITS
 from policies.quota.opt_in import QUOTA_NAME
@@ -33,14 +38,49 @@ from policies.view import ChangedView
 from policies.workload_templates import templates_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.decision import Decision, Finding, Template
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["pod_question", "questions", "refusals"]
+__all__ = ["Question", "pod_question", "questions"]
 
 _RESOURCE = "resource.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pod, claim or template to explain."""
+
+    label: str
+    """For people: `pod team-a/train`, `Deployment team-a/web`, `ResourceClaim team-a/gpu`; for a workload with several
+    pod templates, with the path of the template: `RayCluster team-a/ray, spec.headGroupSpec.template`."""
+    namespace: str
+    pod: Pod | None = None
+    """The pod after review has converted and placed it; None for a claim or template."""
+    written: Object | None = None
+    """The pod before review; None if it is stored already, and for a claim or template."""
+    claims: tuple[NamedClaim, ...] = ()
+    """The claims to allocate together."""
+    allocated: tuple[NamedClaim, ...] = ()
+    """The claims that have their devices already; they only restrict the nodes."""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """The resources that the pod requests of a node, in billionths by name (`cpu`, `nvidia.com/gpu`), with init containers
+    counted as Kubernetes does, and with one `pods`."""
+    tolerations_added: tuple[str, ...] = ()
+    """The keys of the tolerations that placement adds."""
+    conditions_added: bool = False
+    """True if placement adds to the pod's node selector or affinity."""
+    converted_to: str = ""
+    """The ResourceClaimTemplate of the converted pod; empty if the pod is not converted."""
+    node_name: str = ""
+    """The node that the pod is bound to; empty if it is not bound."""
+    obstacles: tuple[Obstacle, ...] = ()
+    """Why no node can fit."""
+    warnings: tuple[Finding, ...] = ()
+    """Warnings of review about conversion and placement."""
 
 
 def questions(
@@ -93,7 +133,7 @@ def _claim_question(
     label = f"{kind} {namespace}/{name}"
     if not stored:
         request = Request(document, group=_RESOURCE, kind=kind, namespace=namespace, name=name_of(document))
-        if refused := refusals(review(request, view, settings)):
+        if refused := _refusals(review(request, view, settings)):
             return Question(label, namespace, obstacles=refused)
     if kind == "ResourceClaimTemplate":
         claim = claim_from_template(document, name, namespace)
@@ -123,7 +163,7 @@ def pod_question(
     if not stored:
         written = created_pod(document, namespace, view)
         decision, warnings = _review_pod(written, namespace, view, settings)
-        if refused := refusals(decision):
+        if refused := _refusals(decision):
             return Question(label, namespace, obstacles=refused, warnings=warnings)
         document, templates = decision.object or written, decision.templates
     try:
@@ -195,7 +235,7 @@ def _warnings(decision: Decision) -> tuple[Finding, ...]:
     )
 
 
-def refusals(decision: Decision) -> tuple[Obstacle, ...]:
+def _refusals(decision: Decision) -> tuple[Obstacle, ...]:
     """An obstacle for each finding that refuses an object."""
     return tuple(
         Obstacle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.comparison import Situation
+from policies.outcome import Situation
 from policies.settings import DEFAULTS
 from policies.view import ChangedView
 from tests.explanation import conftest as k8s

@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.comparison import Outcome, compare_fits, subjects_of
-from tests.comparison.clusters import GPU, bound, changed, gpu_node, situation
+from policies.outcome import Outcome, compare_fits, subjects_of
 from tests.explanation import conftest as k8s
+from tests.outcome.clusters import GPU, bound, changed, gpu_node, situation
 
 
 def compared(before, after):

@@ -1,0 +1,198 @@
+"""The simulator: what becomes of a pod or claim on a cluster, as it is or with other usage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from policies.dra.allocation.errors import AllocationError
+from policies.dra.claims.facts import Facts as ClaimFacts
+from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
+from policies.outcome.claims import Obstacle, ObstacleKind
+from policies.outcome.cluster import EVERYTHING, ResourceUsage, read_cluster
+from policies.outcome.replicas import count_replicas
+from policies.outcome.selector_failures import costly_selectors, failure_obstacle
+from policies.outcome.survey import Survey
+from policies.phrases import format_count, format_list
+from policies.work import check_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.outcome.cluster import Audience, Cluster
+    from policies.outcome.question import Question
+    from policies.outcome.replicas import ReplicaCount
+    from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView
+
+__all__ = ["Feasibility", "PlacementOutcome", "simulate"]
+
+_CAUSES = {
+    ObstacleKind.MALFORMED: "something is malformed",
+    ObstacleKind.MISSING: "something that it refers to does not exist",
+    ObstacleKind.CLAIM_FULL: "a claim has as many pods as can share it",
+    ObstacleKind.CLAIM_DELETED: "a claim is being deleted",
+    ObstacleKind.TOO_COSTLY: "a selector is too costly",
+    ObstacleKind.ALLOCATION_FAILS: "Kubernetes' scheduler fails",
+}
+
+
+class Feasibility(StrEnum):
+    """The verdict on a question."""
+
+    FITS = "fits"
+    """At least one node fits now."""
+    FULL = "full"
+    """No node fits now; some would fit if nothing were in use."""
+    IMPOSSIBLE = "impossible"
+    """No node fits, even if nothing were in use."""
+    BLOCKED = "blocked"
+    """No node can fit; see `obstacles`."""
+    UNKNOWN = "unknown"
+    """Facts are missing (see `obstacles`), or the search was given up on nodes that may fit."""
+    SCHEDULED = "scheduled"
+    """The pod is bound, or the claim has its devices."""
+
+
+@dataclass(frozen=True)
+class PlacementOutcome:
+    """What becomes of a question on a cluster."""
+
+    question: Question
+    audience: Audience
+    obstacles: tuple[Obstacle, ...] = ()
+    """Why no node can fit, or which facts are missing; the worst first."""
+    survey: Survey | None = None
+    """The nodes; None if they were not checked, or there are obstacles."""
+
+    @cached_property
+    def replicas(self) -> ReplicaCount | None:
+        """The number of such pods or claims that fit now; None if nodes were not checked."""
+        return None if self.survey is None else count_replicas(self.survey)
+
+    @cached_property
+    def verdict(self) -> Feasibility:
+        """Whether it fits."""
+        if self.obstacles:
+            is_unknown = all(each.kind is ObstacleKind.FACT_UNKNOWN for each in self.obstacles)
+            return Feasibility.UNKNOWN if is_unknown else Feasibility.BLOCKED
+        if self.survey is None:
+            return Feasibility.SCHEDULED
+        if self.survey.count():
+            return Feasibility.FITS
+        if self.survey.unknown:
+            return Feasibility.UNKNOWN
+        return Feasibility.FULL if self.survey.count(empty=True) else Feasibility.IMPOSSIBLE
+
+    def headline(self, *, with_replicas: bool = False) -> str:
+        """The verdict in one sentence, without a full stop; the number of replicas only with `with_replicas`."""
+        if self.obstacles:
+            return self._obstacle_headline()
+        if self.survey is None:
+            return self._scheduled_headline()
+        total, unknown = len(self.survey.cluster.nodes), self.survey.unknown
+        nodes = format_count(total, "node")
+        if not total:
+            return "no node exists"
+        match self.verdict:
+            case Feasibility.FITS:
+                replicas = self._replicas_text() if with_replicas else ""
+                return f"fits {self.survey.count():,} of {nodes} now{replicas}"
+            case Feasibility.UNKNOWN:
+                others = "; it fits none of the others" if unknown < total else ""
+                where = f"{unknown:,} of {nodes}"
+                return (
+                    f"whether it fits is unknown for {where}: too many combinations of devices to try them all{others}"
+                )
+            case Feasibility.FULL:
+                empty = self.survey.count(empty=True)
+                return f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
+        return f"fits none of {nodes}, even if nothing were in use"
+
+    def _obstacle_headline(self) -> str:
+        if self.verdict is Feasibility.UNKNOWN:
+            return "whether it fits is unknown: facts of the cluster are missing"
+        worst = self.obstacles[0]
+        if worst.kind is ObstacleKind.REFUSED:
+            return "it is refused before scheduling"
+        return f"it fits no node: {worst.cause or _CAUSES[worst.kind]}"
+
+    def _scheduled_headline(self) -> str:
+        """The headline for a bound pod or an allocated claim."""
+        sees_nodes = self.audience.sees_nodes
+        if node := self.question.node_name:
+            return f"it is bound to {f'node {node}' if sees_nodes else 'a node'} already"
+        claims = [named.claim for named in self.question.allocated]
+        devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
+        if not sees_nodes:
+            return f"it has its devices already: {devices}"
+        pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
+        return f"it has its devices already: {devices} of pool {format_list(pools)}"
+
+    def _replicas_text(self) -> str:
+        if self.replicas is None:
+            return ""
+        thing = "claim" if self.question.pod is None else "replica"
+        at_least = "at least " if self.replicas.at_least else ""
+        return f", {at_least}{format_count(self.replicas.count, thing)} in all"
+
+
+def simulate(
+    question: Question,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    *,
+    audience: Audience = EVERYTHING,
+    cluster: Cluster | None = None,
+    resource_usage: ResourceUsage | None = None,
+) -> PlacementOutcome:
+    """What becomes of a question's pod or claims on a cluster.
+
+    Problems of the question or the cluster are part of the outcome; they raise nothing. The caller may cancel the work
+    (see `policies.work`), but not the view's digest of the cluster.
+
+    Args:
+        question: One of those that `questions` makes.
+        view: The cluster.
+        settings: Which features the cluster has, where its version does not say.
+        audience: Whose names the reasons show; the verdict and the numbers are the same for all.
+        cluster: The digest to use instead of the view's, with fewer nodes or other devices in use.
+        resource_usage: The usage of nodes instead of the view's.
+    """
+    if question.obstacles and not question.node_name:
+        return _blocked_outcome(question, audience, question.obstacles)
+    if question.node_name or (question.allocated and question.pod is None):
+        return PlacementOutcome(question, audience)
+    check_cancelled()
+    cluster = view.derive(read_cluster) if cluster is None else cluster
+    if cluster.problem:
+        sentence = f"the ResourceSlices or claims of the cluster cannot be read: {cluster.problem}"
+        return _blocked_outcome(question, audience, [Obstacle(ObstacleKind.MALFORMED, sentence)])
+    if not cluster.nodes_known and not question.claims:
+        sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
+        remedy = "add them: kubectl get nodes -o yaml > nodes.yaml"
+        return _blocked_outcome(question, audience, [Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy)])
+    check_cancelled()
+    usage = ResourceUsage(view) if resource_usage is None else resource_usage
+    survey = Survey(question, view, settings, audience, cluster=cluster, resource_usage=usage)
+    try:
+        if costly := costly_selectors(survey.problem):
+            return _blocked_outcome(question, audience, costly)
+        if failure := survey.visit_nodes():
+            served = survey.checks.served_by_claims(failure.position)
+            solver, facts = Solver(survey.problem, cluster.usage), ClaimFacts(view, settings)
+            return _blocked_outcome(
+                question, audience, [failure_obstacle(failure, survey.problem, solver, served, facts)]
+            )
+    except AllocationError as error:
+        return _blocked_outcome(question, audience, [Obstacle(ObstacleKind.ALLOCATION_FAILS, str(error))])
+    if not survey.count() and (unknown := unknown_device_obstacles(question, view)):
+        return replace(_blocked_outcome(question, audience, unknown), survey=survey)
+    return PlacementOutcome(question, audience, survey=survey)
+
+
+def _blocked_outcome(question: Question, audience: Audience, obstacles: Iterable[Obstacle]) -> PlacementOutcome:
+    ordered = sorted(obstacles, key=lambda obstacle: obstacle.kind is ObstacleKind.FACT_UNKNOWN)
+    return PlacementOutcome(question, audience, tuple(ordered))

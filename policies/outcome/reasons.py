@@ -1,0 +1,195 @@
+"""Reasons: why nodes do not fit, as data and as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.amounts import ONE, amount_text
+from policies.kubernetes.nodes import labels_of
+from policies.phrases import format_count, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.outcome.cluster import Audience
+    from policies.outcome.question import Question
+
+__all__ = ["NodeMismatch", "Reason", "ReasonKind", "Shortage", "Taint", "node_reason"]
+
+_MOST_VALUES = 3
+_OF_PRODUCTS = "nvidia.com/"
+"""Labels whose values are shown to all; the values of others may name nodes, teams and places."""
+_CONDITIONS = {
+    "node.kubernetes.io/not-ready": "the node is not ready",
+    "node.kubernetes.io/unreachable": "the node is unreachable",
+    "node.kubernetes.io/memory-pressure": "the node is short of memory",
+    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
+    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
+    "node.kubernetes.io/network-unavailable": "the node has no network yet",
+}
+
+
+class ReasonKind(StrEnum):
+    """Why a node does not fit, in the order of the checks."""
+
+    CORDONED = "cordoned"
+    TAINT = "taint"
+    NODE_SELECTOR = "node selector"
+    RESOURCES = "resources"
+    """The node has too little of a resource left (`cpu`, `nvidia.com/gpu`)."""
+    CLAIM_ELSEWHERE = "claim elsewhere"
+    """A claim has its devices already, which cannot be reached from here."""
+    NO_DEVICES = "no devices"
+    """The node has no devices."""
+    POOL = "pool"
+    """A pool is incomplete, invalid, or being replaced."""
+    DEVICES = "devices"
+    """Too few devices can serve a request; the details say why the others cannot."""
+    COMBINATION = "combination"
+    """Each request could be served alone, but not all together."""
+    CONSTRAINT = "constraint"
+    """The devices do not satisfy a constraint together."""
+    GAVE_UP = "gave up"
+    """Unknown, because there are too many combinations to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a group of nodes does not fit."""
+
+    kind: ReasonKind
+    sentence: str
+    """For people, with numbers and names; without a full stop."""
+    details: tuple[str, ...] = ()
+    """More sentences without full stops, one for each kind of device: its holders, or what it lacks. They are about the
+    first node of the group; on the other nodes, devices and holders may have other names."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
+    (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
+    `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node that keeps pods away, except those that tolerate it."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        """As kubectl writes it."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+    @property
+    def condition(self) -> str:
+        """The state of the node that the taint stands for, as a clause; empty for all other taints."""
+        return _CONDITIONS.get(self.key, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of which a node has too little; amounts are in billionths."""
+
+    resource: str
+    requested: int
+    left: int
+    allocatable: int
+
+    @property
+    def is_permanent(self) -> bool:
+        """True if an empty node has too little, too."""
+        return self.requested > self.allocatable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMismatch:
+    """Why a node does not fit, other than for its devices."""
+
+    kind: ReasonKind
+    key: Hashable = ""
+    """Equal for nodes with one reason: the taint, the selector's label, the resource, or the claim."""
+    shortage: Shortage | None = None
+
+
+def node_reason(
+    mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], question: Question, audience: Audience
+) -> Reason:
+    """The common reason of nodes; mismatches and nodes have the same order."""
+    kind, key = mismatches[0].kind, mismatches[0].key
+    if kind is ReasonKind.CORDONED:
+        remedy = ("kubectl uncordon lets pods onto it again",)
+        return Reason(kind, "the node is cordoned", remedy)
+    if isinstance(key, Taint):
+        return _taint_reason(key)
+    if kind is ReasonKind.NODE_SELECTOR:
+        return _selector_reason(str(key), nodes, question, audience)
+    if kind is ReasonKind.CLAIM_ELSEWHERE:
+        return _elsewhere_reason(str(key), question)
+    return _shortage_reason([mismatch.shortage for mismatch in mismatches if mismatch.shortage is not None])
+
+
+def _taint_reason(taint: Taint) -> Reason:
+    spelled = shorten(str(taint))
+    sentence = (
+        f"{taint.condition} (taint {spelled})" if taint.condition else f"the pod does not tolerate the taint {spelled}"
+    )
+    return Reason(ReasonKind.TAINT, sentence, facts={"key": taint.key, "value": taint.value, "effect": taint.effect})
+
+
+def _selector_reason(key: str, nodes: Sequence[Object], question: Question, audience: Audience) -> Reason:
+    if not key:
+        return Reason(ReasonKind.NODE_SELECTOR, "the pod's required node affinity does not match")
+    wanted = question.pod.spec["nodeSelector"][key] if question.pod else ""
+    here = _label_values([labels_of(node).get(key) for node in nodes])
+    if not (audience.sees_nodes or key.startswith(_OF_PRODUCTS)):
+        here = "another value or missing"
+    sentence = f"the pod's nodeSelector requires {shorten(f'{key}={wanted}')}; here {shorten(key)} is {here}"
+    facts = {"label": key, "asked": wanted}
+    return Reason(ReasonKind.NODE_SELECTOR, sentence, facts=facts)
+
+
+def _label_values(values: Sequence[str | None]) -> str:
+    """The values of a label on nodes: `a or b, or missing`."""
+    shown = [shorten(value) or '""' for value in dict.fromkeys(values) if value is not None]
+    if not shown:
+        return "missing"
+    rest = len(shown) - _MOST_VALUES
+    text = (
+        f"{', '.join(shown[:_MOST_VALUES])} or {rest:,} more"
+        if rest > 0
+        else " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    )
+    return f"{text}, or missing" if None in values else text
+
+
+def _elsewhere_reason(name: str, question: Question) -> Reason:
+    claim = next(claim for claim in question.allocated if claim.name == name)
+    sentence = f"claim {name} has its devices already, which cannot be reached from here"
+    return Reason(ReasonKind.CLAIM_ELSEWHERE, sentence, (f"it is {claim.source}",), {"claim": name})
+
+
+def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:
+    """The reason for too little of a resource, with the numbers of the node that has the most left."""
+    best = max(shortages, key=lambda shortage: (shortage.left, shortage.allocatable))
+    name = best.resource
+    requested, left, allocatable = (
+        amount_text(name, amount) for amount in (best.requested, best.left, best.allocatable)
+    )
+    facts: dict[str, Any] = {"resource": name, "asked": requested, "left": left, "allocatable": allocatable}
+    at_most = "at most " if len({shortage.left for shortage in shortages}) > 1 else ""
+    if name == "pods":
+        sentence = f"no room for another pod: {format_count(best.allocatable // ONE, 'pod')} can run on the node"
+    elif not best.allocatable:
+        sentence = f"{requested} {name} requested, and the node has none"
+    elif best.is_permanent:
+        most = "at most " if len({shortage.allocatable for shortage in shortages}) > 1 else ""
+        all_of_it = max(shortage.allocatable for shortage in shortages)
+        sentence = f"{requested} {name} requested, and the node has {most}{amount_text(name, all_of_it)} in all"
+    else:
+        sentence = f"{requested} {name} requested, {at_most}{left} of {allocatable} left beside the pods that run there"
+    return Reason(ReasonKind.RESOURCES, sentence, facts=facts)
