@@ -23,6 +23,7 @@ __all__ = [
     "find_layouts",
     "fitting_part",
     "place",
+    "possible_places",
     "shortage",
 ]
 
@@ -59,6 +60,7 @@ def place(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> tuple[Placeme
 
     An instance begins at a multiple of its memory slices, and its compute slices begin at the same number. So the last
     of the eight memory slices of an A100, which has seven compute slices, belongs only to instances that begin earlier.
+    NVML places an instance at the last place that leaves room for the others, the large ones first.
 
     Args:
         geometry: The geometry of the GPU.
@@ -67,6 +69,15 @@ def place(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> tuple[Placeme
     Source: `nvidia-smi mig -lgipp` of A30, A100, H100, H100 NVL and RTX PRO 6000, as their users publish it.
     """
     return _place(geometry, _vector(geometry, counts))
+
+
+def possible_places(geometry: Geometry) -> tuple[Placement, ...]:
+    """Every place at which an instance of each profile can lie on an empty GPU."""
+    return tuple(
+        Placement(match.profile, start, match.shape.memory_slices)
+        for match in geometry.matches
+        for start in _starts(geometry, match)
+    )
 
 
 def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> tuple[DeviceCounts, ...] | None:
@@ -236,7 +247,7 @@ def _place_rest(geometry: Geometry, matches: tuple[Match, ...], taken: int) -> t
         return ()
     match, *rest = matches
     size = match.shape.memory_slices
-    for start in _starts(geometry, match):
+    for start in reversed(_starts(geometry, match)):
         slices = ((1 << size) - 1) << start
         if not taken & slices and (found := _place_rest(geometry, tuple(rest), taken | slices)) is not None:
             return (Placement(match.profile, start, size), *found)

@@ -1,0 +1,16 @@
+"""What a node offers: one model of resources, labels and devices by hardware and configuration."""
+
+from policies.fleet.offers.hardware import Cut, Hardware, read_hardware
+from policies.fleet.offers.offer import NodeOffer, offer_of
+from policies.fleet.offers.state import DriverState, NodeState, config_by_labels
+
+__all__ = [
+    "Cut",
+    "DriverState",
+    "Hardware",
+    "NodeOffer",
+    "NodeState",
+    "config_by_labels",
+    "offer_of",
+    "read_hardware",
+]

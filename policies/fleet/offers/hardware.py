@@ -1,0 +1,278 @@
+"""Hardware: the GPUs of a node and how MIG cuts them, as its labels and its published devices say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.nodes import allocatable, labels_of
+from policies.kubernetes.paths import lookup, mapping_at
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.identifiers import COUNT_LABEL, GPU_RESOURCE, MEMORY_LABEL, PRODUCT_LABEL
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_products import node_product, product_named
+from policies.nvidia.mig_sizes import Engines, MIGSize, mig_size
+from policies.nvidia.products import Product
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.nvidia.mig_products import MIGProduct
+
+__all__ = ["COUNT_SUFFIX", "MIG_PREFIX", "REPLICAS_LABEL", "Cut", "Hardware", "gpu_number", "read_hardware"]
+
+MIG_PREFIX, COUNT_SUFFIX = "nvidia.com/mig-", ".count"
+REPLICAS_LABEL = "nvidia.com/gpu.replicas"
+_FIXED = re.compile(
+    r"nvidia\.com/(gpu\.(family|compute\.(major|minor)|machine|mode|clique)|mig\.capable|"
+    r"cuda\.(driver|runtime)(-version)?\..+|vgpu\..+|gfd\.timestamp)"
+)
+"""Labels of GPU Feature Discovery that follow from GPUs and driver alone."""
+_NUMBER = re.compile(r"gpu-(\d{1,3})(-mig-.*)?")
+_MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the GPUs of a node are cut by MIG."""
+
+    whole: int
+    """GPUs with MIG off."""
+    devices: Mapping[MIGProfile, int] = field(default_factory=dict)
+    """MIG devices by profile, on all GPUs together."""
+    by_gpu: tuple[Mapping[MIGProfile, int] | None, ...] = ()
+    """The MIG devices of each GPU, None where MIG is off; empty if it is not known GPU by GPU."""
+
+    @classmethod
+    def of(cls, by_gpu: Iterable[Mapping[MIGProfile, int] | None]) -> Cut:
+        """The cut of GPUs whose MIG devices are known one by one; None for a GPU with MIG off."""
+        gpus = tuple(by_gpu)
+        devices: dict[MIGProfile, int] = {}
+        for gpu in gpus:
+            for profile, count in (gpu or {}).items():
+                devices[profile] = devices.get(profile, 0) + count
+        return cls(sum(gpu is None for gpu in gpus), devices, gpus)
+
+    def first_empty_gpu(self, gpus: int) -> int | None:
+        """The number of the first of so many GPUs that has MIG on and no devices; None if there is none.
+
+        As far as it is known: without `by_gpu`, only if no GPU has a MIG device.
+        """
+        if self.by_gpu:
+            return next((number for number, gpu in enumerate(self.by_gpu) if gpu is not None and not gpu), None)
+        return self.whole if self.whole < gpus and not self.devices else None
+
+    def has_mig(self, gpus: int) -> bool:
+        """True if MIG is on on one of so many GPUs."""
+        return bool(self.devices) or self.whole < gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The GPUs of a node, whatever their configuration."""
+
+    product: str
+    """As labels spell it, without suffixes: `NVIDIA-A100-SXM4-80GB`; empty if it is unknown."""
+    gpus: int
+    memory: int | None
+    """Of one whole GPU in MiB; None if it is unknown."""
+    mig: MIGProduct | None
+    """None if MIG cannot cut it, or the product is unknown."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of GPU Feature Discovery that no configuration changes: versions, family, machine."""
+    sizes: Mapping[MIGProfile, MIGSize] = field(default_factory=dict)
+    """Sizes of MIG devices that were measured on such GPUs."""
+    devices: Mapping[int, tuple[Object, ...]] = field(default_factory=dict)
+    """The devices that the DRA driver publishes of each GPU, by its number."""
+    others: tuple[Object, ...] = ()
+    """Its other devices: functions of GPUs for virtual machines."""
+
+    def size(self, profile: MIGProfile) -> MIGSize:
+        """The size of a MIG device: as measured, else by what is known of the product."""
+        return self.sizes.get(profile) or mig_size(self.product, self.mig, profile, self.memory)
+
+    def with_sizes(self, examples: Iterable[Object]) -> Hardware:
+        """The hardware with the sizes of MIG devices of the same product that are published elsewhere."""
+        found = {
+            profile: size
+            for device in examples
+            if _dashed(device) == self.product and (size := _published_size(device)) is not None
+            if (profile := _profile_of(device)) is not None
+        }
+        return replace(self, sizes={**found, **self.sizes})
+
+
+def read_hardware(node: Object, devices: Sequence[Object] = ()) -> tuple[Hardware, Cut] | None:
+    """The GPUs of a node and how they are cut; None if their number or their cut is unknown.
+
+    Args:
+        node: The node.
+        devices: The devices that the DRA driver publishes on it.
+    """
+    labels = labels_of(node)
+    by_number: dict[int, list[Object]] = {}
+    others = []
+    for device in devices:
+        number = gpu_number(device)
+        if number is None:
+            others.append(device)
+        else:
+            by_number.setdefault(number, []).append(device)
+    of_labels = _by_labels(node, labels)
+    published_cut = _published_cut(by_number)
+    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
+    mig = node_product(labels)
+    if of_labels is not None:
+        gpus, memory, cut = of_labels
+        if published_cut is not None and (len(published_cut.by_gpu) == gpus or label.profile is not None):
+            gpus, cut = len(published_cut.by_gpu), published_cut
+    elif published_cut is not None:
+        gpus, memory, cut = len(published_cut.by_gpu), None, published_cut
+        mig = mig or product_named(_dashed(next(iter(by_number.values()))[0]))
+    else:
+        return None
+    shown = [device for each in by_number.values() for device in each]
+    product = label.name or (_dashed(shown[0]) if shown else "")
+    if memory is None:
+        memory = next((size for device in shown if not _text(device, "profile") and (size := _memory_of(device))), None)
+    if memory is None and mig is not None and (label.profile is not None or label.invalid):
+        memory = mig.memory[0] * 1024
+    fixed = {name: value for name, value in labels.items() if _FIXED.fullmatch(name)}
+    sizes = {**_labelled_sizes(labels), **_published_sizes(shown)}
+    published = {number: tuple(each) for number, each in by_number.items()}
+    return Hardware(product, gpus, memory, mig, fixed, sizes, published, tuple(others)), cut
+
+
+def gpu_number(device: Object) -> int | None:
+    """The number of the GPU that a published device is, or is a part of; None if its name does not tell."""
+    match = _NUMBER.fullmatch(str(device.get("name")))
+    return int(match[1]) if match else None
+
+
+def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None, Cut] | None:
+    """Number, memory and cut of the GPUs by labels and resources; None if they do not tell."""
+    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
+    count = _number(labels.get(COUNT_LABEL, ""))
+    offered = _number(allocatable(node, GPU_RESOURCE)) or 0
+    if count is None:
+        return (offered, None, Cut.of([None] * offered)) if offered else None
+    if label.profile is not None:
+        # Under the single strategy, the labels are those of the MIG devices.
+        mig = node_product(labels)
+        match = mig.match(label.profile) if mig is not None else None
+        if match is None:
+            return None
+        gpus = max(1, count // match.most)
+        devices = {label.profile: count}
+        return (
+            gpus,
+            None,
+            Cut.of([{label.profile: match.most}] * gpus) if gpus * match.most == count else Cut(0, devices),
+        )
+    if label.invalid:
+        return None
+    memory, replicas = _number(labels.get(MEMORY_LABEL, "")), _number(labels.get(REPLICAS_LABEL, ""))
+    devices = _mixed_devices(labels)
+    if devices:
+        return count, memory, Cut(min(count, offered // (replicas or 1)), devices)
+    if replicas == 0:
+        # MIG is on on every GPU. Only the mixed strategy would count its devices.
+        is_empty = labels.get("nvidia.com/mig.strategy") == "mixed"
+        return count, memory, Cut.of([{}] * count) if is_empty else Cut(0)
+    return count, memory, Cut.of([None] * count)
+
+
+def _mixed_devices(labels: Mapping[str, str]) -> dict[MIGProfile, int]:
+    """The MIG devices that the labels of the mixed strategy count."""
+    found = {}
+    for name, value in labels.items():
+        if name.startswith(MIG_PREFIX) and name.endswith(COUNT_SUFFIX):
+            profile = MIGProfile.from_label(name.removeprefix(MIG_PREFIX).removesuffix(COUNT_SUFFIX))
+            count = _number(value)
+            if profile is not None and count:
+                found[profile] = count
+    return found
+
+
+def _published_cut(by_number: Mapping[int, Sequence[Object]]) -> Cut | None:
+    """The cut that published devices show; None if they are partitions that are made on demand, or none."""
+    if not by_number or any("consumesCounters" in device for each in by_number.values() for device in each):
+        return None
+    gpus: list[dict[MIGProfile, int] | None] = []
+    for number in range(max(by_number) + 1):
+        devices = by_number.get(number, ())
+        profiles = [_profile_of(device) for device in devices]
+        if any(profile is None and _text(device, "profile") for profile, device in zip(profiles, devices, strict=True)):
+            return None
+        counts: dict[MIGProfile, int] = {}
+        for profile in profiles:
+            if profile is not None:
+                counts[profile] = counts.get(profile, 0) + 1
+        gpus.append(None if devices and not counts else counts)
+    return Cut.of(gpus)
+
+
+def _labelled_sizes(labels: Mapping[str, str]) -> dict[MIGProfile, MIGSize]:
+    """The sizes of MIG devices that the labels of GPU Feature Discovery say."""
+    profile = Product.parse(labels.get(PRODUCT_LABEL, "")).profile
+    prefixes = {} if profile is None else {profile: "nvidia.com/gpu."}
+    prefixes |= {each: f"{MIG_PREFIX}{each.label}." for each in _mixed_devices(labels)}
+    found = {}
+    for each, prefix in prefixes.items():
+        memory = _number(labels.get(f"{prefix}memory", ""))
+        if memory:
+            names = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
+            numbers = [_number(labels.get(f"{prefix}{name}", "")) for name in names]
+            known = [number for number in numbers if number is not None]
+            found[each] = MIGSize(memory, Engines(*known) if len(known) == len(numbers) else None, is_measured=True)
+    return found
+
+
+def _published_sizes(devices: Iterable[Object]) -> dict[MIGProfile, MIGSize]:
+    return {
+        profile: size
+        for device in devices
+        if (profile := _profile_of(device)) is not None and (size := _published_size(device)) is not None
+    }
+
+
+def _published_size(device: Object) -> MIGSize | None:
+    """The size that a published MIG device shows; None for a whole GPU, or without memory."""
+    memory = _memory_of(device)
+    if memory is None or not _text(device, "profile"):
+        return None
+    names = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+    numbers = [_number(str(lookup(device, ("capacity", name, "value")))) for name in names]
+    known = [number for number in numbers if number is not None]
+    return MIGSize(memory, Engines(*known) if len(known) == len(numbers) else None, is_measured=True)
+
+
+def _memory_of(device: Object) -> int | None:
+    """The memory of a published device in MiB; None if it is missing."""
+    try:
+        return int(parse_quantity(mapping_at(device, ("capacity", "memory")).get("value"))) // _MEBIBYTE
+    except QuantityError:
+        return None
+
+
+def _profile_of(device: Object) -> MIGProfile | None:
+    return MIGProfile.parse(_text(device, "profile"))
+
+
+def _dashed(device: Object) -> str:
+    """The product of a published device as labels spell it.
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go sanitise.
+    """
+    return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", _text(device, "productName")).split())
+
+
+def _text(device: Object, attribute: str) -> str:
+    found: Any = lookup(device, ("attributes", attribute, "string"))
+    return found if isinstance(found, str) else ""
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
