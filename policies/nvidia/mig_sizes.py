@@ -1,4 +1,4 @@
-"""MIG sizes: memory, multiprocessors and engines of MIG devices, as far as they were measured on real GPUs."""
+"""MIG sizes: memory, multiprocessors and engines of MIG devices, as measured on real GPUs."""
 
 from __future__ import annotations
 

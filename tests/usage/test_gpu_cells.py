@@ -210,7 +210,7 @@ def test_mig_devices_of_the_device_plugin_are_laid_out_on_gpus():
             8,
             "",
             "partly-held",
-            ["0-0.5 3g.40gb free", "0.5-0.625 1g.10gb team-a/a", "0.625-0.75 1g.10gb free"],
+            ["0.25-0.375 1g.10gb team-a/a", "0.375-0.5 1g.10gb free", "0.5-1 3g.40gb free"],
         )
     ]
 

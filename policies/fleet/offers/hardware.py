@@ -98,7 +98,7 @@ class Hardware:
         found = {
             profile: size
             for device in examples
-            if _dashed(device) == self.product and (size := _published_size(device)) is not None
+            if _product_label(device) == self.product and (size := _published_size(device)) is not None
             if (profile := _profile_of(device)) is not None
         }
         return replace(self, sizes={**found, **self.sizes})
@@ -130,11 +130,11 @@ def read_hardware(node: Object, devices: Sequence[Object] = ()) -> tuple[Hardwar
             gpus, cut = len(published_cut.by_gpu), published_cut
     elif published_cut is not None:
         gpus, memory, cut = len(published_cut.by_gpu), None, published_cut
-        mig = mig or product_named(_dashed(next(iter(by_number.values()))[0]))
+        mig = mig or product_named(_product_label(next(iter(by_number.values()))[0]))
     else:
         return None
     shown = [device for each in by_number.values() for device in each]
-    product = label.name or (_dashed(shown[0]) if shown else "")
+    product = label.name or (_product_label(shown[0]) if shown else "")
     if memory is None:
         memory = next((size for device in shown if not _text(device, "profile") and (size := _memory_of(device))), None)
     if memory is None and mig is not None and (label.profile is not None or label.invalid):
@@ -261,7 +261,7 @@ def _profile_of(device: Object) -> MIGProfile | None:
     return MIGProfile.parse(_text(device, "profile"))
 
 
-def _dashed(device: Object) -> str:
+def _product_label(device: Object) -> str:
     """The product of a published device as labels spell it.
 
     Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go sanitise.

@@ -80,7 +80,7 @@ def plugin_refusal(gpus: int, cut: Cut, strategy: str, config: PluginConfig) -> 
 
 
 def cut_refusal(gpus: int, cut: Cut, strategy: str) -> str:
-    """Why the device plugin exits on GPUs that are cut in a certain way, whatever it shares; empty if it starts.
+    """Why the device plugin exits at a cut, whatever it shares; empty if it starts.
 
     Under `mixed` it has a resource for each profile that fills its GPU instance. Under `single` it takes MIG devices of
     any profile, if all GPUs have the same.

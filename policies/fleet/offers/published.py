@@ -45,6 +45,7 @@ _OF_DEVICE = ("type", "uuid", "profile", "parentUUID")
 """Attributes that other devices of the same GPU do not share."""
 _OF_FABRIC = re.compile(r"gpuModuleID|partition\d+")
 """Attributes of the fabric manager, which MIG devices do not have."""
+_OF_DATA_CENTRES = re.compile(r"NVIDIA-(?!GeForce|RTX|TITAN|Quadro)")
 _WITH_DASHES = re.compile(r"-(?=(?:SXM\d+|PCIE)-\d+GB)|(?<=SXM\d|PCIE)-(?=\d+GB)|(?<=H20)-(?=3e)")
 """Dashes of product names that the GPU's own name has too; the others stand for spaces."""
 
@@ -69,7 +70,7 @@ def device_name(product: str) -> str:
 
 
 def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSlice, ...] | str:
-    """The slices of the driver, each with its devices by name; or why they cannot be predicted, as a clause."""
+    """The slices of the driver, or why they cannot be predicted, as a clause."""
     driver, by_gpu = state.driver, state.cut.by_gpu
     if driver is None:
         return ()
@@ -201,6 +202,8 @@ def _attributes(hardware: Hardware, number: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if hardware.product:
         found["productName"] = {"string": device_name(hardware.product)}
+        if _OF_DATA_CENTRES.match(hardware.product):
+            found["brand"] = {"string": "Nvidia"}
     if family:
         found["architecture"] = {"string": _ARCHITECTURES.get(family, family.capitalize())}
     compute = ".".join(filter(None, map(labels.get, COMPUTE_LABELS)))
