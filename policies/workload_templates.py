@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.kubernetes.neighbours import OBJECTS_WITH_QUEUED_PODS, QUEUE
 from policies.kubernetes.operator_workloads import CLUSTER_RUNTIME, MODELS, RUNTIME, TRAIN_JOB, train_job_templates
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.workloads import group_of, pod_templates
@@ -30,6 +32,7 @@ class UnreadPods(NamedTuple):
     """Why they cannot be found, as a clause."""
 
 
+_QUEUE = FieldPath(["metadata", "labels", QUEUE])
 _STEPS = "an Argo step is not a pod template, so its pods are reviewed only when the workflow controller creates them"
 _RUNTIME_ONLY = "a training runtime makes no pods of its own; they are reviewed with each TrainJob that uses it"
 _STEPS_PATHS = {
@@ -43,11 +46,26 @@ containers, a resource or a list of other templates, with parameters that only t
 
 
 def templates_of(document: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[PodTemplate, ...]:
-    """The pod templates of an object; none if it makes no pods, or if its pods cannot be found."""
+    """The pod templates of an object as they are after the webhooks of others; none if no pods can be found in it."""
     if document is not None and _kind(document) == TRAIN_JOB:
         runtime = _runtime(document, view)
         return tuple(train_job_templates(document, runtime)) if runtime is not None else ()
-    return pod_templates(document, workload_kinds(settings))
+    found = pod_templates(document, workload_kinds(settings))
+    queue = lookup(document, _QUEUE)
+    if not queue or not isinstance(queue, str) or _kind(document) not in OBJECTS_WITH_QUEUED_PODS:
+        return found
+    return tuple(_with_queue(template, queue) for template in found)
+
+
+def _with_queue(template: PodTemplate, queue: str) -> PodTemplate:
+    """The template with the label that Kueue copies from its object. It is composed, so it is not written back."""
+    metadata = template.template.get("metadata") or {}
+    labels = lookup(metadata, ("labels",)) or {}
+    if not isinstance(labels, dict) or labels.get(QUEUE) == queue:
+        return template
+    changed = {**template.template, "metadata": {**metadata, "labels": {**labels, QUEUE: queue}}}
+    homes = ((tuple(_QUEUE), _QUEUE), *template.homes)
+    return replace(template, template=changed, homes=homes, is_composed=True)
 
 
 def unread_pods(document: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[UnreadPods, ...]:

@@ -10,6 +10,7 @@ from policies.admission.pods import reapplies_pod, updates_pod
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.decision import EVERY_KIND, Severity
 from policies.kubernetes.misspellings import closest
+from policies.kubernetes.neighbours import NEIGHBOURS
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
 from policies.kubernetes.workloads import WORKLOADS
@@ -54,22 +55,19 @@ _GROUPS_WITHOUT_PODS = {
     "authorization.k8s.io",
     "autoscaling.openshift.io",
     "certificates.k8s.io",
-    "config.kueue.x-k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
     "events.k8s.io",
     "flowcontrol.apiserver.k8s.io",
     "image.openshift.io",
     "karpenter.sh",
-    "kueue.x-k8s.io",
     "monitoring.coreos.com",
     "monitoring.openshift.io",
     "networking.k8s.io",
     "node.k8s.io",
     "rbac.authorization.k8s.io",
-    "scheduling.run.ai",
-    "scheduling.volcano.sh",
     "storage.k8s.io",
+    *(group for each in NEIGHBOURS for group in each.groups_without_pods),
 }
 """API groups whose objects neither make pods nor configure GPUs: RBAC, definitions of kinds, alerts, networks, disks,
 node provisioning, queues and their limits."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.neighbours import KEYS_READ
 from policies.kubernetes.objects import controller_of
 from policies.kubernetes.paths import lookup
 from policies.metadata_keys import PREFIX
@@ -22,8 +23,8 @@ _OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephe
 """Fields of a spec that differ between the pods of one template, or are added to running pods."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
 _CLAIM_NAME = ("persistentVolumeClaim", "claimName")
-_LABELS_READ = (PREFIX, "kueue.x-k8s.io/")
-_ANNOTATIONS_READ = (PREFIX, "nvidia.cdi.k8s.io/", "cdi.k8s.io/")
+_LABELS_READ = (PREFIX, *KEYS_READ)
+_ANNOTATIONS_READ = (PREFIX, "nvidia.cdi.k8s.io/", "cdi.k8s.io/", *KEYS_READ)
 """Prefixes of the keys that decisions read; networks and controllers write the others."""
 _FIELDS_OF_REQUESTS = ("name", "resources", "restartPolicy")
 """The fields of a container that conversion reads."""

@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.neighbours import foreign_requests, kueue_mark, neighbour_of_scheduler
+from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import shown
 from policies.metadata_keys import DRA_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.mig import MIGProfile
 from policies.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.decision import Finding
+    from policies.kubernetes.neighbours import ForeignRequest, Neighbour
     from policies.kubernetes.pods import Pod
     from policies.settings import GPUAdmissionPolicy
 
 __all__ = ["exemptions", "ignored_opt_out"]
-
-_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-_COUNTED_BY_POD = ("", "Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
-"""Owners whose pods Kueue counts one by one, as it does bare pods; of all others it counts the owner itself."""
 
 _LABELS = FieldPath(["metadata", "labels"])
 _METADATA = FieldPath(["metadata"])
@@ -43,13 +43,26 @@ OTHER_SCHEDULER = rule(
 
 KUEUE = rule(
     "GA316",
-    "A bare pod that Kueue queues must keep its resource names",
+    "A pod that Kueue counts by itself must keep its resource names",
     default=Severity.WARN,
     why="""
     Kueue counts a bare pod by the resources in its spec when the pod is created, and holds it by a gate. Converted, it
-    would not be counted. Pods of queued Jobs are converted: Kueue counted the Job.""",
+    would not be counted. Kueue copies the queue of a Deployment, StatefulSet or LeaderWorkerSet to its pods and treats
+    them in the same way. Pods of queued Jobs are converted: Kueue counted the Job.""",
     remedy="queue a Job instead of a bare pod",
-    source="Kueue plain pods documentation; KEP-2941",
+    source="Kueue plain pods documentation; KEP-2941; docs/neighbours.md",
+)
+
+FOREIGN = rule(
+    "GA337",
+    "A pod whose GPUs another system interprets must keep its resource names",
+    default=Severity.WARN,
+    why="""
+    Some systems hand out something else than whole GPUs as nvidia.com/gpu: HAMi gives a part of a GPU where
+    nvidia.com/gpumem or gpucores stand beside it, and GKE gives MIG devices or shares on nodes that pods select by its
+    labels. A claim for a whole GPU would not mean the same, so the pod is left to that system.""",
+    remedy="remove the field if the pod needs whole GPUs",
+    source="docs/neighbours.md",
 )
 
 OPTED_OUT = rule(
@@ -81,20 +94,47 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """One finding per reason to leave the pod as it is; none if it is to be converted."""
     if settings.exempts_from_conversion:
         yield replace(EXEMPT.finding(_METADATA, "the user who creates the pod is exempt from conversion"), exempt=True)
+    foreign: dict[str, ForeignRequest] = {}
+    if any(GPU_RESOURCE in amounts for each in pod.all_containers for amounts in (each.limits, each.requests)):
+        for each in foreign_requests(pod):
+            foreign.setdefault(each.neighbour.name, each)
     scheduler = pod.spec.get("schedulerName") or "default-scheduler"
-    if scheduler not in settings.conversion.schedulers:
-        known = ", ".join(settings.conversion.schedulers)
-        yield OTHER_SCHEDULER.finding(
-            SPEC / "schedulerName",
-            f"{shown(scheduler)} is not known to allocate claims (known: {known})",
-        )
-    if _KUEUE_QUEUE in pod.labels and pod.controller_kind in _COUNTED_BY_POD:
-        yield KUEUE.finding(
-            _LABELS / _KUEUE_QUEUE,
-            "Kueue counts this pod by the resources that it requests now",
-        )
+    neighbour = neighbour_of_scheduler(scheduler)
+    if scheduler not in settings.conversion.schedulers and (neighbour is None or neighbour.name not in foreign):
+        yield _other_scheduler(scheduler, neighbour, settings)
+    if (mark := kueue_mark(pod)) is not None:
+        yield _counted_by_kueue(pod, mark)
+    for each in foreign.values():
+        yield _foreign(each, pod)
     if pod.labels.get(DRA_LABEL) == "disabled" and settings.conversion.allow_pod_opt_out:
         yield OPTED_OUT.finding(_LABELS / DRA_LABEL, 'is "disabled"')
+
+
+def _other_scheduler(scheduler: str, neighbour: Neighbour | None, settings: GPUAdmissionPolicy) -> Finding:
+    path = SPEC / "schedulerName"
+    if neighbour is not None and neighbour.allocates_claims:
+        remedy = f"list it there, because {neighbour.name} allocates ResourceClaims"
+        return OTHER_SCHEDULER.finding(path, f"{shown(scheduler)} is not in conversion.schedulers", remedy)
+    known = ", ".join(settings.conversion.schedulers)
+    return OTHER_SCHEDULER.finding(path, f"{shown(scheduler)} is not known to allocate claims (known: {known})")
+
+
+def _counted_by_kueue(pod: Pod, mark: FieldPath) -> Finding:
+    if not pod.controller_kind:
+        return KUEUE.finding(mark, "Kueue counts this pod by the resources that it requests now")
+    text = "Kueue counts each of these pods by the resources that it requests now"
+    remedy = "for DRA, let the pod template name a ResourceClaimTemplate, and map its DeviceClass in Kueue's deviceClassMappings"
+    return KUEUE.finding(mark, text, remedy)
+
+
+def _foreign(request: ForeignRequest, pod: Pod) -> Finding:
+    name, meaning = request.neighbour.name, request.meaning
+    text = f"with it, {name} hands out {meaning} as {GPU_RESOURCE}, and a claim would request any whole GPU"
+    profile = MIGProfile.parse(str(lookup(pod.document, request.path)))
+    if profile is None:
+        return FOREIGN.finding(request.path, text, "remove it if the pod needs whole GPUs")
+    remedy = f"for a claim of such a device, request nvidia.com/mig-{profile.label} and remove the label"
+    return FOREIGN.finding(request.path, text, remedy)
 
 
 OPT_OUT_REFUSED = rule(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.fleet.gpu_access import GPUAccess
 from policies.fleet.known_classes import has_nvidia_class_name, known_classes
 from policies.fleet.pod_claims import pod_claims
+from policies.kubernetes.neighbours import neighbour_of_scheduler
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import resources_in_claim
 from policies.kubernetes.printable import shown
@@ -223,9 +224,13 @@ def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings:
     by_plugin = request.kind is RequestKind.DEVICE_PLUGIN
     if not node:
         scheduler = lookup(pod, ("spec", "schedulerName")) or "default-scheduler"
-        if by_plugin or scheduler in settings.conversion.schedulers:
+        neighbour = neighbour_of_scheduler(scheduler)
+        makes_claims = neighbour is None or neighbour.makes_claims
+        if by_plugin or (scheduler in settings.conversion.schedulers and makes_claims):
             return request
         why = f"the scheduler {shown(scheduler)} is not in conversion.schedulers, so no claim for it is expected"
+        if neighbour is not None and not makes_claims:
+            why = f"{neighbour.name} makes no claims for extended resources of DeviceClasses"
         return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.schedulerName"))
     if request.name in resources_in_claim(lookup(pod, ("status",))):
         return request

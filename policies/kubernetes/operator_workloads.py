@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.neighbours import VOLCANO
 from policies.kubernetes.paths import FieldPath, items_at, lookup
 from policies.kubernetes.pod_templates import PodCount, PodTemplate, pod_count, pod_template
 
@@ -90,7 +91,7 @@ def _env(container: Object, trainer: Object) -> dict[str, list[Any]]:
     return {"env": [*inherited, *own]}
 
 
-_INHERITED = {"schedulerName": "volcano", "priorityClassName": None}
+_INHERITED = {"schedulerName": VOLCANO.schedulers[0], "priorityClassName": None}
 """Fields that a pod takes from its job if its template does not have them, and the value if the job has none either."""
 
 

@@ -81,8 +81,8 @@ team-a     enabled  yes            1        1        0     0
 team-b     off      no             1        0        0     1
 team-b:
   Deployment other stays with the device plugin [GA315]
-    spec.schedulerName: "volcano" is not known to allocate claims (known: default-scheduler), so the pod is not converted
-    What to do: list the scheduler in conversion.schedulers if it allocates ResourceClaims
+    spec.schedulerName: "volcano" is not in conversion.schedulers, so the pod is not converted
+    What to do: list it there, because Volcano allocates ResourceClaims
 
 4 objects would be refused, 1 with warnings; 1 of 2 namespaces ready to convert; 21 kinds not reviewed
 """

@@ -34,7 +34,7 @@ VIEW = ManifestsView(
 REVIEW = partial(review, view=VIEW, settings=DEFAULTS)
 COUNTED = {"nvidia.com/gpu.count": "8"}
 """A node selector that conversion cannot say of devices."""
-LEFT_ALONE = "is not known to allocate claims (known: default-scheduler), so the pod is not converted"
+LEFT_ALONE = "is not in conversion.schedulers, so the pod is not converted"
 
 
 def template(gpus=1, labels=None, annotations=None, **spec):

@@ -10,6 +10,7 @@ from policies.dra.deviceclasses import class_meant, extended_resource_name, othe
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import has_nvidia_class_name
+from policies.kubernetes.neighbours import RESOURCES_OF_NEIGHBOURS
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["unadvertised_resources"]
 
 _PROFILE = f"{DRIVER}/profile"
-_OF_OTHER_SCHEDULERS = frozenset(
-    {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority"}
-)
-"""Resources that the HAMi scheduler reads and no node advertises. Source: project-hami.io docs, device configuration."""
 
 
 def unadvertised_resources(
@@ -52,7 +49,7 @@ def unadvertised_resources(
     for request in requests:
         if request.resource.startswith(IMPLICIT_PREFIX):
             yield from _of_class(request, view)
-        elif request.resource not in _OF_OTHER_SCHEDULERS:
+        elif request.resource not in RESOURCES_OF_NEIGHBOURS:
             yield from _of_nodes(request, pod, namespace, view)
 
 
