@@ -46,7 +46,7 @@ containers, a resource or a list of other templates, with parameters that only t
 
 
 def templates_of(document: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[PodTemplate, ...]:
-    """The pod templates of an object as they are after the webhooks of others; none if no pods can be found in it."""
+    """The pod templates of an object, after the webhooks of others; none if it shows no pods."""
     if document is not None and _kind(document) == TRAIN_JOB:
         runtime = _runtime(document, view)
         return tuple(train_job_templates(document, runtime)) if runtime is not None else ()
@@ -58,7 +58,7 @@ def templates_of(document: Object | None, view: ClusterView, settings: GPUAdmiss
 
 
 def _with_queue(template: PodTemplate, queue: str) -> PodTemplate:
-    """The template with the label that Kueue copies from its object. It is composed, so it is not written back."""
+    """The template with the queue of its object, which Kueue copies. It is composed: not written back."""
     metadata = template.template.get("metadata") or {}
     labels = lookup(metadata, ("labels",)) or {}
     if not isinstance(labels, dict) or labels.get(QUEUE) == queue:

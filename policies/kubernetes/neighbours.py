@@ -257,10 +257,10 @@ def foreign_requests(pod: Pod) -> Iterator[ForeignRequest]:
                 path = FieldPath(["metadata", "annotations", key])
                 yield ForeignRequest(path, neighbour, neighbour.annotations[key])
         if neighbour.node_labels:
-            yield from _selected(pod, neighbour)
+            yield from _node_requests(pod, neighbour)
 
 
-def _selected(pod: Pod, neighbour: Neighbour) -> Iterator[ForeignRequest]:
+def _node_requests(pod: Pod, neighbour: Neighbour) -> Iterator[ForeignRequest]:
     for key in pod.spec.get("nodeSelector") or ():
         if key in neighbour.node_labels:
             yield ForeignRequest(SPEC / "nodeSelector" / key, neighbour, neighbour.node_labels[key])
@@ -274,7 +274,7 @@ def _selected(pod: Pod, neighbour: Neighbour) -> Iterator[ForeignRequest]:
 
 
 def kueue_mark(pod: Pod) -> FieldPath | None:
-    """The label or annotation by which Kueue counts this very pod; None if it counts the owner, or nothing.
+    """The label or annotation by which Kueue counts this very pod; None if it does not.
 
     Since v0.17, Kueue marks the pods of a StatefulSet by an annotation, and adds the label only after their creation.
     """

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.decision import TEMPLATE
 from policies.kubernetes.objects import generate_name_of, name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.paths import items_at, lookup
 from policies.kubernetes.pod_templates import pod_of, template_of
 from policies.kubernetes.workloads import group_of
+from policies.migration.gpu_readers import keep_ray_gpus, kueue_notice, reason_to_stay
 from policies.migration.pods import MigratedPod, migrate_pod
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.patch import Editor
@@ -43,6 +44,8 @@ class MigratedObject:
     """Why it, or a part of it, is left, besides findings that refuse it."""
     is_left: bool = False
     """True if it, or a part of it, requests GPUs and is not migrated."""
+    notices: tuple[str, ...] = ()
+    """What other controllers read in the migrated object, and what they need now."""
 
 
 def migrate_object(
@@ -95,12 +98,15 @@ def _result(
         for template, pod in pods
         if pod.pod is not None and template is not None and template.is_composed
     ]
-    reasons = (*composed, *(pod.reason for _, pod in pods if pod.reason))
-    if composed or any(pod.is_left for _, pod in pods):
+    replaced = [template for template, pod in pods if pod.pod is not None and template is not None]
+    read = reason_to_stay(document, replaced)
+    reasons = (*([read] if read else composed), *(pod.reason for _, pod in pods if pod.reason))
+    if read or composed or any(pod.is_left for _, pod in pods):
         return MigratedObject(findings=findings, reasons=tuple(dict.fromkeys(reasons)), is_left=True)
     edits = Editor(document)
     names: dict[str, str] = {}
     templates: list[Object] = []
+    notices: list[str] = []
     for template, pod in pods:
         if pod.pod is None:
             continue
@@ -116,7 +122,10 @@ def _result(
         if template is None:
             return MigratedObject(migrated, tuple(templates), findings)
         _write(edits, template, migrated)
-    return MigratedObject(edits.document if edits else None, tuple(templates), findings)
+        notices += keep_ray_gpus(document, template, migrated, edits)
+    requests = (each for template in templates for each in items_at(template, ("spec", "spec", "devices", "requests")))
+    notices += kueue_notice(document, (each["exactly"]["deviceClassName"] for each in requests))
+    return MigratedObject(edits.document if edits else None, tuple(templates), findings, notices=tuple(notices))
 
 
 def _findings(template: PodTemplate | None, pod: MigratedPod) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import pytest
 
 from policies.admission import review
 from policies.admission.objects import review_object
-from policies.audit.pod_forms import form_of
+from policies.admission.pod_forms import form_of
 from policies.kubernetes.neighbours import KEYS_READ, NEIGHBOURS
 from policies.kubernetes.workloads import group_of
 from policies.request import Request

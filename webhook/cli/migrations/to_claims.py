@@ -111,7 +111,8 @@ class Migrator:
         place, label = manifest.position(), self._label(manifest)
         names = ", ".join(map(name_of, migrated.templates))
         text = f"to ResourceClaimTemplate {names}" if names else "its requests of 0 GPUs are removed"
-        warnings = [Line("warning", manifest.file, place, label, str(each)) for each in migrated.findings]
+        texts = (*map(str, migrated.findings), *migrated.notices)
+        warnings = [Line("warning", manifest.file, place, label, each) for each in texts]
         return [Line("migrated", manifest.file, place, label, text), *warnings]
 
     def _left_lines(self, manifest: Manifest, migrated: MigratedObject, reason: str) -> list[Line]:
