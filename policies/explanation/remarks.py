@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from policies.conversion.surroundings import OLD_KUBELET, TWICE
 from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
+from policies.kubernetes.listing import list_command
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -37,15 +38,13 @@ def remarks(survey: Survey) -> Iterator[str]:
     if not cluster.nodes_known:
         yield (
             "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "
-            "limits (add: kubectl get nodes -o yaml)"
+            f"limits (add: {list_command('Node')})"
         )
     if (question.claims or by_resource) and not cluster.claims_known:
-        yield (
-            "no ResourceClaims are known, so every device counts as free (add: kubectl get resourceclaims -A -o yaml)"
-        )
+        yield f"no ResourceClaims are known, so every device counts as free (add: {list_command('ResourceClaim')})"
     yield from _of_devices(question, view)
     if question.pod is not None and cluster.nodes_known and not resource_usage.pods_known:
-        yield "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
+        yield f"no Pods are known, so nodes count as empty except for devices (add: {list_command('Pod')})"
     if (
         question.pod is not None
         and cluster.nodes_known
@@ -81,12 +80,10 @@ def _of_devices(question: Question, view: ClusterView) -> Iterator[str]:
     """A remark if claims may serve requested GPUs, and it is unknown which."""
     if not _requests_gpu(question) or not claims_may_serve_resources(view):
         return
-    unknown = [words for kind, words in _DEVICE_KINDS if view.list(kind) is UNKNOWN]
+    unknown = {kind: words for kind, words in _DEVICE_KINDS if view.list(kind) is UNKNOWN}
     if unknown:
-        yield (
-            f"no {format_list(unknown)} are known, so only GPUs of device plugins count "
-            "(add: kubectl get deviceclasses,resourceslices -o yaml)"
-        )
+        commands = "; ".join(map(list_command, unknown))
+        yield f"no {format_list([*unknown.values()])} are known, so only GPUs of device plugins count (add: {commands})"
 
 
 def _requests_gpu(question: Question) -> bool:

@@ -17,7 +17,7 @@ from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of
-from policies.outcome.cluster import BRING
+from policies.outcome.cluster import unknown_kind_remedy
 from policies.phrases import format_list, format_ranges
 from policies.view import UNKNOWN
 
@@ -147,7 +147,7 @@ def unknown_device_obstacles(question: Question, view: ClusterView) -> tuple[Obs
     if not served:
         return ()
     sentence = f"no ResourceSlices are known, so the devices that serve {format_list(sorted(served))} are unknown"
-    return (Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, BRING),)
+    return (Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, unknown_kind_remedy("ResourceSlice")),)
 
 
 def _implicit_claim(question: Question, classes: Mapping[str, Object], resources: Iterable[str]) -> NamedClaim:

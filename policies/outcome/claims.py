@@ -13,7 +13,7 @@ from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, replace_at
 from policies.kubernetes.printable import printable
-from policies.outcome.cluster import BRING
+from policies.outcome.cluster import unknown_kind_remedy
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -212,7 +212,9 @@ def _stored_claim(
     claim = view.get("ResourceClaim", claim_name, namespace)
     if claim is UNKNOWN:
         return Obstacle(
-            ObstacleKind.FACT_UNKNOWN, f"{source} is unknown, so the requests of claim {name} are unknown", BRING
+            ObstacleKind.FACT_UNKNOWN,
+            f"{source} is unknown, so the requests of claim {name} are unknown",
+            unknown_kind_remedy("ResourceClaim"),
         )
     if claim is None:
         sentence = f"{source}, which the pod calls {name}, does not exist"
@@ -229,7 +231,7 @@ def _from_template(
         return Obstacle(
             ObstacleKind.FACT_UNKNOWN,
             f"{source} is unknown, so the requests of claim {name} are unknown",
-            f"add it: kubectl get resourceclaimtemplates -n {namespace} -o yaml > templates.yaml",
+            unknown_kind_remedy("ResourceClaimTemplate", namespace),
         )
     if template is None:
         sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
@@ -284,7 +286,7 @@ def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Ob
     obstacles: list[Obstacle] = []
     if view.list("ResourceSlice") is UNKNOWN:
         sentence = "no ResourceSlices are known, so the devices are unknown"
-        obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, BRING))
+        obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, unknown_kind_remedy("ResourceSlice")))
     unknown = []
     for name in _names(claims):
         found = view.get("DeviceClass", name)
@@ -296,7 +298,7 @@ def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Ob
     if unknown:
         what = f"DeviceClass {unknown[0]} is" if len(unknown) == 1 else f"DeviceClasses {', '.join(unknown)} are"
         sentence = f"{printable(what)} unknown, so the devices that the claim can get are unknown"
-        obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, BRING))
+        obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, unknown_kind_remedy("DeviceClass")))
     return tuple(obstacles)
 
 

@@ -18,6 +18,7 @@ from policies.dra.allocation.usage import NONE, Held, Usage
 from policies.dra.holders import Holder
 from policies.dra.resource_claims import Claim
 from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.listing import list_command
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.resourceslices import device_fields
 from policies.phrases import format_count, format_list
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 __all__ = [
-    "BRING",
     "EVERYTHING",
     "OTHER_NAMESPACES",
     "READ_FROM",
@@ -40,18 +40,13 @@ __all__ = [
     "Holding",
     "ResourceUsage",
     "read_cluster",
+    "unknown_kind_remedy",
     "used_amounts",
     "warm",
 ]
 
 READ_FROM = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
 """The kinds that explanations need from the whole cluster."""
-
-BRING = (
-    "add the objects of the cluster: "
-    "kubectl get resourceslices,deviceclasses,resourceclaims,nodes,pods -A -o yaml > cluster.yaml"
-)
-"""The remedy for missing facts."""
 
 _ANYWHERE = "any node"
 
@@ -130,6 +125,11 @@ class Cluster:
     """The claims that hold devices."""
     problem: str = ""
     """Why the slices or the allocations cannot be read; empty if they can."""
+
+
+def unknown_kind_remedy(kind: str, namespace: str = "") -> str:
+    """The remedy for a kind whose objects are unknown, an imperative."""
+    return f"add them: {list_command(kind, namespace)}, or everything at once: gpu-admission snapshot DIR"
 
 
 def warm(view: ClusterView) -> None:

@@ -11,7 +11,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
 from policies.outcome.claims import Obstacle, ObstacleKind
-from policies.outcome.cluster import EVERYTHING, ResourceUsage, read_cluster
+from policies.outcome.cluster import EVERYTHING, ResourceUsage, read_cluster, unknown_kind_remedy
 from policies.outcome.replicas import count_replicas
 from policies.outcome.selector_failures import costly_selectors, failure_obstacle
 from policies.outcome.survey import Survey
@@ -172,8 +172,9 @@ def simulate(
         return _blocked_outcome(question, audience, [Obstacle(ObstacleKind.MALFORMED, sentence)])
     if not cluster.nodes_known and not question.claims:
         sentence = "no Nodes are known, and the pod has no claim that would tell where it can run"
-        remedy = "add them: kubectl get nodes -o yaml > nodes.yaml"
-        return _blocked_outcome(question, audience, [Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, remedy)])
+        return _blocked_outcome(
+            question, audience, [Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, unknown_kind_remedy("Node"))]
+        )
     check_cancelled()
     usage = ResourceUsage(view) if resource_usage is None else resource_usage
     survey = Survey(question, view, settings, audience, cluster=cluster, resource_usage=usage)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from policies.configuration.change import SPEC
 from policies.configuration.facts import Facts
 from policies.fleet.known_classes import known_classes
+from policies.kubernetes.listing import list_command
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.workloads import group_of
@@ -145,7 +146,7 @@ def _of_config_map(name: str, before: Situation, after: Situation) -> Iterator[s
     if Facts(*after).cluster_policy() is UNKNOWN:
         yield (
             f"which nodes use ConfigMap {name} is unknown, because no ClusterPolicy is known; "
-            "add it: kubectl get clusterpolicies -o yaml > policy.yaml"
+            f"add it: {list_command('ClusterPolicy')}"
         )
     else:
         yield f"ConfigMap {name} is not the one of the device plugin or the MIG manager; its effect is not predicted"

@@ -153,11 +153,11 @@ def test_folder_is_explained_but_for_what_finds_no_place(explained, write, pod):
         ("claim/gup", "claim/gup: ResourceClaim gup in namespace team-a not found; did you mean gpu?"),
         (
             "pod/train",
-            "pod/train: Pods are unknown; kubectl get pods -A -o yaml prints them for a file of --cluster",
+            "pod/train: Pods are unknown; kubectl get --raw /api/v1/pods prints them for a file of --cluster",
         ),
         (
             "job/train",
-            "job/train: Jobs are unknown; kubectl get jobs.batch -A -o yaml prints them for a file of --cluster",
+            "job/train: Jobs are unknown; kubectl get --raw /apis/batch/v1/jobs prints them for a file of --cluster",
         ),
         (
             "clam/gpu",

@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from testbed import libyaml
 from testbed.commands import run_command
 from webhook.cli import COMMANDS
 from webhook.cluster.manifests import unwrap_lists
+from webhook.cluster.resources import RESOURCES
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -92,7 +92,7 @@ KUBECTL = """\
 #!/bin/sh
 case "$1 $2" in
 "version -o") cat VERSION ;;
-"get "*) cat "FOLDER/$2.yaml" ;;
+"get --raw") cat "FOLDER/${3##*/}.json" ;;
 *) exit 1 ;;
 esac
 """
@@ -100,7 +100,7 @@ esac
 
 @pytest.fixture
 def kubectl(tmp_path):
-    """A `kubectl` that prints the cluster of the examples as the real one prints a cluster: one `List` a call."""
+    """A `kubectl` that prints the cluster of the examples as the real one does: the list of the API server for each path."""
     objects = [
         item
         for file in sorted((ROOT / "examples" / "cluster").glob("*.yaml"))
@@ -109,13 +109,10 @@ def kubectl(tmp_path):
     ]
     folder = tmp_path / "bin"
     folder.mkdir()
-    for asked in re.findall(r"^kubectl get (\S+)", SNAPSHOTS, re.MULTILINE):
-        kinds = asked.split(",")
-        items = [
-            item for item in objects if f"{item['kind'].lower()}{'es' * item['kind'].endswith('s') or 's'}" in kinds
-        ]
-        listed = {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}
-        (folder / f"{asked}.yaml").write_text(yaml.safe_dump(listed))
+    for resource in RESOURCES.values():
+        items = [item for item in objects if item["kind"] == resource.kind]
+        listed = {"apiVersion": resource.api_version, "kind": f"{resource.kind}List", "items": items}
+        (folder / f"{resource.plural}.json").write_text(json.dumps(listed))
     script = KUBECTL.replace("VERSION", str(ROOT / "examples" / "cluster" / "version.yaml"))
     (folder / "kubectl").write_text(script.replace("FOLDER", str(folder)))
     (folder / "kubectl").chmod(0o755)

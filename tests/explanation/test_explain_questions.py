@@ -8,6 +8,10 @@ from policies.outcome import Feasibility, ObstacleKind, questions
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
+TEMPLATES = (
+    "kubectl get --raw /apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates > resourceclaimtemplates.json"
+)
+
 
 def obstacles(answer):
     return [(str(each.kind), each.sentence, each.remedy) for each in answer.obstacles]
@@ -82,7 +86,7 @@ def test_unknown_template_says_what_to_bring(ask, k8s):
         (
             "fact unknown",
             "ResourceClaimTemplate team-a/gpus is unknown, so the requests of claim gpus are unknown",
-            "add it: kubectl get resourceclaimtemplates -n team-a -o yaml > templates.yaml",
+            f"add them: {TEMPLATES}, or everything at once: gpu-admission snapshot DIR",
         )
     ]
 

@@ -8,19 +8,21 @@ from policies.explanation import Explanation
 from policies.json_documents import json_document
 from policies.outcome import Feasibility
 
-BRING = (
-    "add the objects of the cluster: "
-    "kubectl get resourceslices,deviceclasses,resourceclaims,nodes,pods -A -o yaml > cluster.yaml"
-)
+OF_DRA = "kubectl get --raw /apis/resource.k8s.io/v1/{0} > {0}.json"
+BRING = f"add them: {OF_DRA}, or everything at once: gpu-admission snapshot DIR"
+BRING_SLICES = BRING.format("resourceslices")
 NO_NODES = (
     "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and limits "
-    "(add: kubectl get nodes -o yaml)"
+    "(add: kubectl get --raw /api/v1/nodes > nodes.json)"
 )
-NO_CLAIMS = "no ResourceClaims are known, so every device counts as free (add: kubectl get resourceclaims -A -o yaml)"
-NO_PODS = "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
-NO_DEVICES = (
-    "no {} are known, so only GPUs of device plugins count (add: kubectl get deviceclasses,resourceslices -o yaml)"
+NO_CLAIMS = (
+    "no ResourceClaims are known, so every device counts as free "
+    "(add: kubectl get --raw /apis/resource.k8s.io/v1/resourceclaims > resourceclaims.json)"
 )
+NO_PODS = (
+    "no Pods are known, so nodes count as empty except for devices (add: kubectl get --raw /api/v1/pods > pods.json)"
+)
+NO_DEVICES = "no {} are known, so only GPUs of device plugins count (add: {})"
 ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
 
 
@@ -29,14 +31,17 @@ def test_without_slices_it_says_what_to_bring(ask, k8s):
     assert answer.verdict is Feasibility.UNKNOWN
     assert answer.headline == "whether it fits is unknown: facts of the cluster are missing"
     assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
-        ("no ResourceSlices are known, so the devices are unknown", BRING)
+        ("no ResourceSlices are known, so the devices are unknown", BRING_SLICES)
     ]
 
 
 def test_without_classes_it_says_what_to_bring(ask, k8s):
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=[k8s.namespace()])
     assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
-        ("DeviceClass gpu.nvidia.com is unknown, so the devices that the claim can get are unknown", BRING)
+        (
+            "DeviceClass gpu.nvidia.com is unknown, so the devices that the claim can get are unknown",
+            BRING.format("deviceclasses"),
+        )
     ]
 
 
@@ -150,7 +155,7 @@ def test_obstacles_are_json_too(ask, k8s):
     assert obstacle == {
         "kind": "fact unknown",
         "sentence": "no ResourceSlices are known, so the devices are unknown",
-        "remedy": BRING,
+        "remedy": BRING_SLICES,
         "rule": "",
     }
 
@@ -171,7 +176,7 @@ def test_without_slices_it_is_unknown_whether_claims_serve_the_resource(ask, k8s
     answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
     assert answer.verdict is Feasibility.UNKNOWN
     assert [(each.sentence, each.remedy) for each in answer.obstacles] == [
-        ("no ResourceSlices are known, so the devices that serve nvidia.com/gpu are unknown", BRING)
+        ("no ResourceSlices are known, so the devices that serve nvidia.com/gpu are unknown", BRING_SLICES)
     ]
 
 
@@ -179,13 +184,17 @@ def test_without_slices_a_node_with_a_device_plugin_fits_for_certain(ask, k8s):
     known = [served_class(k8s), k8s.namespace(), k8s.empty_list("Pod")]
     node = k8s.node(allocatable={"nvidia.com/gpu": "1"})
     answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), node, base=known)
-    assert (answer.verdict, answer.remarks) == (Feasibility.FITS, (NO_DEVICES.format("ResourceSlices"),))
+    assert (answer.verdict, answer.remarks) == (
+        Feasibility.FITS,
+        (NO_DEVICES.format("ResourceSlices", OF_DRA.format("resourceslices")),),
+    )
 
 
 def test_without_classes_only_device_plugins_count(ask, k8s):
     known = [k8s.namespace(), k8s.empty_list("Pod")]
     answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
-    assert answer.remarks == (NO_DEVICES.format("DeviceClasses and ResourceSlices"),)
+    commands = f"{OF_DRA.format('deviceclasses')}; {OF_DRA.format('resourceslices')}"
+    assert answer.remarks == (NO_DEVICES.format("DeviceClasses and ResourceSlices", commands),)
 
 
 def test_without_classes_nothing_is_missing_before_kubernetes_1_36(ask, k8s):

@@ -112,7 +112,7 @@ def test_all_pods_are_counted_from_manifests():
 def test_unknown_pods_are_reported_once(cluster):
     cluster.fill("Node", NODE)
     assert [each for each in explained(cluster.view).remarks if "ods" in each] == [
-        "no Pods are known, so nodes count as empty except for devices (add: kubectl get pods -A -o yaml)"
+        "no Pods are known, so nodes count as empty except for devices (add: kubectl get --raw /api/v1/pods > pods.json)"
     ]
 
 

@@ -120,7 +120,7 @@ def test_config_map_without_a_known_policy_is_unknown():
     assert found.unknown == (
         (
             "which nodes use ConfigMap plugin is unknown, because no ClusterPolicy is known; "
-            "add it: kubectl get clusterpolicies -o yaml > policy.yaml"
+            "add it: kubectl get --raw /apis/nvidia.com/v1/clusterpolicies > clusterpolicies.json"
         ),
     )
 

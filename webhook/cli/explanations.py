@@ -172,7 +172,7 @@ def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, 
     try:
         return [look_up(view, source.resource, source.name, namespace)]
     except NotFoundError as error:
-        bring = f"; kubectl get {source.resource.name} -A -o yaml prints them for a file of --cluster"
+        bring = f"; kubectl get --raw {source.resource.path()} prints them for a file of --cluster"
         reader.problems.append(Problem(source.argument, f"{error}{'' if error.is_certain else bring}"))
         return []
 
