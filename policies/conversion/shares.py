@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from policies.decision import Severity
 from policies.dra.deviceclasses import MIG_CLASS
 from policies.dra.published_devices import gpu_groups
+from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
 from policies.rules import rule
@@ -66,7 +67,7 @@ def requested_shares(
             if any(offered) or (not is_share and gpu_groups(view) is UNKNOWN):
                 shares[resource] = 1
             else:
-                findings.append(_no_shares(resource, path, is_share=is_share, mig=mig))
+                findings.append(_no_shares(resource, record, path, view, is_share=is_share))
         elif whole is None and offered:
             text = "is a whole device, and the DRA driver shares some devices between pods"
             remedy = "keep this pod on device-plugin nodes, or share all devices alike (consumableShares of the driver)"
@@ -105,12 +106,29 @@ NO_SHARES = rule(
 )
 
 
-def _no_shares(resource: str, path: FieldPath, *, is_share: bool, mig: bool) -> Finding:
-    if is_share:
-        what = "every node that hands it out shares its GPUs" if resource == GPU_RESOURCE else "is a share of a GPU"
-        return SHARED.finding(path, f"{what}, and no ResourceSlice offers shares")
-    device = "MIG device" if mig else "GPU"
-    return NO_SHARES.finding(path, f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s")
+def _no_shares(
+    resource: str, record: ConversionRecord, path: FieldPath, view: ClusterView, *, is_share: bool
+) -> Finding:
+    mig, wish, groups = record.device_class(resource) == MIG_CLASS, record.wish, gpu_groups(view)
+    if not is_share:
+        device = "MIG device" if mig else "GPU"
+        text = f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s"
+        return NO_SHARES.finding(path, text)
+    if resource != GPU_RESOURCE:
+        return SHARED.finding(path, "is a share of a GPU, and no ResourceSlice offers shares")
+    text = "every node that hands it out shares its GPUs, and no ResourceSlice offers shares"
+    whole = [
+        group.product
+        for group in (() if groups is UNKNOWN else groups)
+        if group.type == "gpu" and shares_of(group.first) == 0
+        if wish.products is None or wish.products.admits(group.product, None)
+    ]
+    if mig or wish.sharing == "shared" or any(record.constraints.places()) or not (whole or groups is UNKNOWN):
+        return SHARED.finding(path, text)
+    remedy = 'write gpu-admission.io/sharing: "exclusive" to get a whole GPU by DRA'
+    if whole and wish.products is None:
+        remedy += f', or choose one that is not shared, such as gpu-admission.io/product: "{printable(min(whole))}"'
+    return SHARED.finding(path, text, f"{remedy}; or keep this pod on device-plugin nodes")
 
 
 def _share_counts(view: ClusterView, device_type: str) -> set[int | None]:

@@ -153,6 +153,30 @@ def test_exclusive_gpu_is_converted_where_every_node_is_time_sliced():
     assert converted(objects, {"sharing": "exclusive"}).obstacles == ()
 
 
+def test_shared_gpu_is_told_how_to_get_a_whole_one_and_that_works():
+    objects = [node("a", "NVIDIA-A10G-SHARED"), resource_slice(gpu())]
+    (finding,) = converted(objects, {}).obstacles
+    assert finding.remedy == (
+        'write gpu-admission.io/sharing: "exclusive" to get a whole GPU by DRA, or choose one that is not shared, such as '
+        'gpu-admission.io/product: "NVIDIA-H100-80GB-HBM3"; or keep this pod on device-plugin nodes'
+    )
+    for wish in ({"sharing": "exclusive"}, {"product": "NVIDIA-H100-80GB-HBM3"}):
+        assert converted(objects, wish).edits is not None
+
+
+@pytest.mark.parametrize(
+    ("objects", "wish"),
+    [
+        ([node("a", "NVIDIA-A10G-SHARED"), resource_slice()], {}),
+        ([node("a", "NVIDIA-A10G-SHARED"), resource_slice(gpu())], {"sharing": "shared"}),
+    ],
+    ids=["no whole GPU", "the pod wishes a share"],
+)
+def test_shared_gpu_is_not_told_to_be_whole_where_that_fails(objects, wish):
+    (finding,) = converted(objects, wish).obstacles
+    assert "exclusive" not in finding.remedy
+
+
 WHOLE_AND_MIG = [
     node("a", f"{A100}-MIG-1g.5gb"),
     node("b", f"{A100}-MIG-3g.20gb"),
