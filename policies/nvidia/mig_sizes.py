@@ -13,14 +13,14 @@ __all__ = ["Engines", "MIGSize", "mig_size"]
 
 
 class Engines(NamedTuple):
-    """Multiprocessors and engines of a MIG device."""
+    """Multiprocessors and engines of a MIG device; None for a number that is unknown."""
 
-    multiprocessors: int
-    copy: int
-    decoder: int
-    encoder: int
-    jpeg: int
-    ofa: int
+    multiprocessors: int | None = None
+    copy: int | None = None
+    decoder: int | None = None
+    encoder: int | None = None
+    jpeg: int | None = None
+    ofa: int | None = None
 
 
 class MIGSize(NamedTuple):
@@ -28,7 +28,7 @@ class MIGSize(NamedTuple):
 
     memory: int | None
     """In MiB; None if it is unknown."""
-    engines: Engines | None
+    engines: Engines
     is_measured: bool
     """False if the memory is estimated."""
 
@@ -78,12 +78,12 @@ def mig_size(product: str, mig: MIGProduct | None, profile: MIGProfile, memory: 
     """
     match = mig.match(profile) if mig is not None else None
     if mig is None or match is None:
-        return MIGSize(None, None, is_measured=False)
+        return MIGSize(None, Engines(), is_measured=False)
     shape = match.shape
     bare = product.removeprefix("NVIDIA-")
     found = next((each for each in _MEASURED if each[0].fullmatch(bare)), None)
     key = (shape.compute_slices, shape.memory_slices, match.profile.attributes)
-    engines = found[1].get(key) if found is not None and not profile.shares_gpu_instance else None
+    engines = Engines() if found is None or profile.shares_gpu_instance else found[1].get(key, Engines())
     known = found[2].get(shape.memory_slices) if found is not None else None
     if known is not None:
         return MIGSize(known, engines, is_measured=True)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Change
-from policies.configuration.config_maps.device_plugin.configuration import Configuration, configurations
+from policies.configuration.config_maps.device_plugin.configuration import configurations
 from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.facts import Facts
 from policies.configuration.selectable_configs import selectable_configs
 from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
+from policies.fleet.offers.state import NO_CONFIG, config_by_labels
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
-from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import is_capable, node_product
-from policies.nvidia.products import Product
+from policies.nvidia.plugin_configs import PluginConfig
 from policies.request import Request
 from policies.view import UNKNOWN
 
@@ -30,23 +31,11 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_configs import Entry
     from policies.outcome import Situation
 
-__all__ = ["Configurations", "NodeConfiguration", "Sharing"]
+__all__ = ["Configurations", "NodeConfiguration"]
 
 _STRATEGIES = ("none", "single", "mixed")
 _TOLERATED = ({"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},)
 """What the operator's DaemonSets tolerate if the ClusterPolicy does not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """How one resource is shared."""
-
-    strategy: str
-    """`time-slicing` or `mps`."""
-    replicas: int
-    is_renamed: bool
-    fails_above_one: bool
-    """True if the kubelet refuses containers that request more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +48,8 @@ class NodeConfiguration:
     """False if the driver is taken from the node, because its GPUs are for virtual machines."""
     strategy: str
     """`none`, `single` or `mixed`."""
-    sharing: Mapping[str, Sharing] = field(default_factory=dict)
-    """By resource, before it is renamed."""
+    config: PluginConfig = NO_CONFIG
+    """What the device plugin and GPU Feature Discovery read."""
     mig_config: str = ""
     """The name of the MIG configuration; empty if the GPUs are left as they are."""
     mig_entries: tuple[Entry, ...] = ()
@@ -77,7 +66,7 @@ class Configurations:
         self._view = situation.view
         self._facts = Facts(situation.view, situation.settings)
         self._policy = self._facts.cluster_policy()
-        self._documents: dict[str, tuple[Configuration | None, str]] = {}
+        self._documents: dict[str, tuple[PluginConfig | None, str]] = {}
 
     def of(self, node: Object, before: Object | None = None) -> NodeConfiguration:
         """The configuration of a node with GPUs.
@@ -98,14 +87,15 @@ class Configurations:
             advertises=advertises,
             is_for_containers=node_workload(labels, self._policy) == WORKLOADS[0],
             strategy=self._strategy(labels, configuration),
-            sharing=self._sharing_of(labels, configuration),
+            # Without a known ClusterPolicy, the labels of the node say how it shares.
+            config=config_by_labels(labels) if self._policy is UNKNOWN else configuration or NO_CONFIG,
             mig_config=mig_config,
             mig_entries=entries,
             unknown="" if is_broken else unknown,
             unknown_cut=unknown_cut,
         )
 
-    def _plugin_configuration(self, labels: Mapping[str, str]) -> tuple[Configuration | None, str]:
+    def _plugin_configuration(self, labels: Mapping[str, str]) -> tuple[PluginConfig | None, str]:
         """The document that the device plugin of a node reads; None without one; and why it is not known."""
         config = lookup(self._policy, ("spec", "devicePlugin", "config"))
         name, key = lookup(config, ("name",)), labels.get(NODE_LABEL) or lookup(config, ("default",))
@@ -115,7 +105,7 @@ class Configurations:
             self._documents[key] = self._find_document(name, key)
         return self._documents[key]
 
-    def _find_document(self, name: str, key: str) -> tuple[Configuration | None, str]:
+    def _find_document(self, name: str, key: str) -> tuple[PluginConfig | None, str]:
         config_map = self._facts.operator_object("ConfigMap", name)
         if config_map is UNKNOWN:
             return None, f"ConfigMap {name} is not known"
@@ -124,21 +114,15 @@ class Configurations:
         request = Request(config_map, kind="ConfigMap", namespace=namespace_of(config_map), name=name_of(config_map))
         change = Change.of(request, self._facts)
         found = next((each for each in configurations(change) if each.key == key), None) if change else None
-        return (
-            (found, "") if found else (None, f"the device plugin does not start, because ConfigMap {name} has no {key}")
-        )
+        if found is None:
+            return None, f"the device plugin does not start, because ConfigMap {name} has no {key}"
+        return PluginConfig(found.value), ""
 
-    def _strategy(self, labels: Mapping[str, str], configuration: Configuration | None) -> str:
+    def _strategy(self, labels: Mapping[str, str], configuration: PluginConfig | None) -> str:
         of_policy = self._facts.policy_value("mig", "strategy")
         of_file = configuration.mig_strategy if configuration is not None else ""
         of_label = labels.get("nvidia.com/mig.strategy") if not isinstance(self._policy, dict) else ""
         return next((each for each in (of_policy, of_file, of_label) if each in _STRATEGIES), "none")
-
-    def _sharing_of(self, labels: Mapping[str, str], configuration: Configuration | None) -> Mapping[str, Sharing]:
-        """How resources are shared; without a known ClusterPolicy, as the labels of the node say."""
-        if self._policy is UNKNOWN:
-            return _sharing_by_labels(labels)
-        return {} if configuration is None else _sharing_in(configuration)
 
     def _is_tolerated(self, node: Object, before: Object) -> bool:
         """False if a taint of the node keeps the operator's pods away once they start again."""
@@ -189,27 +173,3 @@ def _filled_entries(name: str, entries: tuple[Entry, ...], labels: Mapping[str, 
     return tuple(
         replace(entry, fields={**entry.fields, "mig-devices": {str(profile): match.most}}) for entry in entries
     )
-
-
-def _sharing_in(configuration: Configuration) -> dict[str, Sharing]:
-    found: dict[str, Sharing] = {}
-    # With both strategies in one document, MPS counts.
-    chosen = configuration.strategy("mps") or configuration.strategy("timeSlicing")
-    for resource in chosen.resources() if chosen is not None else ():
-        is_mps = resource.strategy.name == "mps"
-        fails = resource.strategy.get("failRequestsGreaterThanOne")
-        found[resource.name] = Sharing(
-            "mps" if is_mps else "time-slicing",
-            resource.replicas,
-            resource.strategy.get("renameByDefault") is True,
-            fails_above_one=fails is True or (fails is None and is_mps),
-        )
-    return found
-
-
-def _sharing_by_labels(labels: Mapping[str, str]) -> dict[str, Sharing]:
-    strategy, replicas = labels.get("nvidia.com/gpu.sharing-strategy", ""), labels.get("nvidia.com/gpu.replicas", "")
-    if strategy not in ("time-slicing", "mps") or not (replicas.isascii() and replicas.isdecimal()):
-        return {}
-    is_renamed = not Product.parse(labels.get(PRODUCT_LABEL, "")).shared
-    return {GPU_RESOURCE: Sharing(strategy, int(replicas), is_renamed, fails_above_one=False)}

@@ -93,6 +93,7 @@ class Plan:
             self.disrupted
             or self.refusals
             or self.unknown
+            or any(each.refusal for each in self.nodes)
             or self.broken_limits
             or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.fits}
             or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.limits}

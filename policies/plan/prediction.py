@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.offers import Cut, NodeState, measured_sizes, offer_of, read_hardware
+from policies.fleet.offers.labels import is_label_of_state
+from policies.fleet.offers.plugin import plugin_offer
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
@@ -15,8 +18,6 @@ from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.resources import parse_resource
 from policies.outcome import Situation
 from policies.phrases import format_count
-from policies.plan.advertised import advertisement, with_advertised
-from policies.plan.hardware import Cut, cut_by, hardware_of
 from policies.plan.node_configuration import Configurations
 from policies.plan.published import gpu_slices_of, slices_after_cut
 from policies.view import UNKNOWN, ChangedView
@@ -24,9 +25,10 @@ from policies.view import UNKNOWN, ChangedView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from policies.fleet.offers import Hardware
+    from policies.fleet.offers.labels import LabelOffer
     from policies.kubernetes.objects import Object
-    from policies.plan.advertised import Advertised
-    from policies.plan.hardware import Hardware
+    from policies.nvidia.mig import MIGProfile
     from policies.plan.node_configuration import NodeConfiguration
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
@@ -49,8 +51,12 @@ class NodeChange:
     """Why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
     unknown: str = ""
     """Why it is unknown what the node offers afterwards; empty if it is known."""
+    refusal: str = ""
+    """Why the device plugin exits on the node afterwards, in its own words; empty if it starts, or does not run."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
     """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
+    single: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
+    """Those of which the plugin refuses containers that request more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
             found = replace(found, reasons=("the operator removes its components",))
         if found is not None:
             nodes.append(found)
-            single[found.node] = _single_resources(configurations[1])
+            single[found.node] = found.single
     changed |= _slices_of_deleted_nodes(before.view, objects)
     after = Situation(ChangedView(before.view, changed), settings)
     return Prediction(after, tuple(nodes), frozenset(changed), single)
@@ -111,26 +117,29 @@ def _node_change(
 ) -> NodeChange | None:
     """What changes on a node; its new objects are added to the changed ones."""
     name, slices = name_of(node), gpu_slices_of(old, view)
-    hardware = hardware_of(old)
+    devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
+    shown = read_hardware(old, devices, view.derive(measured_sizes))
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
-    unknown = unknown or ("" if hardware is not None else "its labels do not say which GPUs it has")
-    if hardware is None or unknown:
+    unknown = unknown or ("" if shown is not None else "its labels do not say which GPUs it has")
+    if shown is None or unknown:
         changed["Node", "", name] = _without_gpus(node)
         changed |= {_slice_key(each): _without_devices(each) for each in slices}
         reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
         return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown)
-    cut = _cut(hardware, was, will_be)
-    is_recut = (cut.whole, cut.devices) != (hardware.cut.whole, hardware.cut.devices)
-    advertised = advertisement(hardware, hardware.cut, was)
+    hardware, cut = shown
+    states = _state(hardware, cut, was, was), _state(hardware, cut, was, will_be)
+    is_recut = (states[0].cut.whole, states[0].cut.devices) != (states[1].cut.whole, states[1].cut.devices)
+    offer = offer_of(hardware, states[1])
+    resources = dict(offer.plugin.resources)
     if not is_recut:
-        cut = replace(cut, whole=max(0, cut.whole - _missing_gpus(old, advertised, was)))
-    new_node = with_advertised(node, advertised, advertisement(hardware, cut, will_be))
+        resources = _without_unhealthy(resources, old, hardware.gpus, *states)
+    new_node = _with_offer(node, resources, offer.labels)
     new_slices: list[Object] | str = list(slices)
     loses_driver = was.is_for_containers and not will_be.is_for_containers
     if slices and loses_driver:
         new_slices = [_without_devices(each) for each in slices]
     elif slices and is_recut:
-        new_slices = slices_after_cut(slices, cut, view)
+        new_slices = slices_after_cut(slices, hardware, states[1])
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, [_without_devices(each) for each in slices]
     if _same_offers(old, new_node) and not is_recut and not loses_driver:
@@ -145,31 +154,76 @@ def _node_change(
         else ""
     )
     after = "unknown" if unknown else _offers(new_node, new_slices)
-    reasons, resources = tuple(_reasons(was, will_be)), frozenset(_resources(new_node))
-    return NodeChange(name, _offers(old, slices), after, reasons, interrupts, unknown, resources)
+    reasons = tuple(_reasons(was, will_be))
+    if offer.plugin.refusal:
+        reasons = (*reasons, f"the device plugin exits with: {offer.plugin.refusal}")
+    found = frozenset(_resources(new_node))
+    return NodeChange(
+        name,
+        _offers(old, slices),
+        after,
+        reasons,
+        interrupts,
+        unknown,
+        offer.plugin.refusal,
+        found,
+        offer.plugin.single,
+    )
 
 
-def _cut(hardware: Hardware, was: NodeConfiguration, will_be: NodeConfiguration) -> Cut:
-    """How the GPUs are cut after the change; as they are if the MIG configuration stays."""
-    if not _is_cut_anew(was, will_be) or not will_be.mig_config:
-        return hardware.cut
-    if will_be.mig_config in WHOLE:
-        return Cut(hardware.gpus, {}, (None,) * hardware.gpus)
-    return cut_by(will_be.mig_entries, hardware.gpus)
+def _state(hardware: Hardware, cut: Cut, was: NodeConfiguration, configuration: NodeConfiguration) -> NodeState:
+    """The state of a node's GPUs by a configuration; `cut` is that by the configuration before it.
+
+    Where MIG is on and no label counts the devices, as under the strategy `none`, they are those of the configuration.
+    """
+    is_cut_anew = _is_cut_anew(was, configuration) and bool(configuration.mig_config)
+    is_unknown = cut.has_mig(hardware.gpus) and not cut.devices and not cut.by_gpu
+    if is_cut_anew and configuration.mig_config in WHOLE:
+        cut = Cut.of([None] * hardware.gpus)
+    elif configuration.mig_entries and (is_cut_anew or is_unknown):
+        by_gpu: list[Mapping[MIGProfile, int] | None] = [None] * hardware.gpus
+        for entry in configuration.mig_entries:
+            for number in range(hardware.gpus):
+                if entry.devices is None or number in entry.devices:
+                    by_gpu[number] = entry.counts if entry.is_mig_enabled else None
+        cut = Cut.of(by_gpu)
+    return NodeState(cut, configuration.strategy, configuration.config, has_plugin=configuration.advertises)
 
 
 def _is_cut_anew(was: NodeConfiguration, will_be: NodeConfiguration) -> bool:
     return (was.mig_config, was.mig_entries) != (will_be.mig_config, will_be.mig_entries)
 
 
-def _missing_gpus(node: Object, advertised: Advertised, configuration: NodeConfiguration) -> int:
-    """The whole GPUs that a node does not offer although it has them, because they are unhealthy."""
-    sharing = configuration.sharing.get(GPU_RESOURCE)
-    name = f"{GPU_RESOURCE}.shared" if sharing is not None and sharing.is_renamed else GPU_RESOURCE
-    offered, expected = _resources(node).get(name, 0), advertised.resources.get(name, 0)
-    if not 0 < offered < expected:
-        return 0
-    return (expected - offered) // (sharing.replicas if sharing is not None else 1)
+def _without_unhealthy(
+    resources: dict[str, int], node: Object, gpus: int, was: NodeState, will_be: NodeState
+) -> dict[str, int]:
+    """The resources without the unhealthy GPUs, which a node has and does not offer."""
+    (old_name, old_replicas), (name, replicas) = (_gpu_resource(each) for each in (was, will_be))
+    offered, expected = _resources(node).get(old_name, 0), plugin_offer(gpus, was).resources.get(old_name, 0)
+    if not 0 < offered < expected or name not in resources:
+        return resources
+    return {**resources, name: max(0, resources[name] - (expected - offered) // old_replicas * replicas)}
+
+
+def _gpu_resource(state: NodeState) -> tuple[str, int]:
+    """The name of `nvidia.com/gpu` after it is shared, and the number of shares of a GPU."""
+    sharing = state.config.sharing
+    return (
+        (GPU_RESOURCE, 1) if sharing is None else (sharing.offered_name(GPU_RESOURCE), sharing.replicas(GPU_RESOURCE))
+    )
+
+
+def _with_offer(node: Object, resources: Mapping[str, int], offer: LabelOffer) -> Object:
+    """The node after its components start again; resources that are gone stay with an amount of 0."""
+    labels = labels_of(node)
+    if not offer.refusal:
+        labels = {name: value for name, value in labels.items() if not is_label_of_state(name)} | {**offer.labels}
+    status = dict(mapping_at(node, ("status",)))
+    for field_name in ("allocatable", "capacity"):
+        amounts = mapping_at(status, (field_name,))
+        gone = {name: "0" for name in amounts if parse_resource(name) is not None}
+        status[field_name] = {**amounts, **gone, **{name: str(count) for name, count in resources.items()}}
+    return {**node, "metadata": {**node["metadata"], "labels": labels}, "status": status}
 
 
 def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:
@@ -181,20 +235,12 @@ def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str
         yield f"MIG configuration {will_be.mig_config or 'none'}"
     if was.strategy != will_be.strategy:
         yield f"MIG strategy {will_be.strategy}"
-    if was.sharing != will_be.sharing:
-        parts = [
-            f"{name} {sharing.strategy} by {sharing.replicas}{', renamed' if sharing.is_renamed else ''}"
-            for name, sharing in will_be.sharing.items()
-        ]
+    sharing = will_be.config.sharing
+    if was.config.sharing != sharing:
+        renamed = ", renamed" if sharing is not None and sharing.is_renamed else ""
+        entries = () if sharing is None else sharing.entries
+        parts = [f"{name} {sharing.strategy} by {replicas}{renamed}" for name, replicas in entries if sharing]
         yield f"sharing: {'; '.join(parts)}" if parts else "GPUs are no longer shared"
-
-
-def _single_resources(configuration: NodeConfiguration) -> frozenset[str]:
-    return frozenset(
-        f"{name}.shared" if sharing.is_renamed else name
-        for name, sharing in configuration.sharing.items()
-        if sharing.fails_above_one
-    )
 
 
 def _is_uninstalled(before: ClusterView, after: ClusterView) -> bool:

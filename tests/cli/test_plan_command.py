@@ -62,6 +62,7 @@ def test_json_has_the_same_content(planned):
             "after": "32 nvidia.com/gpu.shared",
             "reasons": ["sharing: nvidia.com/gpu time-slicing by 4, renamed"],
             "interrupts": "",
+            "refusal": "",
             "unknown": "",
         }
     ]

@@ -40,7 +40,7 @@ def predicted(before, *manifests, name="node-1"):
     ids=["time-slicing", "renamed", "mps", "another resource"],
 )
 def test_shared_gpus(document, offered, labels):
-    found, found_labels = predicted(situation(gpu_node()), config_map(whole=document))
+    found, found_labels = predicted(situation(gpu_node(), strategy="single"), config_map(whole=document))
     assert found == offered
     assert found_labels.items() >= labels.items()
     assert found_labels[COUNT] == "8"
@@ -68,7 +68,7 @@ def labelled(config):
         ),
         ("single", "all-1g.5gb", {GPU: "56"}, {PRODUCT: f"{A100}-MIG-1g.5gb", COUNT: "56", REPLICAS: "1"}),
         ("single", "all-balanced", {}, {PRODUCT: f"{A100}-MIG-INVALID", COUNT: "0", REPLICAS: "0"}),
-        ("none", "all-1g.5gb", {}, {PRODUCT: A100, COUNT: "8", REPLICAS: "0"}),
+        ("none", "all-1g.5gb", {GPU: "8"}, {PRODUCT: A100, COUNT: "8", REPLICAS: "0"}),
     ],
 )
 def test_gpus_that_mig_cuts(strategy, config, offered, labels):
@@ -175,6 +175,74 @@ def test_devices_of_the_dra_driver_are_like_those_of_other_nodes():
         for each in found.after.view.list("ResourceSlice")
         if each["spec"]["nodeName"] == "node-1"
     ]
-    assert [each["name"] for each in devices[:2]] == ["gpu-0-mig-3g20gb-0", "gpu-0-mig-3g20gb-1"]
-    assert devices[0]["capacity"] == {"memory": {"value": "19968Mi"}}
+    assert [each["name"] for each in devices[:2]] == ["gpu-0-mig-3g20gb-9-0", "gpu-0-mig-3g20gb-9-4"]
+    assert devices[0]["capacity"]["memory"] == {"value": "19968Mi"}
     assert devices[0]["attributes"]["parentUUID"] == {"string": "GPU-0"}
+
+
+SIZES = {"memory": "4864", "multiprocessors": "14", "slices.gi": "1", "engines.copy": "1"}
+
+
+def test_cut_that_does_not_change_keeps_its_labels_and_measured_values():
+    prefix = "nvidia.com/mig-1g.5gb"
+    whole = {"count": "14", "product": f"{A100}-MIG-1g.5gb", "replicas": "1", "sharing-strategy": "none", **SIZES}
+    own = {f"{prefix}.{name}": value for name, value in whole.items()}
+    node = gpu_node(gpus=4, labels={**own, "nvidia.com/mig.strategy": "mixed"}, **{prefix: "14", GPU: "2"})
+    found, labels = predicted(situation(node), config_map(whole=time_slicing(2)))
+    assert found == {GPU: "4", prefix: "14"}
+    assert labels.items() >= own.items()
+
+
+def test_new_cut_has_the_sizes_that_another_node_shows():
+    labels = {
+        PRODUCT: "NVIDIA-B200-MIG-1g.23gb",
+        COUNT: "7",
+        "nvidia.com/gpu.memory": "22784",
+        "nvidia.com/mig.config": "all-1g.23gb",
+    }
+    cut = gpu_node("node-2", labels=labels, **{GPU: "7"})
+    before = situation(gpu_node(gpus=1, product="NVIDIA-B200", memory="183359"), cut, strategy="single")
+    change = gpu_node(gpus=1, product="NVIDIA-B200", memory="183359", labels={"nvidia.com/mig.config": "all-1g.23gb"})
+    assert predicted(before, change)[1]["nvidia.com/gpu.memory"] == "22784"
+
+
+def test_gpus_with_mig_are_offered_whole_under_the_strategy_none_and_as_devices_under_another():
+    node = gpu_node(labels={REPLICAS: "0", "nvidia.com/mig.config": "all-1g.5gb"})
+    before = situation(node, strategy="none")
+    assert predicted(before, policy(strategy="single"))[0] == {GPU: "56"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "config", "document", "words"),
+    [
+        ("mixed", "compute", "version: v1", "MIG profile '1c.3g.20gb' does not match any resource patterns"),
+        ("single", "seven", time_slicing(kind="mps"), "sharing using MPS is not supported for MIG devices"),
+        ("mixed", "off", time_slicing(kind="mps"), "using --mig-strategy=mixed is not supported with MPS"),
+        ("single", "two", "version: v1", "more than one MIG device type present on node"),
+        ("single", "empty", "version: v1", "device 0 has no MIG devices configured"),
+    ],
+)
+def test_plugin_that_exits_offers_nothing_and_is_named(strategy, config, document, words):
+    layouts = {
+        "compute": {"1c.3g.20gb": 6},
+        "seven": {"1g.5gb": 7},
+        "two": {"1g.5gb": 3, "3g.20gb": 1},
+        "empty": {},
+    }
+    configs = {
+        name: [{"devices": "all", "mig-enabled": True, "mig-devices": devices}] for name, devices in layouts.items()
+    }
+    configs["off"] = [{"devices": "all", "mig-enabled": False}]
+    own = config_map("mig", **{"config.yaml": {"version": "v1", "mig-configs": configs}})
+    before = situation(gpu_node(), own, strategy=strategy, migManager={"config": {"name": "mig"}})
+    found = plan(before, labelled(config), config_map(whole=document))
+    (node,) = found.nodes
+    assert (node.after, node.refusal, found.is_harmless) == ("nothing", words, False)
+    assert node.reasons[-1] == f"the device plugin exits with: {words}"
+
+
+def test_compute_instances_are_offered_under_the_single_strategy():
+    configs = {"compute": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1c.3g.20gb": 6}}]}
+    own = config_map("mig", **{"config.yaml": {"version": "v1", "mig-configs": configs}})
+    before = situation(gpu_node(), own, strategy="single", migManager={"config": {"name": "mig"}})
+    assert predicted(before, labelled("compute"))[0] == {GPU: "48"}

@@ -69,7 +69,9 @@ def _summary(plan: Plan) -> str:
     lost, unknown = plan.fits_with(Outcome.LOST), plan.fits_with(Outcome.UNKNOWN)
     limits = len(plan.broken_limits)
     refused = len(plan.refusals)
+    stopped = sum(bool(each.refusal) for each in plan.nodes)
     parts = [
+        f"the device plugin would exit on {format_count(stopped, 'node')}" if stopped else "",
         f"{format_count(len(plan.disrupted), 'pod')} would be disrupted" if plan.disrupted else "",
         f"{format_count(len(lost), 'workload')} would not start again as before" if lost else "",
         f"{format_count(limits, 'limit')} of quotas would count or allow something else" if limits else "",

@@ -1,6 +1,6 @@
 """What a node offers: one model of resources, labels and devices by hardware and configuration."""
 
-from policies.fleet.offers.hardware import Cut, Hardware, read_hardware
+from policies.fleet.offers.hardware import Cut, Hardware, measured_sizes, read_hardware
 from policies.fleet.offers.offer import NodeOffer, offer_of
 from policies.fleet.offers.state import DriverState, NodeState, config_by_labels
 
@@ -11,6 +11,7 @@ __all__ = [
     "NodeOffer",
     "NodeState",
     "config_by_labels",
+    "measured_sizes",
     "offer_of",
     "read_hardware",
 ]

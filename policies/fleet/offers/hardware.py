@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.nodes import allocatable, labels_of
-from policies.kubernetes.paths import lookup, mapping_at
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.identifiers import COUNT_LABEL, GPU_RESOURCE, MEMORY_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import COUNT_LABEL, DRIVER, GPU_RESOURCE, MEMORY_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import node_product, product_named
 from policies.nvidia.mig_sizes import Engines, MIGSize, mig_size
 from policies.nvidia.products import Product
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_products import MIGProduct
+    from policies.view import ClusterView
 
-__all__ = ["COUNT_SUFFIX", "MIG_PREFIX", "REPLICAS_LABEL", "Cut", "Hardware", "gpu_number", "read_hardware"]
+__all__ = [
+    "COUNT_SUFFIX",
+    "MIG_PREFIX",
+    "REPLICAS_LABEL",
+    "Cut",
+    "Hardware",
+    "gpu_number",
+    "measured_sizes",
+    "read_hardware",
+]
 
 MIG_PREFIX, COUNT_SUFFIX = "nvidia.com/mig-", ".count"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
@@ -32,6 +43,7 @@ _FIXED = re.compile(
 """Labels of GPU Feature Discovery that follow from GPUs and driver alone."""
 _NUMBER = re.compile(r"gpu-(\d{1,3})(-mig-.*)?")
 _MEBIBYTE = 2**20
+NOTHING_MEASURED: Mapping[str, Mapping[MIGProfile, MIGSize]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +103,24 @@ class Hardware:
 
     def size(self, profile: MIGProfile) -> MIGSize:
         """The size of a MIG device: as measured, else by what is known of the product."""
-        return self.sizes.get(profile) or mig_size(self.product, self.mig, profile, self.memory)
-
-    def with_sizes(self, examples: Iterable[Object]) -> Hardware:
-        """The hardware with the sizes of MIG devices of the same product that are published elsewhere."""
-        found = {
-            profile: size
-            for device in examples
-            if _product_label(device) == self.product and (size := _published_size(device)) is not None
-            if (profile := _profile_of(device)) is not None
-        }
-        return replace(self, sizes={**found, **self.sizes})
+        known = mig_size(self.product, self.mig, profile, self.memory)
+        measured = self.sizes.get(profile)
+        if measured is None:
+            return known
+        return measured._replace(engines=known.engines) if measured.engines == Engines() else measured
 
 
-def read_hardware(node: Object, devices: Sequence[Object] = ()) -> tuple[Hardware, Cut] | None:
+def read_hardware(
+    node: Object,
+    devices: Sequence[Object] = (),
+    measured: Mapping[str, Mapping[MIGProfile, MIGSize]] = NOTHING_MEASURED,
+) -> tuple[Hardware, Cut] | None:
     """The GPUs of a node and how they are cut; None if their number or their cut is unknown.
 
     Args:
         node: The node.
         devices: The devices that the DRA driver publishes on it.
+        measured: Sizes of MIG devices by product that other nodes show.
     """
     labels = labels_of(node)
     by_number: dict[int, list[Object]] = {}
@@ -140,9 +151,25 @@ def read_hardware(node: Object, devices: Sequence[Object] = ()) -> tuple[Hardwar
     if memory is None and mig is not None and (label.profile is not None or label.invalid):
         memory = mig.memory[0] * 1024
     fixed = {name: value for name, value in labels.items() if _FIXED.fullmatch(name)}
-    sizes = {**_labelled_sizes(labels), **_published_sizes(shown)}
+    sizes = {**measured.get(product, {}), **_labelled_sizes(labels), **_published_sizes(shown)}
     published = {number: tuple(each) for number, each in by_number.items()}
     return Hardware(product, gpus, memory, mig, fixed, sizes, published, tuple(others)), cut
+
+
+def measured_sizes(view: ClusterView) -> Mapping[str, Mapping[MIGProfile, MIGSize]]:
+    """The sizes of MIG devices that a cluster shows, by product; call it by `view.derive`."""
+    found: dict[str, dict[MIGProfile, MIGSize]] = {}
+    nodes, slices = view.list("Node"), view.list("ResourceSlice")
+    for node in () if nodes is UNKNOWN else nodes:
+        labels = labels_of(node)
+        if sizes := _labelled_sizes(labels):
+            found.setdefault(Product.parse(labels.get(PRODUCT_LABEL, "")).name, {}).update(sizes)
+    for document in () if slices is UNKNOWN else slices:
+        if lookup(document, ("spec", "driver")) == DRIVER:
+            for device in mappings_at(document, ("spec", "devices")):
+                if sizes := _published_sizes([device]):
+                    found.setdefault(_product_label(device), {}).update(sizes)
+    return found
 
 
 def gpu_number(device: Object) -> int | None:
@@ -225,8 +252,7 @@ def _labelled_sizes(labels: Mapping[str, str]) -> dict[MIGProfile, MIGSize]:
         if memory:
             names = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
             numbers = [_number(labels.get(f"{prefix}{name}", "")) for name in names]
-            known = [number for number in numbers if number is not None]
-            found[each] = MIGSize(memory, Engines(*known) if len(known) == len(numbers) else None, is_measured=True)
+            found[each] = MIGSize(memory, Engines(*numbers), is_measured=True)
     return found
 
 
@@ -245,8 +271,7 @@ def _published_size(device: Object) -> MIGSize | None:
         return None
     names = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
     numbers = [_number(str(lookup(device, ("capacity", name, "value")))) for name in names]
-    known = [number for number in numbers if number is not None]
-    return MIGSize(memory, Engines(*known) if len(known) == len(numbers) else None, is_measured=True)
+    return MIGSize(memory, Engines(*numbers), is_measured=True)
 
 
 def _memory_of(device: Object) -> int | None:

@@ -30,7 +30,7 @@ _OF_STATE = (
     _MPS_LABEL,
 )
 _OF_STATE_PREFIXES = (MIG_PREFIX, f"{GPU_RESOURCE}.slices.", f"{GPU_RESOURCE}.engines.")
-_ENGINES = ("engines.copy", "engines.decoder", "engines.encoder", "engines.jpeg", "engines.ofa")
+_ENGINES = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,6 @@ def _of_devices(
     memory = f"{resource}.memory"
     if size.memory is not None:
         labels[memory] = str(size.memory)
-    if size.engines is not None:
-        labels[f"{resource}.multiprocessors"] = str(size.engines.multiprocessors)
-        labels |= {f"{resource}.{name}": str(number) for name, number in zip(_ENGINES, size.engines[1:], strict=True)}
+    engines = zip(_ENGINES, size.engines, strict=True)
+    labels |= {f"{resource}.{name}": str(number) for name, number in engines if number is not None}
     return labels, set() if size.is_measured or size.memory is None else {memory}

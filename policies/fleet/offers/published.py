@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet.offers.state import NUMA_NODE
 from policies.kubernetes.paths import lookup, mapping_at
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER_VERSION_LABEL, FAMILY_LABEL
 from policies.nvidia.mig import MIGProfile
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PublishedSlice", "device_name", "published_slices"]
 
-_NUMA = "resource.kubernetes.io/numaNode"
 _HOPPER = 9
 """The compute capability from which on a GPU turns MIG on and off without a reset."""
 _ARCHITECTURES = {"ada-lovelace": "Ada Lovelace"}
@@ -220,11 +220,11 @@ def _attributes(hardware: Hardware, number: int) -> dict[str, Any]:
 def _by_gates(device: Object, driver: DriverState) -> Object:
     """The device in the form that feature gates give it: a list of NUMA nodes, request policies of shares."""
     attributes = mapping_at(device, ("attributes",))
-    numa = mapping_at(attributes, (_NUMA,))
+    numa = mapping_at(attributes, (NUMA_NODE,))
     node = next((each for each in (numa.get("int"), *(numa.get("ints") or ())) if each is not None), None)
     if node is not None:
         form = {"ints": [node]} if "DRAListTypeAttributes" in driver.gates else {"int": node}
-        device = {**device, "attributes": {**attributes, _NUMA: form}}
+        device = {**device, "attributes": {**attributes, NUMA_NODE: form}}
     shares = driver.shares
     if "ConsumableShares" not in driver.gates or shares in ("", "disabled"):
         return device
@@ -246,7 +246,8 @@ def _by_gates(device: Object, driver: DriverState) -> Object:
 def _amounts(hardware: Hardware, profile: MIGProfile) -> dict[str, int]:
     """The capacities of a MIG device by name, memory in MiB, as far as they are known."""
     size = hardware.size(profile)
-    amounts = dict(zip(_CAPACITIES, size.engines, strict=True)) if size.engines is not None else {}
+    engines = zip(_CAPACITIES, size.engines, strict=True)
+    amounts = {name: number for name, number in engines if number is not None}
     return amounts if size.memory is None else {**amounts, "memory": size.memory}
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.paths import lookup, mapping_at
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.plugin_configs import PluginConfig
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from policies.fleet.offers.hardware import Cut
+    from policies.kubernetes.objects import Object
 
-__all__ = ["NO_CONFIG", "DriverState", "NodeState", "config_by_labels"]
+__all__ = ["NO_CONFIG", "NUMA_NODE", "DriverState", "NodeState", "config_by_labels", "shown_driver"]
+
+NUMA_NODE = "resource.kubernetes.io/numaNode"
 
 
 NO_CONFIG = PluginConfig(None)
@@ -46,6 +50,25 @@ class NodeState:
     """True if NVIDIA's device plugin runs on the node."""
     driver: DriverState | None = None
     """NVIDIA's DRA driver; None if it does not run on the node."""
+
+
+def shown_driver(devices: Sequence[Object]) -> DriverState | None:
+    """The driver that publishes these devices, as far as they tell; None without devices."""
+    if not devices:
+        return None
+    gates = set()
+    if any("consumesCounters" in device for device in devices):
+        gates.add("DynamicMIG")
+    if any("ints" in mapping_at(device, ("attributes", NUMA_NODE)) for device in devices):
+        gates.add("DRAListTypeAttributes")
+    if any(lookup(device, ("attributes", "type", "string")) == "vfio" for device in devices):
+        gates.add("PassthroughSupport")
+    shared = next((device for device in devices if device.get("allowMultipleAllocations") is True), None)
+    if shared is None:
+        return DriverState(frozenset(gates))
+    default = lookup(shared, ("capacity", "memory", "requestPolicy", "default"))
+    shares = lookup(shared, ("capacity", "shares", "value")) or ("unlimited" if default == "0" else "memory")
+    return DriverState(frozenset({*gates, "ConsumableShares"}), str(shares))
 
 
 def config_by_labels(labels: Mapping[str, str]) -> PluginConfig:

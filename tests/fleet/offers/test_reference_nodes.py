@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from policies.fleet.offers import DriverState, NodeState
+from policies.fleet.offers import DriverState, NodeState, read_hardware
 from policies.fleet.offers.hardware import gpu_number
 from policies.fleet.offers.labels import label_offer
 from policies.fleet.offers.plugin import plugin_offer
@@ -109,7 +109,9 @@ def driver_runs():
             if model in ("h100", "gb200"):
                 hardware = replace(hardware, mig=None)
             elif model.startswith("H100"):
-                hardware = hardware.with_sizes(found["dra-off-dynamicmig"]["dra"]["slices"][1]["spec"]["devices"])
+                devices = found["dra-off-dynamicmig"]["dra"]["slices"][1]["spec"]["devices"]
+                sizes = read_hardware({"metadata": {"labels": labels}}, devices)[0].sizes
+                hardware = replace(hardware, sizes=sizes)
             slices = [
                 (s["spec"].get("devices") or [], s["spec"].get("sharedCounters") or []) for s in run["dra"]["slices"]
             ]
